@@ -1,0 +1,1 @@
+//! Drives baton in tests.
