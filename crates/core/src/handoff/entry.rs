@@ -1,0 +1,138 @@
+//! What the manifest records of one handoff.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::HandoffId;
+use crate::ids::{AgentId, SessionId};
+use crate::process::Process;
+
+/// Where a handoff stands. A claim does not change the status; see [`Entry::claim`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Ready to be loaded.
+    Active,
+    /// Loaded by a session.
+    Consumed,
+    /// Too old to be loaded without being asked for.
+    Expired,
+    /// Set aside by hand, or replaced by a newer one.
+    Cleared,
+}
+
+impl Status {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Consumed => "consumed",
+            Self::Expired => "expired",
+            Self::Cleared => "cleared",
+        }
+    }
+}
+
+/// Why the handoff was written. Kinds we do not know are kept as they are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum Kind {
+    Auto,
+    Manual,
+    Precompact,
+    Crash,
+    Other(String),
+}
+
+impl Kind {
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Auto => "auto",
+            Self::Manual => "manual",
+            Self::Precompact => "precompact",
+            Self::Crash => "crash",
+            Self::Other(text) => text,
+        }
+    }
+}
+
+impl From<&str> for Kind {
+    fn from(text: &str) -> Self {
+        match text {
+            "auto" => Self::Auto,
+            "manual" => Self::Manual,
+            "precompact" => Self::Precompact,
+            "crash" => Self::Crash,
+            other => Self::Other(other.to_owned()),
+        }
+    }
+}
+
+impl From<String> for Kind {
+    fn from(text: String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
+impl From<Kind> for String {
+    fn from(kind: Kind) -> Self {
+        kind.as_str().to_owned()
+    }
+}
+
+/// A session has been shown the handoff but has not yet acted on it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    pub session: SessionId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<Process>,
+    pub at: Timestamp,
+}
+
+/// One handoff as the manifest and the history know it. Fields we do not know survive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    pub id: HandoffId,
+    pub session_id: SessionId,
+    pub created_at: Timestamp,
+    pub created_by_pid: u32,
+    pub working_dir: String,
+    #[serde(rename = "type")]
+    pub kind: Kind,
+    pub status: Status,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_agent: Option<AgentId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_session: Option<SessionId>,
+    /// The rotation this handoff belongs to; while it is open the handoff does not expire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotation: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Claim>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consumed_by_pid: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consumed_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consumed_by_session: Option<SessionId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expired_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cleared_at: Option<Timestamp>,
+    /// Set when it was cleared because a newer one took its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub superseded_by: Option<HandoffId>,
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
+}
+
+impl Entry {
+    pub fn is_addressed(&self) -> bool {
+        self.for_agent.is_some() || self.for_session.is_some()
+    }
+
+    /// Older than `expiry` at `now`. A clock that jumped back makes a handoff young, never expired.
+    pub fn is_older_than(&self, expiry: SignedDuration, now: Timestamp) -> bool {
+        now.duration_since(self.created_at) > expiry
+    }
+}

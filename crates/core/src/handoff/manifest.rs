@@ -1,0 +1,299 @@
+//! The manifest: the single source of truth for a channel's handoffs, and the rules of their life.
+//!
+//! Every transition is a method that takes the facts it depends on (time, who asks, who is alive) and changes
+//! the value in memory. The store persists the value under the channel's lock; whoever holds an old copy loses.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{Claim, Entry, HandoffId, Status};
+use crate::ids::{AgentId, ChannelName, SessionId};
+use crate::process::Process;
+
+/// `{channel}.manifest.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    pub channel: ChannelName,
+    /// The newest handoff, whatever its state.
+    pub current: Option<Entry>,
+    /// Addressed handoffs that a newer one replaced as `current` and whose addressee has not loaded them yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<Entry>,
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
+}
+
+/// Who wants to load a handoff.
+#[derive(Debug, Clone)]
+pub struct Claimant<'a> {
+    pub session: &'a SessionId,
+    pub agent: Option<&'a AgentId>,
+    pub process: Option<&'a Process>,
+    pub working_dir: &'a str,
+}
+
+/// Why nothing was loaded. Every variant is an ordinary situation, not a fault.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("there is no handoff")]
+    Nothing,
+    #[error("{0} was already consumed")]
+    Consumed(HandoffId),
+    #[error("{0} was cleared")]
+    Cleared(HandoffId),
+    #[error("{0} has expired")]
+    Expired(HandoffId),
+    #[error("{0} is being loaded by session {1}")]
+    Claimed(HandoffId, SessionId),
+    #[error("{0} waits for {1}")]
+    Addressed(HandoffId, String),
+    #[error("{0} was written in {1}")]
+    OtherFolder(HandoffId, String),
+}
+
+/// What the rules need to know of the world.
+pub struct World<'a> {
+    pub now: Timestamp,
+    pub expiry: SignedDuration,
+    /// Is this process still running?
+    pub alive: &'a dyn Fn(&Process) -> bool,
+    /// Does somebody still need this handoff: its addressee lives, or its rotation is open?
+    pub wanted: &'a dyn Fn(&Entry) -> bool,
+}
+
+/// A manifest that contradicts itself or its channel.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unsound {
+    #[error("it names channel {found:?} but lies under {expected:?}")]
+    Channel { expected: ChannelName, found: ChannelName },
+    #[error("handoff {0} is listed twice")]
+    Twice(HandoffId),
+    #[error("handoff {0} is waiting but not active")]
+    WaitingEnded(HandoffId),
+    #[error("handoff {0} is waiting but addressed to nobody")]
+    WaitingUnaddressed(HandoffId),
+    #[error("handoff {0} is {1} and still claimed")]
+    EndedButClaimed(HandoffId, &'static str),
+}
+
+/// The name of the channel that is not a project.
+pub const GLOBAL: &str = "global";
+
+impl Manifest {
+    pub fn empty(channel: ChannelName) -> Self {
+        Self { channel, current: None, waiting: Vec::new(), unknown: Map::new() }
+    }
+
+    /// Checks what every reader relies on.
+    pub fn check(&self, expected: &ChannelName) -> Result<(), Unsound> {
+        if &self.channel != expected {
+            return Err(Unsound::Channel { expected: expected.clone(), found: self.channel.clone() });
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        for entry in self.entries() {
+            if !seen.insert(&entry.id) {
+                return Err(Unsound::Twice(entry.id.clone()));
+            }
+            if entry.status != Status::Active && entry.claim.is_some() {
+                return Err(Unsound::EndedButClaimed(entry.id.clone(), entry.status.as_str()));
+            }
+        }
+        for entry in &self.waiting {
+            if entry.status != Status::Active {
+                return Err(Unsound::WaitingEnded(entry.id.clone()));
+            }
+            if !entry.is_addressed() {
+                return Err(Unsound::WaitingUnaddressed(entry.id.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.current.iter().chain(&self.waiting)
+    }
+
+    pub fn find(&self, id: &HandoffId) -> Option<&Entry> {
+        self.entries().find(|e| &e.id == id)
+    }
+
+    fn find_mut(&mut self, id: &HandoffId) -> Option<&mut Entry> {
+        self.current.iter_mut().chain(&mut self.waiting).find(|e| &e.id == id)
+    }
+
+    /// Makes `entry` the current handoff. Returns the entries whose life ends by it, for the history.
+    ///
+    /// One that is addressed and still wanted is not ended: it waits for its addressee. One that a living
+    /// session is just loading is not ended either: its words are already in front of that session.
+    pub fn seal(&mut self, entry: Entry, world: &World<'_>) -> Vec<Entry> {
+        let mut ended = self.sweep(world);
+        let newer = entry.id.clone();
+        if let Some(mut old) = self.current.replace(entry)
+            && old.status == Status::Active
+        {
+            if old.is_addressed() && (world.wanted)(&old) {
+                self.waiting.push(old);
+            } else {
+                if let Some(claim) = old.claim.take() {
+                    end(&mut old, Status::Consumed, claim.at);
+                    old.consumed_by_pid = claim.process.map(|p| p.pid);
+                    old.consumed_by_session = Some(claim.session);
+                } else {
+                    end(&mut old, Status::Cleared, world.now);
+                }
+                old.superseded_by = Some(newer);
+                ended.push(old);
+            }
+        }
+        ended
+    }
+
+    /// Gives back claims of the dead, expires what is too old, and ends what nobody waits for any more.
+    /// Returns the entries whose life ended.
+    pub fn sweep(&mut self, world: &World<'_>) -> Vec<Entry> {
+        let mut ended = Vec::new();
+        for entry in self.current.iter_mut().chain(&mut self.waiting) {
+            if let Some(process) = entry.claim.as_ref().and_then(|c| c.process.as_ref())
+                && !(world.alive)(process)
+            {
+                entry.claim = None;
+            }
+            if entry.status == Status::Active
+                && entry.claim.is_none()
+                && entry.is_older_than(world.expiry, world.now)
+                && !(world.wanted)(entry)
+            {
+                end(entry, Status::Expired, world.now);
+                ended.push(entry.clone());
+            }
+        }
+        self.waiting.retain(|e| e.status == Status::Active);
+        ended
+    }
+
+    /// The handoff that `who` would get: its own first, else the current one if it is for anybody.
+    pub fn offer(&self, who: &Claimant<'_>, world: &World<'_>) -> Result<&Entry, Refusal> {
+        let own = self.entries().find(|e| e.status == Status::Active && is_for(e, who));
+        let entry = own.or(self.current.as_ref()).ok_or(Refusal::Nothing)?;
+        match entry.status {
+            Status::Active => {}
+            Status::Consumed => return Err(Refusal::Consumed(entry.id.clone())),
+            Status::Cleared => return Err(Refusal::Cleared(entry.id.clone())),
+            Status::Expired => return Err(Refusal::Expired(entry.id.clone())),
+        }
+        if let Some(claim) = &entry.claim
+            && &claim.session != who.session
+            && claim.process.as_ref().is_none_or(|p| (world.alive)(p))
+        {
+            return Err(Refusal::Claimed(entry.id.clone(), claim.session.clone()));
+        }
+        if own.is_none() && entry.is_addressed() && (world.wanted)(entry) {
+            return Err(Refusal::Addressed(entry.id.clone(), addressee(entry)));
+        }
+        if entry.is_older_than(world.expiry, world.now) && !(world.wanted)(entry) {
+            return Err(Refusal::Expired(entry.id.clone()));
+        }
+        if own.is_none() && self.channel.as_str() == GLOBAL && entry.working_dir != who.working_dir {
+            return Err(Refusal::OtherFolder(entry.id.clone(), entry.working_dir.clone()));
+        }
+        Ok(entry)
+    }
+
+    /// Claims what [`offer`](Self::offer) finds. The claim becomes consumption by [`consume`](Self::consume),
+    /// or is given back by [`release`](Self::release).
+    pub fn claim(&mut self, who: &Claimant<'_>, world: &World<'_>) -> Result<Entry, Refusal> {
+        let id = self.offer(who, world)?.id.clone();
+        let entry = self.find_mut(&id).ok_or(Refusal::Nothing)?;
+        entry.claim =
+            Some(Claim { session: who.session.clone(), process: who.process.cloned(), at: world.now });
+        Ok(entry.clone())
+    }
+
+    /// Ends `id` as consumed by `session`. Nothing happens if another session holds it or it has ended.
+    pub fn consume(
+        &mut self,
+        id: &HandoffId,
+        session: &SessionId,
+        pid: u32,
+        now: Timestamp,
+    ) -> Option<Entry> {
+        let entry = self.find_mut(id)?;
+        if entry.status != Status::Active || entry.claim.as_ref().is_some_and(|c| &c.session != session) {
+            return None;
+        }
+        end(entry, Status::Consumed, now);
+        entry.consumed_by_pid = Some(pid);
+        entry.consumed_by_session = Some(session.clone());
+        let ended = entry.clone();
+        self.waiting.retain(|e| e.status == Status::Active);
+        Some(ended)
+    }
+
+    /// Gives a claim back: the session ended before it acted. Returns whether there was one.
+    pub fn release(&mut self, id: &HandoffId, session: &SessionId) -> bool {
+        match self.find_mut(id) {
+            Some(entry) if entry.claim.as_ref().is_some_and(|c| &c.session == session) => {
+                entry.claim = None;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Clears `id` without consuming it.
+    pub fn clear(&mut self, id: &HandoffId, now: Timestamp) -> Option<Entry> {
+        let entry = self.find_mut(id)?;
+        if entry.status != Status::Active {
+            return None;
+        }
+        end(entry, Status::Cleared, now);
+        let ended = entry.clone();
+        self.waiting.retain(|e| e.status == Status::Active);
+        Some(ended)
+    }
+
+    /// Makes an ended handoff the current, active one again: the way back from a bad rotation.
+    pub fn reactivate(&mut self, mut entry: Entry, world: &World<'_>) -> Vec<Entry> {
+        entry.status = Status::Active;
+        entry.claim = None;
+        entry.consumed_by_pid = None;
+        entry.consumed_at = None;
+        entry.consumed_by_session = None;
+        entry.expired_at = None;
+        entry.cleared_at = None;
+        entry.superseded_by = None;
+        if self.current.as_ref().is_some_and(|c| c.id == entry.id) {
+            self.current = None;
+        }
+        self.waiting.retain(|e| e.id != entry.id);
+        self.seal(entry, world)
+    }
+}
+
+fn end(entry: &mut Entry, status: Status, at: Timestamp) {
+    entry.status = status;
+    entry.claim = None;
+    match status {
+        Status::Active => {}
+        Status::Consumed => entry.consumed_at = Some(at),
+        Status::Expired => entry.expired_at = Some(at),
+        Status::Cleared => entry.cleared_at = Some(at),
+    }
+}
+
+fn is_for(entry: &Entry, who: &Claimant<'_>) -> bool {
+    entry.for_session.as_ref().is_some_and(|s| s == who.session)
+        || entry.for_agent.as_ref().is_some_and(|a| Some(a) == who.agent)
+}
+
+fn addressee(entry: &Entry) -> String {
+    match (&entry.for_agent, &entry.for_session) {
+        (Some(agent), _) => format!("agent {agent}"),
+        (None, Some(session)) => format!("session {session}"),
+        (None, None) => "anybody".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
