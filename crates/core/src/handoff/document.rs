@@ -66,7 +66,8 @@ impl Header {
             fields.iter().find(|(k, _)| *k == key).map(|(_, v)| *v).ok_or(BadHeader::Missing(key))
         };
         let optional = |key: &'static str| fields.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
-        let bad = |key: &'static str| move |e: &dyn std::fmt::Display| BadHeader::Unusable(key, e.to_string());
+        let bad =
+            |key: &'static str| move |e: &dyn std::fmt::Display| BadHeader::Unusable(key, e.to_string());
         let header = Self {
             id: HandoffId::new(get("HANDOFF-ID")?).map_err(|e| bad("HANDOFF-ID")(&e))?,
             session: SessionId::new(get("SESSION")?).map_err(|e| bad("SESSION")(&e))?,

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::HandoffId;
+use super::{HandoffId, Header, Refusal};
 use crate::ids::{AgentId, SessionId};
 use crate::process::Process;
 
@@ -127,6 +127,59 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// A fresh, active entry for the document with this header.
+    pub fn active(header: &Header, created_by_pid: u32) -> Self {
+        Self {
+            id: header.id.clone(),
+            session_id: header.session.clone(),
+            created_at: header.created,
+            created_by_pid,
+            working_dir: header.working_dir.clone(),
+            kind: header.kind.clone(),
+            status: Status::Active,
+            for_agent: header.for_agent.clone(),
+            for_session: header.for_session.clone(),
+            rotation: None,
+            claim: None,
+            consumed_by_pid: None,
+            consumed_at: None,
+            consumed_by_session: None,
+            expired_at: None,
+            cleared_at: None,
+            superseded_by: None,
+            unknown: Map::new(),
+        }
+    }
+
+    /// Consumed by `session`. An expired handoff may still be loaded by name; one that another session holds,
+    /// has consumed, or that was set aside may not.
+    pub fn load(&mut self, session: &SessionId, pid: u32, now: Timestamp) -> Result<(), Refusal> {
+        match (self.status, &self.claim) {
+            (Status::Consumed, _) => return Err(Refusal::Consumed(self.id.clone())),
+            (Status::Cleared, _) => return Err(Refusal::Cleared(self.id.clone())),
+            (_, Some(claim)) if &claim.session != session => {
+                return Err(Refusal::Claimed(self.id.clone(), claim.session.clone()));
+            }
+            (Status::Active | Status::Expired, _) => {}
+        }
+        self.end(Status::Consumed, now);
+        self.consumed_by_pid = Some(pid);
+        self.consumed_by_session = Some(session.clone());
+        Ok(())
+    }
+
+    /// Moves to an ended state and notes when.
+    pub(super) fn end(&mut self, status: Status, at: Timestamp) {
+        self.status = status;
+        self.claim = None;
+        match status {
+            Status::Active => {}
+            Status::Consumed => self.consumed_at = Some(at),
+            Status::Expired => self.expired_at = Some(at),
+            Status::Cleared => self.cleared_at = Some(at),
+        }
+    }
+
     pub fn is_addressed(&self) -> bool {
         self.for_agent.is_some() || self.for_session.is_some()
     }

@@ -136,11 +136,11 @@ impl Manifest {
                 self.waiting.push(old);
             } else {
                 if let Some(claim) = old.claim.take() {
-                    end(&mut old, Status::Consumed, claim.at);
+                    old.end(Status::Consumed, claim.at);
                     old.consumed_by_pid = claim.process.map(|p| p.pid);
                     old.consumed_by_session = Some(claim.session);
                 } else {
-                    end(&mut old, Status::Cleared, world.now);
+                    old.end(Status::Cleared, world.now);
                 }
                 old.superseded_by = Some(newer);
                 ended.push(old);
@@ -153,23 +153,30 @@ impl Manifest {
     /// Returns the entries whose life ended.
     pub fn sweep(&mut self, world: &World<'_>) -> Vec<Entry> {
         let mut ended = Vec::new();
+        self.release_dead(world);
+        for entry in self.current.iter_mut().chain(&mut self.waiting) {
+            if entry.status == Status::Active
+                && entry.claim.is_none()
+                && entry.is_older_than(world.expiry, world.now)
+                && !(world.wanted)(entry)
+            {
+                entry.end(Status::Expired, world.now);
+                ended.push(entry.clone());
+            }
+        }
+        self.waiting.retain(|e| e.status == Status::Active);
+        ended
+    }
+
+    /// Gives back the claims of processes that are gone.
+    pub fn release_dead(&mut self, world: &World<'_>) {
         for entry in self.current.iter_mut().chain(&mut self.waiting) {
             if let Some(process) = entry.claim.as_ref().and_then(|c| c.process.as_ref())
                 && !(world.alive)(process)
             {
                 entry.claim = None;
             }
-            if entry.status == Status::Active
-                && entry.claim.is_none()
-                && entry.is_older_than(world.expiry, world.now)
-                && !(world.wanted)(entry)
-            {
-                end(entry, Status::Expired, world.now);
-                ended.push(entry.clone());
-            }
         }
-        self.waiting.retain(|e| e.status == Status::Active);
-        ended
     }
 
     /// The handoff that `who` would get: its own first, else the current one if it is for anybody.
@@ -218,16 +225,25 @@ impl Manifest {
         pid: u32,
         now: Timestamp,
     ) -> Option<Entry> {
-        let entry = self.find_mut(id)?;
-        if entry.status != Status::Active || entry.claim.as_ref().is_some_and(|c| &c.session != session) {
-            return None;
-        }
-        end(entry, Status::Consumed, now);
-        entry.consumed_by_pid = Some(pid);
-        entry.consumed_by_session = Some(session.clone());
+        let entry = self.find_mut(id).filter(|e| e.status == Status::Active)?;
+        entry.load(session, pid, now).ok()?;
         let ended = entry.clone();
         self.waiting.retain(|e| e.status == Status::Active);
         Some(ended)
+    }
+
+    /// Loads `id` by name; `None` if the manifest does not list it.
+    pub fn load(
+        &mut self,
+        id: &HandoffId,
+        session: &SessionId,
+        pid: u32,
+        now: Timestamp,
+    ) -> Option<Result<Entry, Refusal>> {
+        let entry = self.find_mut(id)?;
+        let loaded = entry.load(session, pid, now).map(|()| entry.clone());
+        self.waiting.retain(|e| e.status == Status::Active);
+        Some(loaded)
     }
 
     /// Gives a claim back: the session ended before it acted. Returns whether there was one.
@@ -247,7 +263,7 @@ impl Manifest {
         if entry.status != Status::Active {
             return None;
         }
-        end(entry, Status::Cleared, now);
+        entry.end(Status::Cleared, now);
         let ended = entry.clone();
         self.waiting.retain(|e| e.status == Status::Active);
         Some(ended)
@@ -268,17 +284,6 @@ impl Manifest {
         }
         self.waiting.retain(|e| e.id != entry.id);
         self.seal(entry, world)
-    }
-}
-
-fn end(entry: &mut Entry, status: Status, at: Timestamp) {
-    entry.status = status;
-    entry.claim = None;
-    match status {
-        Status::Active => {}
-        Status::Consumed => entry.consumed_at = Some(at),
-        Status::Expired => entry.expired_at = Some(at),
-        Status::Cleared => entry.cleared_at = Some(at),
     }
 }
 

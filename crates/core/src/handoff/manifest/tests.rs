@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::handoff::Kind;
+use crate::handoff::{Header, Kind};
 
 const HOUR: i64 = 3600;
 
@@ -23,26 +23,17 @@ fn process(n: u32) -> Process {
 
 fn entry(n: u32, second: i64, for_agent: Option<AgentId>) -> Entry {
     let created_at = at(second);
-    Entry {
+    let header = Header {
         id: HandoffId::mint(created_at, &session(n), n),
-        session_id: session(n),
-        created_at,
-        created_by_pid: 1,
-        working_dir: "/p".into(),
+        session: session(n),
+        channel: ChannelName::new("app").unwrap(),
+        created: created_at,
         kind: Kind::Auto,
-        status: Status::Active,
+        working_dir: "/p".into(),
         for_agent,
         for_session: None,
-        rotation: None,
-        claim: None,
-        consumed_by_pid: None,
-        consumed_at: None,
-        consumed_by_session: None,
-        expired_at: None,
-        cleared_at: None,
-        superseded_by: None,
-        unknown: Map::new(),
-    }
+    };
+    Entry::active(&header, 1)
 }
 
 struct Setting {
@@ -95,10 +86,7 @@ fn a_handoff_is_claimed_by_one_and_consumed_once() {
         (Status::Consumed, Some(1002), Some(at(1)), Some(s2.clone()))
     );
     assert!(m.consume(&got.id, &s2, 1002, at(2)).is_none(), "consumed twice");
-    assert_eq!(
-        now.with(|w| m.claim(&who(&s3, None, &p3, "/p"), w)).unwrap_err(),
-        Refusal::Consumed(got.id)
-    );
+    assert_eq!(now.with(|w| m.claim(&who(&s3, None, &p3, "/p"), w)).unwrap_err(), Refusal::Consumed(got.id));
 }
 
 #[test]

@@ -1,0 +1,25 @@
+//! `baton channel [PATH] [--why]`.
+
+use super::screen::{print, print_json};
+use super::{App, Outcome, args::ChannelArgs};
+
+pub fn run(app: &App, args: &ChannelArgs) -> anyhow::Result<Outcome> {
+    let dir = match &args.path {
+        Some(path) => app.cwd.join(path),
+        None => app.cwd.clone(),
+    };
+    // Another folder may have settings of its own.
+    let channel = if args.path.is_some() {
+        App::at(dir.clone(), app.channel_flag.clone())?.channel_of(&dir)?
+    } else {
+        app.channel_of(&dir)?
+    };
+    if args.json {
+        print_json(&serde_json::json!({ "channel": channel.name, "why": channel.why.to_string() }))?;
+    } else if args.why {
+        print(&format!("{}  ({})\n", channel.name, channel.why))?;
+    } else {
+        print(&format!("{}\n", channel.name))?;
+    }
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,119 @@
+//! What people see: colours only where they help, tables that line up, a closed pipe that is no error.
+
+use std::io::{self, IsTerminal, Write};
+
+use jiff::{SignedDuration, Timestamp};
+
+/// Colours for standard output: off without a terminal, with `NO_COLOR`, or on a dumb one.
+#[derive(Debug, Clone, Copy)]
+pub struct Paint {
+    on: bool,
+}
+
+impl Paint {
+    pub fn stdout() -> Self {
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty())
+            || std::env::var_os("TERM").is_some_and(|t| t == "dumb");
+        Self { on: !plain && io::stdout().is_terminal() }
+    }
+
+    fn wrap(self, code: &str, text: &str) -> String {
+        if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    pub fn bold(self, text: &str) -> String {
+        self.wrap("1", text)
+    }
+
+    pub fn dim(self, text: &str) -> String {
+        self.wrap("2", text)
+    }
+
+    pub fn green(self, text: &str) -> String {
+        self.wrap("32", text)
+    }
+
+    pub fn yellow(self, text: &str) -> String {
+        self.wrap("33", text)
+    }
+}
+
+/// Writes to standard output; the caller's error says so when the reader has gone.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+pub fn print_json<T: serde::Serialize>(value: &T) -> anyhow::Result<()> {
+    let mut text = serde_json::to_string_pretty(value)?;
+    text.push('\n');
+    print(&text)
+}
+
+/// Did the reader of our output go away (`baton … | head`)?
+pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .any(|e| e.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
+}
+
+/// Rows under a heading, columns padded to the widest cell. Cells may carry colour codes in the last column.
+pub fn table(paint: Paint, head: &[&str], rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = head.iter().map(|h| h.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(visible(cell));
+        }
+    }
+    let mut out = String::new();
+    let heading: Vec<String> = head.iter().map(|h| (*h).to_owned()).collect();
+    out.push_str(&paint.dim(line(&widths, &heading).trim_end()));
+    out.push('\n');
+    for row in rows {
+        out.push_str(line(&widths, row).trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+fn line(widths: &[usize], cells: &[String]) -> String {
+    let mut out = String::new();
+    for (width, cell) in widths.iter().zip(cells) {
+        out.push_str(cell);
+        out.push_str(&" ".repeat(width.saturating_sub(visible(cell)) + 2));
+    }
+    out
+}
+
+/// Characters that take room on the screen: everything but our own colour codes.
+fn visible(text: &str) -> usize {
+    let mut count = 0;
+    let mut escape = false;
+    for c in text.chars() {
+        match (escape, c) {
+            (true, 'm') => escape = false,
+            (true, _) => {}
+            (false, '\x1b') => escape = true,
+            (false, _) => count += 1,
+        }
+    }
+    count
+}
+
+/// `3m`, `2h`, `5d`: how long ago, in the largest whole unit.
+pub fn age(then: Timestamp, now: Timestamp) -> String {
+    let seconds = now.duration_since(then).max(SignedDuration::ZERO).as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86400),
+    }
+}
+
+/// A time stamp in the reader's own time zone.
+pub fn local(at: Timestamp) -> String {
+    at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}

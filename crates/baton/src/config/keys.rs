@@ -1,0 +1,198 @@
+//! The table of everything that can be set. To add a setting, add a field to [`Config`] and a row here.
+
+use std::path::PathBuf;
+
+use jiff::SignedDuration;
+
+use super::Config;
+use crate::paths::Paths;
+
+/// One setting.
+pub struct Key {
+    /// `section.key`, or a bare `key`.
+    pub name: &'static str,
+    pub help: &'static str,
+    pub set: fn(&mut Config, &Raw, &Paths) -> Result<(), &'static str>,
+    pub get: fn(&Config) -> String,
+}
+
+/// A value as somebody wrote it, in a file or in the environment.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Raw {
+    Bool(bool),
+    Int(i64),
+    Text(String),
+    /// Something that no key takes: a list, a table, a date.
+    Other,
+}
+
+impl Key {
+    /// `BATON_CONTEXT_WARNING_PERCENTAGE` for `context.warning_percentage`.
+    pub fn env_name(&self) -> String {
+        format!("BATON_{}", self.name.replace('.', "_").to_uppercase())
+    }
+}
+
+const PERCENT: &str = "a whole number from 1 to 100";
+const TOKENS: &str = "a number of tokens above 0, like 150000 or \"150k\"";
+const SIZE: &str = "a number of kilobytes above 0";
+const YES_NO: &str = "true or false";
+const DURATION: &str = "a duration like \"2h\", \"90m\" or \"30s\"";
+const COUNT: &str = "a whole number, 0 or more";
+const FOLDER: &str = "an absolute path, or one that begins with ~/";
+
+macro_rules! row {
+    ($name:literal, $help:literal, $parse:ident, $($field:ident).+) => {
+        Key {
+            name: $name,
+            help: $help,
+            set: |config, raw, paths| {
+                config.$($field).+ = $parse(raw, paths)?;
+                Ok(())
+            },
+            get: |config| config.$($field).+.shown(),
+        }
+    };
+}
+
+pub const KEYS: &[Key] = &[
+    row!("context.enabled", "measure how full the agent is, and tell it", yes_no, context.enabled),
+    row!(
+        "context.early_warning_percentage",
+        "EARLY_WARN from here, in percent of the window",
+        percent,
+        context.early_warning_percentage
+    ),
+    row!(
+        "context.warning_percentage",
+        "WARN from here: one quiet sentence to the agent",
+        percent,
+        context.warning_percentage
+    ),
+    row!(
+        "context.critical_percentage",
+        "CRITICAL from here: the agent is asked for a handoff",
+        percent,
+        context.critical_percentage
+    ),
+    row!(
+        "context.early_warning_tokens",
+        "the same in tokens; the lower of the two counts",
+        tokens_or_none,
+        context.early_warning_tokens
+    ),
+    row!(
+        "context.warning_tokens",
+        "the same in tokens; the lower of the two counts",
+        tokens_or_none,
+        context.warning_tokens
+    ),
+    row!(
+        "context.critical_tokens",
+        "the same in tokens; the lower of the two counts",
+        tokens_or_none,
+        context.critical_tokens
+    ),
+    row!(
+        "context.default_window",
+        "window to assume when neither client nor model tells",
+        tokens,
+        context.default_window
+    ),
+    row!(
+        "context.early_warning_kb",
+        "last resort, when no token count can be had: size of the transcript",
+        kilobytes,
+        context.early_warning_kb
+    ),
+    row!("context.warning_kb", "last resort: WARN from here", kilobytes, context.warning_kb),
+    row!("context.critical_kb", "last resort: CRITICAL from here", kilobytes, context.critical_kb),
+    row!("handoff.dir", "where handoffs lie", folder, handoff.dir),
+    row!("handoff.expiry", "a handoff older than this is not loaded by itself", duration, handoff.expiry),
+    row!("run.max_restarts", "rotations in a row without a prompt by a person", count, run.max_restarts),
+    row!("checkpoints", "publish a checkpoint with each handoff that has goal and now", yes_no, checkpoints),
+];
+
+fn yes_no(raw: &Raw, _: &Paths) -> Result<bool, &'static str> {
+    match raw {
+        Raw::Bool(b) => Ok(*b),
+        Raw::Text(t) => match t.as_str() {
+            "true" | "1" | "yes" | "on" => Ok(true),
+            "false" | "0" | "no" | "off" => Ok(false),
+            _ => Err(YES_NO),
+        },
+        _ => Err(YES_NO),
+    }
+}
+
+fn number(raw: &Raw) -> Option<i64> {
+    match raw {
+        Raw::Int(n) => Some(*n),
+        Raw::Text(t) => {
+            let t = t.trim().replace('_', "");
+            match t.strip_suffix(['k', 'K']) {
+                Some(k) => k.parse::<i64>().ok()?.checked_mul(1000),
+                None => match t.strip_suffix(['m', 'M']) {
+                    Some(m) => m.parse::<i64>().ok()?.checked_mul(1_000_000),
+                    None => t.parse().ok(),
+                },
+            }
+        }
+        _ => None,
+    }
+}
+
+fn percent(raw: &Raw, _: &Paths) -> Result<u8, &'static str> {
+    number(raw).and_then(|n| u8::try_from(n).ok()).filter(|n| (1..=100).contains(n)).ok_or(PERCENT)
+}
+
+fn tokens(raw: &Raw, _: &Paths) -> Result<u64, &'static str> {
+    number(raw).and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0).ok_or(TOKENS)
+}
+
+fn tokens_or_none(raw: &Raw, paths: &Paths) -> Result<Option<u64>, &'static str> {
+    tokens(raw, paths).map(Some)
+}
+
+fn kilobytes(raw: &Raw, _: &Paths) -> Result<u64, &'static str> {
+    number(raw).and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0).ok_or(SIZE)
+}
+
+fn count(raw: &Raw, _: &Paths) -> Result<u64, &'static str> {
+    number(raw).and_then(|n| u64::try_from(n).ok()).ok_or(COUNT)
+}
+
+fn duration(raw: &Raw, _: &Paths) -> Result<SignedDuration, &'static str> {
+    let Raw::Text(text) = raw else { return Err(DURATION) };
+    text.parse::<SignedDuration>().ok().filter(SignedDuration::is_positive).ok_or(DURATION)
+}
+
+fn folder(raw: &Raw, paths: &Paths) -> Result<PathBuf, &'static str> {
+    let Raw::Text(text) = raw else { return Err(FOLDER) };
+    let path = paths.expand(text);
+    if path.is_absolute() { Ok(path) } else { Err(FOLDER) }
+}
+
+/// A value as `baton config` prints it.
+trait Shown {
+    fn shown(&self) -> String;
+}
+
+macro_rules! shown {
+    ($($kind:ty => $show:expr),+ $(,)?) => {
+        $(impl Shown for $kind {
+            fn shown(&self) -> String {
+                ($show)(self)
+            }
+        })+
+    };
+}
+
+shown! {
+    bool => bool::to_string,
+    u8 => u8::to_string,
+    u64 => u64::to_string,
+    Option<u64> => |v: &Self| v.map_or_else(|| "-".to_owned(), |n| n.to_string()),
+    PathBuf => |v: &Self| v.display().to_string(),
+    SignedDuration => |v: &Self| format!("{v:#}"),
+}

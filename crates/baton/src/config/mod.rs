@@ -1,0 +1,138 @@
+//! The configuration: defaults, then `config.toml`, then the project's `.baton.toml`, then `BATON_*`.
+//!
+//! What may be written is one table ([`keys`]); every value remembers where it came from. A key or value that is
+//! not allowed is an error with file, line and what is allowed, never silently ignored.
+
+mod keys;
+mod parse;
+
+use std::path::{Path, PathBuf};
+
+use jiff::SignedDuration;
+
+pub use keys::KEYS;
+pub use parse::ConfigError;
+
+use crate::paths::Paths;
+
+/// The name of a project's own file.
+pub const PROJECT_FILE: &str = ".baton.toml";
+
+/// Everything that can be set, resolved.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    pub context: Context,
+    pub handoff: Handoff,
+    pub run: Run,
+    /// Publish a checkpoint with each handoff that has goal and now, creating the events folder if needed.
+    pub checkpoints: bool,
+    /// `[channels]`: absolute path and name.
+    pub channels: Vec<(PathBuf, String)>,
+    /// The channel that the nearest project file names, and that file's folder.
+    pub project_channel: Option<(PathBuf, String)>,
+}
+
+/// When an agent counts as full, and whether it is told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Context {
+    pub enabled: bool,
+    pub early_warning_percentage: u8,
+    pub warning_percentage: u8,
+    pub critical_percentage: u8,
+    pub early_warning_tokens: Option<u64>,
+    pub warning_tokens: Option<u64>,
+    pub critical_tokens: Option<u64>,
+    pub default_window: u64,
+    pub early_warning_kb: u64,
+    pub warning_kb: u64,
+    pub critical_kb: u64,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Handoff {
+    pub dir: PathBuf,
+    pub expiry: SignedDuration,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    pub max_restarts: u64,
+}
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    Default,
+    File { path: PathBuf, line: usize },
+    Env(String),
+}
+
+/// The resolved configuration with the origin of each key, in the order of [`KEYS`].
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    pub config: Config,
+    pub origins: Vec<Origin>,
+    /// Where each line of `[channels]` stands.
+    pub channel_origins: Vec<Origin>,
+}
+
+/// Reads everything that applies to `cwd`. `env` is passed in so that tests need no process of their own.
+pub fn resolve(
+    paths: &Paths,
+    cwd: &Path,
+    env: impl Iterator<Item = (String, String)>,
+) -> Result<Resolved, ConfigError> {
+    let mut resolved = Resolved {
+        config: Config::defaults(paths),
+        origins: vec![Origin::Default; KEYS.len()],
+        channel_origins: Vec::new(),
+    };
+    parse::file(&mut resolved, &paths.config, parse::Scope::User, paths)?;
+    for dir in project_files(paths, cwd) {
+        parse::file(&mut resolved, &dir.join(PROJECT_FILE), parse::Scope::Project, paths)?;
+    }
+    parse::environment(&mut resolved, env, paths)?;
+    Ok(resolved)
+}
+
+/// Folders from the outermost to `cwd` that hold a project file; inside a git work tree none above its root,
+/// because another project's settings are none of this one's business.
+fn project_files(paths: &Paths, cwd: &Path) -> Vec<PathBuf> {
+    let mut dirs = Vec::new();
+    for dir in cwd.ancestors() {
+        let file = dir.join(PROJECT_FILE);
+        if file != paths.config && file.is_file() {
+            dirs.push(dir.to_owned());
+        }
+        if dir.join(".git").exists() {
+            break;
+        }
+    }
+    dirs.reverse();
+    dirs
+}
+
+impl Config {
+    pub fn defaults(paths: &Paths) -> Self {
+        Self {
+            context: Context {
+                enabled: true,
+                early_warning_percentage: 40,
+                warning_percentage: 50,
+                critical_percentage: 65,
+                early_warning_tokens: None,
+                warning_tokens: None,
+                critical_tokens: None,
+                default_window: 200_000,
+                early_warning_kb: 1300,
+                warning_kb: 1500,
+                critical_kb: 1700,
+            },
+            handoff: Handoff { dir: paths.claude.join("handoff"), expiry: SignedDuration::from_hours(2) },
+            run: Run { max_restarts: 10 },
+            checkpoints: false,
+            channels: Vec::new(),
+            project_channel: None,
+        }
+    }
+}

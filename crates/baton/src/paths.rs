@@ -1,0 +1,56 @@
+//! Where things lie. Read once from the environment; nothing else in the tree asks for `$HOME`.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Clone)]
+pub struct Paths {
+    pub home: PathBuf,
+    /// The client's own folder: `CLAUDE_CONFIG_DIR`, else `~/.claude`.
+    pub claude: PathBuf,
+    /// `$XDG_STATE_HOME/baton`; `BATON_STATE_DIR` overrides.
+    pub state: PathBuf,
+    /// `$XDG_CONFIG_HOME/baton/config.toml`; `BATON_CONFIG` overrides.
+    pub config: PathBuf,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("HOME is not set to an absolute path; set it to your home folder and try again")]
+pub struct NoHome;
+
+impl Paths {
+    pub fn from_env() -> Result<Self, NoHome> {
+        let home = absolute("HOME").ok_or(NoHome)?;
+        let claude = absolute("CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.join(".claude"));
+        let state = absolute("BATON_STATE_DIR").unwrap_or_else(|| {
+            absolute("XDG_STATE_HOME").unwrap_or_else(|| home.join(".local/state")).join("baton")
+        });
+        let config = absolute("BATON_CONFIG").unwrap_or_else(|| {
+            absolute("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")).join("baton/config.toml")
+        });
+        Ok(Self { home, claude, state, config })
+    }
+
+    /// `path` as people write it: `~` for the home folder.
+    pub fn short(&self, path: &Path) -> String {
+        match path.strip_prefix(&self.home) {
+            Ok(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
+            Ok(rest) => format!("~/{}", rest.display()),
+            Err(_) => path.display().to_string(),
+        }
+    }
+
+    /// The other way round, for paths in the configuration.
+    pub fn expand(&self, text: &str) -> PathBuf {
+        match text.strip_prefix('~') {
+            Some("") => self.home.clone(),
+            Some(rest) if rest.starts_with('/') => self.home.join(&rest[1..]),
+            _ => PathBuf::from(text),
+        }
+    }
+}
+
+/// A relative or empty value is as good as none: it would mean another folder in every process.
+fn absolute(name: &str) -> Option<PathBuf> {
+    env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute())
+}

@@ -1,0 +1,507 @@
+//! The handoff store: manifest, current document, archive, history, one lock per channel.
+//!
+//! Commit order of a seal: `archive/{id}.md`, then `{channel}-CURRENT.md`, then the manifest. The manifest is
+//! the commit point: before it nothing has happened, after it everything can be found. `CURRENT` is not synced,
+//! because a reader that finds it behind the manifest takes the archived document and mends it.
+
+mod history;
+mod repair;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use baton_core::handoff::document::BadHeader;
+use baton_core::handoff::manifest::{Unsound, World};
+use baton_core::handoff::{Claimant, Entry, HandoffId, Header, Kind, Manifest, Refusal, Status};
+use baton_core::ids::{AgentId, ChannelName, SessionId};
+use jiff::{SignedDuration, Timestamp};
+
+pub use history::{Event, What};
+pub use repair::Repaired;
+
+use crate::sys::fs::{self, FileError, PRIVATE, Sync};
+use crate::sys::lock::{Lock, LockError};
+use crate::sys::process;
+
+/// A manifest with a thousand waiting handoffs is still far smaller.
+const MAX_MANIFEST: u64 = 4 << 20;
+/// Documents above this are refused: no agent could read one.
+pub const MAX_DOCUMENT: u64 = 8 << 20;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error(
+        "the manifest {path} cannot be understood: {why}; nothing was changed. Run `baton handoffs repair` to set it aside"
+    )]
+    Manifest { path: PathBuf, why: String },
+    #[error(
+        "neither {current} nor {archived} carries handoff {id} ({why}); nothing was loaded and nothing changed. Run `baton handoffs repair`"
+    )]
+    Mismatch { id: HandoffId, current: PathBuf, archived: PathBuf, why: String },
+    #[error("a handoff of {0} bytes is more than the {MAX_DOCUMENT} that are accepted; shorten it")]
+    TooLarge(usize),
+    #[error("there is no text in the handoff; write what the next session needs to know")]
+    Empty,
+    #[error("there is no handoff {0} in {1}")]
+    NoSuch(HandoffId, ChannelName),
+}
+
+/// A handoff that is about to be sealed.
+#[derive(Debug)]
+pub struct Draft<'a> {
+    pub channel: &'a ChannelName,
+    pub session: &'a SessionId,
+    pub kind: Kind,
+    pub working_dir: &'a str,
+    pub body: &'a str,
+    pub created_by_pid: u32,
+    pub for_agent: Option<&'a AgentId>,
+    pub for_session: Option<&'a SessionId>,
+    pub rotation: Option<&'a str>,
+}
+
+/// A sealed handoff: it is on disk, found by its manifest, and will not be lost.
+#[derive(Debug)]
+pub struct Sealed {
+    pub entry: Entry,
+    /// Its document in the archive, where it stays.
+    pub path: PathBuf,
+}
+
+/// A handoff with its document, header included.
+#[derive(Debug)]
+pub struct Loaded {
+    pub entry: Entry,
+    pub text: String,
+}
+
+impl Loaded {
+    /// The document without its header comments.
+    pub fn body(&self) -> &str {
+        Header::parse(&self.text).map_or(self.text.as_str(), |(_, body)| body)
+    }
+}
+
+/// Is this handoff still needed: does its addressee live, is its rotation open?
+pub type Wanted<'a> = &'a dyn Fn(&Entry) -> bool;
+
+pub struct Handoffs<'a> {
+    root: PathBuf,
+    expiry: SignedDuration,
+    wanted: Wanted<'a>,
+    /// How long to wait for another process that is changing the same channel.
+    pub patience: Duration,
+}
+
+impl<'a> Handoffs<'a> {
+    pub fn new(root: PathBuf, expiry: SignedDuration, wanted: Wanted<'a>) -> Self {
+        Self { root, expiry, wanted, patience: Duration::from_secs(5) }
+    }
+
+    pub fn manifest_path(&self, channel: &ChannelName) -> PathBuf {
+        self.root.join(format!("{channel}.manifest.json"))
+    }
+
+    pub fn current_path(&self, channel: &ChannelName) -> PathBuf {
+        self.root.join(format!("{channel}-CURRENT.md"))
+    }
+
+    pub fn archived_path(&self, id: &HandoffId) -> PathBuf {
+        self.root.join("archive").join(format!("{id}.md"))
+    }
+
+    fn history_path(&self, channel: &ChannelName) -> PathBuf {
+        self.root.join(format!("{channel}.history.jsonl"))
+    }
+
+    fn lock(&self, channel: &ChannelName) -> Result<Lock, StoreError> {
+        let lock = Lock::acquire(&self.root.join(format!("{channel}.lock.d")), self.patience)?;
+        if lock.predecessor_died {
+            for dir in [&self.root, &self.root.join("archive")] {
+                // Tidying up is no reason to fail.
+                let _ = fs::sweep_temps(dir, process::pid_exists);
+            }
+        }
+        Ok(lock)
+    }
+
+    fn world<T>(&self, now: Timestamp, act: impl FnOnce(&World<'_>) -> T) -> T {
+        act(&World { now, expiry: self.expiry, alive: &process::is_alive, wanted: self.wanted })
+    }
+
+    /// The channel's manifest; an empty one if nothing was ever sealed.
+    pub fn manifest(&self, channel: &ChannelName) -> Result<Manifest, StoreError> {
+        let path = self.manifest_path(channel);
+        let Some(bytes) = fs::read(&path, MAX_MANIFEST)? else {
+            return Ok(Manifest::empty(channel.clone()));
+        };
+        let damaged = |why: String| StoreError::Manifest { path: path.clone(), why };
+        let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|e| damaged(e.to_string()))?;
+        manifest.check(channel).map_err(|e: Unsound| damaged(e.to_string()))?;
+        Ok(manifest)
+    }
+
+    fn commit(&self, manifest: &Manifest, sync: Sync) -> Result<(), StoreError> {
+        let mut bytes = serde_json::to_vec_pretty(manifest)
+            .map_err(|e| FileError::new("encode", &self.manifest_path(&manifest.channel), e))?;
+        bytes.push(b'\n');
+        Ok(fs::replace(&self.manifest_path(&manifest.channel), &bytes, PRIVATE, sync)?)
+    }
+
+    /// Seals `draft`: when this returns, the handoff survives a crash of ours and of the machine.
+    pub fn seal(&self, draft: &Draft<'_>, now: Timestamp) -> Result<Sealed, StoreError> {
+        if draft.body.len() as u64 > MAX_DOCUMENT {
+            return Err(StoreError::TooLarge(draft.body.len()));
+        }
+        if draft.body.trim().is_empty() {
+            return Err(StoreError::Empty);
+        }
+        fs::private_dir(&self.root.join("archive"))?;
+        let _lock = self.lock(draft.channel)?;
+        let mut manifest = self.manifest(draft.channel)?;
+        // Whole seconds: the document, its name and the manifest say the same instant.
+        let created_at = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        let (header, text) = self.archive(draft, created_at)?;
+        let path = self.archived_path(&header.id);
+        fs::replace(&self.current_path(draft.channel), text.as_bytes(), PRIVATE, Sync::No)?;
+        let mut entry = Entry::active(&header, draft.created_by_pid);
+        entry.rotation = draft.rotation.map(str::to_owned);
+        let ended = self.world(now, |world| manifest.seal(entry.clone(), world));
+        self.record_ends(draft.channel, &ended, now)?;
+        self.commit(&manifest, Sync::Yes)?;
+        self.record(draft.channel, &Event::of(What::Sealed, entry.clone(), now));
+        Ok(Sealed { entry, path })
+    }
+
+    /// Writes the document under the first free id of this second.
+    fn archive(&self, draft: &Draft<'_>, now: Timestamp) -> Result<(Header, String), StoreError> {
+        for nth in 1..u32::MAX {
+            let id = HandoffId::mint(now, draft.session, nth);
+            let path = self.archived_path(&id);
+            if path.exists() {
+                continue;
+            }
+            let header = Header {
+                id,
+                session: draft.session.clone(),
+                channel: draft.channel.clone(),
+                created: now,
+                kind: draft.kind.clone(),
+                working_dir: draft.working_dir.to_owned(),
+                for_agent: draft.for_agent.cloned(),
+                for_session: draft.for_session.cloned(),
+            };
+            let text = header.with_body(draft.body);
+            // Another channel may have taken the name in this instant: creation decides, not the look above.
+            if fs::create(&path, text.as_bytes(), PRIVATE, Sync::Yes)? {
+                return Ok((header, text));
+            }
+        }
+        unreachable!("four thousand million handoffs of one session in one second")
+    }
+
+    /// What `who` would be given, without taking it.
+    pub fn peek(
+        &self,
+        channel: &ChannelName,
+        who: &Claimant<'_>,
+        now: Timestamp,
+    ) -> Result<Result<Loaded, Refusal>, StoreError> {
+        let manifest = self.manifest(channel)?;
+        match self.world(now, |world| manifest.offer(who, world).cloned()) {
+            Ok(entry) => Ok(Ok(Loaded { text: self.document(channel, &manifest, &entry)?, entry })),
+            Err(refusal) => Ok(Err(refusal)),
+        }
+    }
+
+    /// Claims the handoff meant for `who`: at most one session holds it, until it consumes or gives it back.
+    pub fn claim(
+        &self,
+        channel: &ChannelName,
+        who: &Claimant<'_>,
+        now: Timestamp,
+    ) -> Result<Result<Loaded, Refusal>, StoreError> {
+        self.take(channel, now, |manifest, world| manifest.claim(who, world))
+    }
+
+    /// Loads and consumes in one step, for the command line.
+    pub fn load(
+        &self,
+        channel: &ChannelName,
+        who: &Claimant<'_>,
+        pid: u32,
+        now: Timestamp,
+    ) -> Result<Result<Loaded, Refusal>, StoreError> {
+        let take = |manifest: &mut Manifest, world: &World<'_>| {
+            let claimed = manifest.claim(who, world)?;
+            Ok(manifest.consume(&claimed.id, who.session, pid, world.now).unwrap_or(claimed))
+        };
+        self.take(channel, now, take)
+    }
+
+    /// Loads `id` because a person asked for it by name: its age and addressee do not matter, only that
+    /// nobody else has it. One that left the manifest long ago is consumed in the history alone.
+    pub fn load_id(
+        &self,
+        channel: &ChannelName,
+        id: &HandoffId,
+        session: &SessionId,
+        pid: u32,
+        now: Timestamp,
+    ) -> Result<Result<Loaded, Refusal>, StoreError> {
+        let _lock = self.lock(channel)?;
+        let mut manifest = self.manifest(channel)?;
+        self.world(now, |world| manifest.release_dead(world));
+        let listed = self.list(channel)?.into_iter().find(|e| &e.id == id);
+        let mut entry = listed.ok_or_else(|| StoreError::NoSuch(id.clone(), channel.clone()))?;
+        let text = self.document_locked(channel, &manifest, &entry)?;
+        match manifest.load(id, session, pid, now) {
+            Some(Ok(taken)) => entry = taken,
+            Some(Err(refusal)) => return Ok(Err(refusal)),
+            None => match entry.load(session, pid, now) {
+                Ok(()) => {}
+                Err(refusal) => return Ok(Err(refusal)),
+            },
+        }
+        self.record_ends(channel, std::slice::from_ref(&entry), now)?;
+        self.commit(&manifest, Sync::Yes)?;
+        Ok(Ok(Loaded { entry, text }))
+    }
+
+    fn take(
+        &self,
+        channel: &ChannelName,
+        now: Timestamp,
+        take: impl FnOnce(&mut Manifest, &World<'_>) -> Result<Entry, Refusal>,
+    ) -> Result<Result<Loaded, Refusal>, StoreError> {
+        // Without a manifest there is nothing to take, and nothing to create for having asked.
+        if !self.manifest_path(channel).exists() {
+            return Ok(Err(Refusal::Nothing));
+        }
+        let _lock = self.lock(channel)?;
+        let before = self.manifest(channel)?;
+        let mut manifest = before.clone();
+        let swept = self.world(now, |world| manifest.sweep(world));
+        let taken = self.world(now, |world| take(&mut manifest, world));
+        let entry = match taken {
+            Ok(entry) => entry,
+            Err(refusal) => {
+                if manifest != before {
+                    self.record_ends(channel, &swept, now)?;
+                    self.commit(&manifest, Sync::Yes)?;
+                }
+                return Ok(Err(refusal));
+            }
+        };
+        // The document is verified before anything is written: a mismatch changes nothing.
+        let text = self.document_locked(channel, &before, &entry)?;
+        self.record_ends(channel, &swept, now)?;
+        self.record_ends(channel, std::slice::from_ref(&entry), now)?;
+        self.commit(&manifest, Sync::Yes)?;
+        if entry.status == Status::Active {
+            self.record(channel, &Event::of(What::Claimed, entry.clone(), now));
+        }
+        Ok(Ok(Loaded { entry, text }))
+    }
+
+    /// Turns a claim into consumption: the session gave a sign of life. On the hot path, so nothing is synced.
+    pub fn consume(
+        &self,
+        channel: &ChannelName,
+        id: &HandoffId,
+        session: &SessionId,
+        pid: u32,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let _lock = self.lock(channel)?;
+        let mut manifest = self.manifest(channel)?;
+        let Some(entry) = manifest.consume(id, session, pid, now) else { return Ok(false) };
+        self.record_ends(channel, &[entry], now)?;
+        self.commit(&manifest, Sync::No)?;
+        Ok(true)
+    }
+
+    /// Gives a claim back: the session ended without a sign of life.
+    pub fn release(
+        &self,
+        channel: &ChannelName,
+        id: &HandoffId,
+        session: &SessionId,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let _lock = self.lock(channel)?;
+        let mut manifest = self.manifest(channel)?;
+        if !manifest.release(id, session) {
+            return Ok(false);
+        }
+        self.commit(&manifest, Sync::Yes)?;
+        if let Some(entry) = manifest.find(id) {
+            self.record(channel, &Event::of(What::Released, entry.clone(), now));
+        }
+        Ok(true)
+    }
+
+    /// Clears `id`, or the current handoff, without consuming it. `None` if there was nothing active.
+    pub fn clear(
+        &self,
+        channel: &ChannelName,
+        id: Option<&HandoffId>,
+        now: Timestamp,
+    ) -> Result<Option<Entry>, StoreError> {
+        if !self.manifest_path(channel).exists() {
+            return Ok(None);
+        }
+        let _lock = self.lock(channel)?;
+        let mut manifest = self.manifest(channel)?;
+        let Some(id) = id.cloned().or_else(|| manifest.current.as_ref().map(|e| e.id.clone())) else {
+            return Ok(None);
+        };
+        let Some(entry) = manifest.clear(&id, now) else { return Ok(None) };
+        self.record_ends(channel, std::slice::from_ref(&entry), now)?;
+        self.commit(&manifest, Sync::Yes)?;
+        Ok(Some(entry))
+    }
+
+    /// Makes an ended handoff the active one again.
+    pub fn reactivate(
+        &self,
+        channel: &ChannelName,
+        id: &HandoffId,
+        now: Timestamp,
+    ) -> Result<Entry, StoreError> {
+        let _lock = self.lock(channel)?;
+        let mut manifest = self.manifest(channel)?;
+        let known = self.list(channel)?.into_iter().find(|e| &e.id == id);
+        let entry = known.ok_or_else(|| StoreError::NoSuch(id.clone(), channel.clone()))?;
+        let text = self.archived(&entry)?;
+        let ended = self.world(now, |world| manifest.reactivate(entry, world));
+        self.record_ends(channel, &ended, now)?;
+        fs::replace(&self.current_path(channel), text.as_bytes(), PRIVATE, Sync::No)?;
+        self.commit(&manifest, Sync::Yes)?;
+        let entry = manifest.current.ok_or_else(|| StoreError::NoSuch(id.clone(), channel.clone()))?;
+        self.record(channel, &Event::of(What::Reactivated, entry.clone(), now));
+        Ok(entry)
+    }
+
+    /// The active handoff, expired ones not counted. Reads only.
+    pub fn active(&self, channel: &ChannelName, now: Timestamp) -> Result<Option<Entry>, StoreError> {
+        let mut manifest = self.manifest(channel)?;
+        self.world(now, |world| manifest.sweep(world));
+        Ok(manifest.current.filter(|e| e.status == Status::Active))
+    }
+
+    /// Every handoff this channel ever had, newest first, in its last known state.
+    pub fn list(&self, channel: &ChannelName) -> Result<Vec<Entry>, StoreError> {
+        let manifest = self.manifest(channel)?;
+        let mut entries = std::collections::BTreeMap::new();
+        for event in self.history(channel)?.0 {
+            if event.entry.status != Status::Active {
+                entries.insert(event.entry.id.clone(), event.entry);
+            }
+        }
+        for entry in manifest.entries() {
+            entries.insert(entry.id.clone(), entry.clone());
+        }
+        let mut list: Vec<_> = entries.into_values().collect();
+        list.sort_by(|a, b| b.created_at.cmp(&a.created_at).then_with(|| b.id.cmp(&a.id)));
+        Ok(list)
+    }
+
+    /// All channels that have a manifest.
+    pub fn channels(&self) -> Result<Vec<ChannelName>, StoreError> {
+        let entries = match std::fs::read_dir(&self.root) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(FileError::new("list", &self.root, e).into()),
+        };
+        let mut names: Vec<_> = entries
+            .flatten()
+            .filter_map(|e| ChannelName::new(e.file_name().to_str()?.strip_suffix(".manifest.json")?).ok())
+            .collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// The document of `entry`, checked against it. Does not mend.
+    pub fn document(
+        &self,
+        channel: &ChannelName,
+        manifest: &Manifest,
+        entry: &Entry,
+    ) -> Result<String, StoreError> {
+        self.read_document(channel, manifest, entry).map(|(text, _)| text)
+    }
+
+    /// The same under the lock: a `CURRENT` that lags behind is mended.
+    fn document_locked(
+        &self,
+        channel: &ChannelName,
+        manifest: &Manifest,
+        entry: &Entry,
+    ) -> Result<String, StoreError> {
+        let (text, behind) = self.read_document(channel, manifest, entry)?;
+        if behind {
+            // The archive has the words; failing to mend a copy is no reason to withhold them.
+            let _ = fs::replace(&self.current_path(channel), text.as_bytes(), PRIVATE, Sync::No);
+        }
+        Ok(text)
+    }
+
+    fn read_document(
+        &self,
+        channel: &ChannelName,
+        manifest: &Manifest,
+        entry: &Entry,
+    ) -> Result<(String, bool), StoreError> {
+        let is_current = manifest.current.as_ref().is_some_and(|c| c.id == entry.id);
+        if is_current && let Ok(text) = checked(&self.current_path(channel), channel, &entry.id) {
+            return Ok((text, false));
+        }
+        let archived = self.archived_path(&entry.id);
+        match checked(&archived, channel, &entry.id) {
+            Ok(text) => Ok((text, is_current)),
+            Err(why) => Err(StoreError::Mismatch {
+                id: entry.id.clone(),
+                current: self.current_path(channel),
+                archived,
+                why,
+            }),
+        }
+    }
+
+    fn archived(&self, entry: &Entry) -> Result<String, StoreError> {
+        let path = self.archived_path(&entry.id);
+        let bytes = fs::read(&path, MAX_DOCUMENT * 2)?.ok_or_else(|| {
+            FileError::new("read", &path, std::io::Error::from(std::io::ErrorKind::NotFound))
+        })?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// The document of any handoff that was ever sealed, by id alone.
+    pub fn show(&self, id: &HandoffId) -> Result<Option<String>, StoreError> {
+        let bytes = fs::read(&self.archived_path(id), MAX_DOCUMENT * 2)?;
+        Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+}
+
+/// The text at `path` if its header names this handoff and this channel, else why not.
+fn checked(path: &Path, channel: &ChannelName, id: &HandoffId) -> Result<String, String> {
+    let bytes = match fs::read(path, MAX_DOCUMENT * 2) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Err("it is missing".into()),
+        Err(e) => return Err(e.to_string()),
+    };
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let (header, _) = Header::parse(&text).map_err(|e: BadHeader| e.to_string())?;
+    if &header.id != id {
+        return Err(format!("it carries {}", header.id));
+    }
+    if &header.channel != channel {
+        return Err(format!("it belongs to channel {}", header.channel));
+    }
+    Ok(text)
+}

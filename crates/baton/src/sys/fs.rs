@@ -1,0 +1,276 @@
+//! Writing and reading small files so that nobody ever sees half of one.
+//!
+//! A replaced file is written beside its final place under a name of its own, with its mode from the first
+//! instant, and moved over it. Links planted at the final name are refused, not followed.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::{OFlags, RenameFlags};
+use rustix::io::Errno;
+
+/// Files that only their owner may read.
+pub const PRIVATE: u32 = 0o600;
+/// Files in a project that are meant to be shared; the umask decides.
+pub const SHARED: u32 = 0o666;
+
+/// Something about a file did not work: what was being done, to which path, why, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("could not {action} {path}: {source}; {}", remedy(source))]
+pub struct FileError {
+    pub action: &'static str,
+    pub path: PathBuf,
+    pub source: io::Error,
+}
+
+impl FileError {
+    pub fn new(action: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
+        Self { action, path: path.to_owned(), source: source.into() }
+    }
+}
+
+fn remedy(source: &io::Error) -> &'static str {
+    match source.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOSPC | Errno::DQUOT) => {
+            "free some space on that disk and try again; nothing was changed"
+        }
+        Some(Errno::ACCESS | Errno::PERM) => "check who owns it and its mode; nothing was changed",
+        Some(Errno::ROFS) => "that file system is read-only; nothing was changed",
+        Some(Errno::MFILE | Errno::NFILE) => "too many files are open; close some programs and try again",
+        Some(Errno::LOOP) => "it is a symbolic link where a file of ours belongs; look at it and remove it",
+        Some(Errno::NOTDIR) => "a file lies where a folder belongs; move it away",
+        Some(Errno::ISDIR) => "a folder lies where a file belongs; move it away",
+        Some(Errno::IO) => "the disk reported an error; check it before you trust it again",
+        _ => "nothing was changed",
+    }
+}
+
+/// Whether a change must have reached the disk before it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sync {
+    /// Survives a crash of ours, not of the machine. For the hot path and for what can be rebuilt.
+    No,
+    /// Survives power loss.
+    Yes,
+}
+
+/// Creates `dir` and what is missing above it, private from the first instant.
+pub fn private_dir(dir: &Path) -> Result<(), FileError> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(|e| FileError::new("create the folder", dir, e))
+}
+
+/// Replaces `path` by `bytes`, whole or not at all.
+pub fn replace(path: &Path, bytes: &[u8], mode: u32, sync: Sync) -> Result<(), FileError> {
+    refuse_link(path)?;
+    let temp = Temp::write(path, bytes, mode, sync)?;
+    std::fs::rename(&temp.path, path).map_err(|e| FileError::new("replace", path, e))?;
+    temp.keep();
+    if sync == Sync::Yes {
+        sync_parent(path)?;
+    }
+    Ok(())
+}
+
+/// Creates `path` with `bytes`, whole or not at all. `Ok(false)` if something is there already.
+pub fn create(path: &Path, bytes: &[u8], mode: u32, sync: Sync) -> Result<bool, FileError> {
+    let temp = Temp::write(path, bytes, mode, sync)?;
+    match rename_noreplace(&temp.path, path) {
+        Ok(()) => temp.keep(),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        Err(e) => return Err(FileError::new("create", path, e)),
+    }
+    if sync == Sync::Yes {
+        sync_parent(path)?;
+    }
+    Ok(true)
+}
+
+fn rename_noreplace(from: &Path, to: &Path) -> io::Result<()> {
+    #[cfg(any(target_os = "linux", target_os = "macos"))]
+    match rustix::fs::renameat_with(rustix::fs::CWD, from, rustix::fs::CWD, to, RenameFlags::NOREPLACE) {
+        Ok(()) => return Ok(()),
+        // Some file systems do not know the flag; a hard link has the same all-or-nothing meaning.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+        Err(e) => return Err(e.into()),
+    }
+    std::fs::hard_link(from, to)?;
+    std::fs::remove_file(from)
+}
+
+/// Appends one record, which must end in a newline, by a single write. A torn last line left by a crash is
+/// closed first, so that it spoils nothing but itself.
+pub fn append_line(path: &Path, record: &[u8], mode: u32) -> Result<(), FileError> {
+    debug_assert!(record.ends_with(b"\n"));
+    let fail = |e: io::Error| FileError::new("append to", path, e);
+    let file = OpenOptions::new()
+        .read(true)
+        .append(true)
+        .create(true)
+        .mode(mode)
+        .custom_flags(flags(OFlags::NOFOLLOW | OFlags::CLOEXEC))
+        .open(path)
+        .map_err(fail)?;
+    let len = file.metadata().map_err(fail)?.len();
+    let mut last = [b'\n'];
+    if len > 0 {
+        file.read_at(&mut last, len - 1).map_err(fail)?;
+    }
+    if last == [b'\n'] {
+        (&file).write_all(record).map_err(fail)
+    } else {
+        let mut closed = Vec::with_capacity(record.len() + 1);
+        closed.push(b'\n');
+        closed.extend_from_slice(record);
+        (&file).write_all(&closed).map_err(fail)
+    }
+}
+
+/// Reads a regular file of at most `max` bytes; `None` if there is none. Links at the final name are refused.
+pub fn read(path: &Path, max: u64) -> Result<Option<Vec<u8>>, FileError> {
+    let fail = |e: io::Error| FileError::new("read", path, e);
+    let mut file = match open_read(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(fail(e)),
+    };
+    let len = file.metadata().map_err(fail)?.len();
+    if len > max {
+        return Err(fail(io::Error::other(format!("it has {len} bytes, more than the {max} expected"))));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0) + 1);
+    Read::by_ref(&mut file).take(max + 1).read_to_end(&mut bytes).map_err(fail)?;
+    Ok(Some(bytes))
+}
+
+/// Opens a regular file for reading without following a link at its name and without blocking on a pipe.
+pub fn open_read(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags(OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK))
+        .open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
+}
+
+/// Removes `path`; it is fine if it was not there.
+pub fn remove(path: &Path) -> Result<(), FileError> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(FileError::new("remove", path, e)),
+        _ => Ok(()),
+    }
+}
+
+/// Moves `path` aside under a name that says so; never deletes. Returns the new name.
+pub fn set_aside(path: &Path, stamp: &str) -> Result<PathBuf, FileError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    for n in 1..1000 {
+        let suffix = if n == 1 { String::new() } else { format!("-{n}") };
+        let aside = path.with_file_name(format!("{name}.damaged-{stamp}{suffix}"));
+        match rename_noreplace(path, &aside) {
+            Ok(()) => return Ok(aside),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(FileError::new("set aside", path, e)),
+        }
+    }
+    Err(FileError::new("set aside", path, io::Error::other("a thousand damaged copies are there already")))
+}
+
+/// Removes what crashed writers left behind in `dir`: our temporary names whose process is gone.
+pub fn sweep_temps(dir: &Path, alive: impl Fn(u32) -> bool) -> Result<usize, FileError> {
+    let entries = std::fs::read_dir(dir).map_err(|e| FileError::new("list", dir, e))?;
+    let mut swept = 0;
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if let Some(pid) = name.to_str().and_then(temp_owner)
+            && !alive(pid)
+        {
+            remove(&entry.path())?;
+            swept += 1;
+        }
+    }
+    Ok(swept)
+}
+
+fn temp_owner(name: &str) -> Option<u32> {
+    let mut parts = name.strip_prefix('.')?.strip_suffix(".tmp")?.rsplitn(3, '.');
+    let (_count, pid) = (parts.next()?.parse::<u32>().ok()?, parts.next()?);
+    pid.parse().ok()
+}
+
+/// A file being written beside its final place; removed unless it is kept.
+struct Temp {
+    path: PathBuf,
+}
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+impl Temp {
+    fn write(target: &Path, bytes: &[u8], mode: u32, sync: Sync) -> Result<Self, FileError> {
+        let fail = |e: io::Error| FileError::new("write", target, e);
+        let name = target.file_name().unwrap_or_default().to_string_lossy();
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = target.with_file_name(format!(".{name}.{}.{count}.tmp", std::process::id()));
+        // A leftover of an earlier process with our pid would be in the way.
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(mode).custom_flags(flags(OFlags::CLOEXEC));
+        let mut file = match options.open(&path) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                std::fs::remove_file(&path).map_err(fail)?;
+                options.open(&path).map_err(fail)?
+            }
+            other => other.map_err(fail)?,
+        };
+        let temp = Self { path };
+        file.write_all(bytes).map_err(fail)?;
+        if sync == Sync::Yes {
+            file.sync_all().map_err(fail)?;
+        }
+        Ok(temp)
+    }
+
+    fn keep(mut self) {
+        self.path = PathBuf::new();
+    }
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        if !self.path.as_os_str().is_empty() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn refuse_link(path: &Path) -> Result<(), FileError> {
+    match std::fs::symlink_metadata(path) {
+        Ok(meta) if meta.file_type().is_symlink() => Err(FileError::new("replace", path, Errno::LOOP)),
+        Ok(meta) if meta.is_dir() => Err(FileError::new("replace", path, Errno::ISDIR)),
+        _ => Ok(()),
+    }
+}
+
+fn sync_parent(path: &Path) -> Result<(), FileError> {
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(parent)
+        .and_then(|dir| dir.sync_all())
+        .map_err(|e| FileError::new("sync the folder", parent, e))
+}
+
+fn flags(flags: OFlags) -> i32 {
+    // The bits of O_* constants fit an int on every platform we build for.
+    flags.bits().cast_signed()
+}
+
+/// Do these two name the same file right now?
+pub fn same_file(file: &File, path: &Path) -> bool {
+    match (file.metadata(), std::fs::symlink_metadata(path)) {
+        (Ok(open), Ok(named)) => open.dev() == named.dev() && open.ino() == named.ino(),
+        _ => false,
+    }
+}

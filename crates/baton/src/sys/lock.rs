@@ -1,0 +1,101 @@
+//! A channel's lock: flock on `{channel}.lock.d/pid`, which also shows who holds it.
+//!
+//! The kernel frees it when its holder dies, so a stale lock cannot exist; the text inside is for people.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use rustix::fs::OFlags;
+
+use super::fs::{FileError, private_dir, same_file};
+
+/// Held until dropped.
+#[derive(Debug)]
+pub struct Lock {
+    file: File,
+    /// The holder before us did not let go by itself: it was killed, and may have left things half done.
+    pub predecessor_died: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    #[error(
+        "{path} is held by process {holder} and was not let go within {waited:?}; \
+         see what that process does, or wait and try again"
+    )]
+    Held { path: PathBuf, holder: String, waited: Duration },
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+impl Lock {
+    /// Takes the lock in folder `dir`, waiting at most `patience`.
+    pub fn acquire(dir: &Path, patience: Duration) -> Result<Self, LockError> {
+        let path = dir.join("pid");
+        let began = Instant::now();
+        let mut nap = Duration::from_micros(200);
+        loop {
+            let file = open(dir, &path)?;
+            match file.try_lock() {
+                // Somebody may have removed the folder between our open and our lock; then ours guards nothing.
+                Ok(()) if same_file(&file, &path) => return Ok(Self::hold(file)),
+                Ok(()) | Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(e)) => return Err(FileError::new("lock", &path, e).into()),
+            }
+            let waited = began.elapsed();
+            if waited >= patience {
+                let holder = read_text(&file);
+                let holder = holder.split(':').next().unwrap_or_default().to_owned();
+                return Err(LockError::Held { path, holder, waited: patience });
+            }
+            std::thread::sleep(nap.min(patience.saturating_sub(waited)));
+            nap = (nap * 2).min(Duration::from_millis(5));
+        }
+    }
+
+    fn hold(mut file: File) -> Self {
+        let predecessor_died = !read_text(&file).is_empty();
+        // Shown to people only; a full disk must not keep anybody from the lock.
+        let _ = file.set_len(0);
+        let _ = file.rewind();
+        let _ = write!(file, "{}:{}", std::process::id(), Timestamp::now().as_second());
+        Self { file, predecessor_died }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = self.file.set_len(0);
+        let _ = self.file.unlock();
+    }
+}
+
+fn open(dir: &Path, path: &Path) -> Result<File, FileError> {
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags((OFlags::NOFOLLOW | OFlags::CLOEXEC).bits().cast_signed());
+    match options.open(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            private_dir(dir)?;
+            options.open(path).map_err(|e| FileError::new("open the lock", path, e))
+        }
+        other => other.map_err(|e| FileError::new("open the lock", path, e)),
+    }
+}
+
+fn read_text(file: &File) -> String {
+    let mut text = String::new();
+    let mut file = file;
+    let _ = file.rewind();
+    let _ = Read::by_ref(&mut file).take(64).read_to_string(&mut text);
+    text
+}

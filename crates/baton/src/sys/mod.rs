@@ -1,0 +1,5 @@
+//! The operating system: files, locks, processes. The only place that may need `unsafe`.
+
+pub mod fs;
+pub mod lock;
+pub mod process;

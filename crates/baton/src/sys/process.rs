@@ -1,0 +1,83 @@
+//! Who a process is, and whether it still is that one.
+
+use baton_core::process::Process;
+use rustix::process::{Pid, test_kill_process};
+
+/// The identity of `pid`, if it runs.
+pub fn identify(pid: u32) -> Option<Process> {
+    Some(Process { pid, start: start_time(pid)?, boot: boot_id() })
+}
+
+/// Does exactly this process still run? A reused pid or another boot is not it; a zombie has ended.
+pub fn is_alive(process: &Process) -> bool {
+    start_time(process.pid) == Some(process.start) && boot_id() == process.boot
+}
+
+/// Does any process have this pid?
+pub fn pid_exists(pid: u32) -> bool {
+    i32::try_from(pid)
+        .ok()
+        .and_then(Pid::from_raw)
+        .is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+}
+
+#[cfg(target_os = "linux")]
+fn start_time(pid: u32) -> Option<u64> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything, parentheses and spaces included; count from the last one.
+    let after = memchr::memrchr(b')', &stat)? + 2;
+    let mut fields = stat.get(after..)?.split(|b| *b == b' ');
+    if matches!(fields.next()?, b"Z" | b"X") {
+        return None;
+    }
+    std::str::from_utf8(fields.nth(18)?).ok()?.parse().ok()
+}
+
+#[cfg(target_os = "linux")]
+fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map(|id| id.trim().to_owned())
+        .unwrap_or_default()
+}
+
+/// Without /proc a pid that exists counts as the process we recorded.
+#[cfg(not(target_os = "linux"))]
+fn start_time(pid: u32) -> Option<u64> {
+    pid_exists(pid).then_some(0)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn boot_id() -> String {
+    String::new()
+}
+
+/// The process that started this one.
+pub fn parent_pid() -> u32 {
+    rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reused_pid_is_not_the_process_we_knew() {
+        let me = identify(std::process::id()).unwrap();
+        assert!(is_alive(&me));
+        assert!(!is_alive(&Process { start: me.start + 1, ..me.clone() }));
+        assert!(!is_alive(&Process { boot: "another".into(), ..me }));
+    }
+
+    #[test]
+    fn an_ended_child_is_dead_even_while_it_is_a_zombie() {
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let who = identify(child.id()).unwrap();
+        assert!(is_alive(&who));
+        drop(child.stdin.take());
+        while is_alive(&who) {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+    }
+}
