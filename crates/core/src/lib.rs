@@ -3,4 +3,10 @@
 //! Nothing in this crate reads a file, a clock, the environment or the network: state and time come in as
 //! arguments, decisions go out as values. The binary in `crates/baton` carries them out.
 
+pub mod event;
 pub mod ids;
+pub mod latch;
+pub mod level;
+pub mod reading;
+pub mod transcript;
+pub mod wire;
