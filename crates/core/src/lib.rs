@@ -4,6 +4,17 @@
 //! arguments, decisions go out as values. The binary in `crates/baton` carries them out.
 
 pub mod channel;
+pub mod checkpoint;
+pub mod compaction;
+pub mod event;
+pub mod forecast;
 pub mod handoff;
 pub mod ids;
+pub mod latch;
+pub mod level;
 pub mod process;
+pub mod reading;
+pub mod say;
+pub mod statusline;
+pub mod transcript;
+pub mod wire;

@@ -1,0 +1,220 @@
+//! How full is too full: thresholds in percent and tokens, kept below the point at which the client compacts.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::reading::Reading;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Level {
+    #[default]
+    Ok,
+    EarlyWarn,
+    Warn,
+    Critical,
+}
+
+impl Level {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "OK",
+            Self::EarlyWarn => "EARLY_WARN",
+            Self::Warn => "WARN",
+            Self::Critical => "CRITICAL",
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// What the user asked for. A percentage is of the window; where tokens are given too, the lower one counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Thresholds {
+    pub early_warning_percentage: u8,
+    pub warning_percentage: u8,
+    pub critical_percentage: u8,
+    pub early_warning_tokens: Option<u64>,
+    pub warning_tokens: Option<u64>,
+    pub critical_tokens: Option<u64>,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self {
+            early_warning_percentage: 40,
+            warning_percentage: 50,
+            critical_percentage: 65,
+            early_warning_tokens: None,
+            warning_tokens: None,
+            critical_tokens: None,
+        }
+    }
+}
+
+/// The share of the way to compaction that each threshold may take at most. What lies between is the room in
+/// which a handoff can be written; three shares, so that a low compaction point still leaves three levels.
+const CEILINGS: [(Level, u64); 3] = [(Level::EarlyWarn, 75), (Level::Warn, 85), (Level::Critical, 95)];
+
+/// The thresholds in tokens that count for one session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    pub early_warning: u64,
+    pub warning: u64,
+    pub critical: u64,
+}
+
+/// A threshold that would never have fired, and what counts instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Clamp {
+    pub level: Level,
+    pub asked: u64,
+    pub counts: u64,
+    pub compaction: u64,
+}
+
+impl fmt::Display for Clamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { level, asked, counts, compaction } = self;
+        write!(
+            f,
+            "{level} was set at {asked} tokens, but the context is compacted or refused at about {compaction}: {counts} counts"
+        )
+    }
+}
+
+impl Thresholds {
+    fn asked(&self, level: Level, window: u64) -> u64 {
+        let (percentage, tokens) = match level {
+            Level::Ok => return 0,
+            Level::EarlyWarn => (self.early_warning_percentage, self.early_warning_tokens),
+            Level::Warn => (self.warning_percentage, self.warning_tokens),
+            Level::Critical => (self.critical_percentage, self.critical_tokens),
+        };
+        let share = share(window, u64::from(percentage));
+        tokens.map_or(share, |t| t.min(share))
+    }
+
+    /// The thresholds for a window whose context ends at `end`: the compaction point, or where there is none
+    /// the window itself, at which the API refuses.
+    pub fn limits(&self, window: u64, end: u64) -> Limits {
+        let [early_warning, warning, critical] =
+            CEILINGS.map(|(level, ceiling)| self.asked(level, window).min(share(end, ceiling)));
+        Limits { early_warning, warning, critical }
+    }
+
+    /// Which thresholds `limits` had to lower, for `doctor` and the log.
+    pub fn clamps(&self, window: u64, end: u64) -> Vec<Clamp> {
+        CEILINGS
+            .iter()
+            .map(|&(level, ceiling)| Clamp {
+                level,
+                asked: self.asked(level, window),
+                counts: share(end, ceiling),
+                compaction: end,
+            })
+            .filter(|clamp| clamp.asked > clamp.counts)
+            .collect()
+    }
+}
+
+/// `percent` of `whole`, rounded up: 65 % is reached when at least 65 % are there.
+fn share(whole: u64, percent: u64) -> u64 {
+    u64::try_from((u128::from(whole) * u128::from(percent)).div_ceil(100)).unwrap_or(u64::MAX)
+}
+
+impl Limits {
+    pub fn level(&self, reading: &Reading) -> Level {
+        match reading.tokens {
+            t if t >= self.critical => Level::Critical,
+            t if t >= self.warning => Level::Warn,
+            t if t >= self.early_warning => Level::EarlyWarn,
+            _ => Level::Ok,
+        }
+    }
+}
+
+/// The last resort: the level by the transcript's length alone, with the thresholds of the first script.
+pub fn level_of_bytes(bytes: u64) -> Level {
+    match bytes / 1024 {
+        1700.. => Level::Critical,
+        1500.. => Level::Warn,
+        1300.. => Level::EarlyWarn,
+        _ => Level::Ok,
+    }
+}
+
+/// `STATUS:SIZE` as published in `.context-status`; the size is the transcript's.
+pub fn context_status(level: Level, transcript_bytes: u64) -> String {
+    format!("{level}:{:.1}MB", transcript_bytes as f64 / (1024.0 * 1024.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reading::Source;
+
+    fn reading(tokens: u64, window: u64) -> Reading {
+        Reading { tokens, output: 0, window, at: jiff::Timestamp::UNIX_EPOCH, source: Source::StatusLine }
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_seeds() {
+        let limits = Thresholds::default().limits(200_000, 167_000);
+        let level = |tokens| limits.level(&reading(tokens, 200_000)).as_str();
+        assert_eq!([level(79_999), level(80_000)], ["OK", "EARLY_WARN"]);
+        assert_eq!([level(99_999), level(100_000)], ["EARLY_WARN", "WARN"]);
+        assert_eq!([level(129_999), level(130_000)], ["WARN", "CRITICAL"]);
+        assert!(Thresholds::default().clamps(200_000, 167_000).is_empty());
+    }
+
+    #[test]
+    fn where_tokens_are_given_too_the_lower_one_counts() {
+        let t = Thresholds {
+            critical_tokens: Some(150_000),
+            warning_tokens: Some(900_000),
+            ..Thresholds::default()
+        };
+        let limits = t.limits(1_000_000, 967_000);
+        assert_eq!((limits.critical, limits.warning, limits.early_warning), (150_000, 500_000, 400_000));
+        assert_eq!(limits.level(&reading(150_000, 1_000_000)), Level::Critical);
+        assert_eq!(t.limits(200_000, 167_000).critical, 130_000);
+    }
+
+    #[test]
+    fn a_threshold_beyond_compaction_is_lowered_below_it_and_reported() {
+        // A 1M model told to compact as if it had 100k: every default lies far beyond 67k.
+        let t = Thresholds::default();
+        let limits = t.limits(1_000_000, 67_000);
+        assert_eq!((limits.early_warning, limits.warning, limits.critical), (50_250, 56_950, 63_650));
+        let clamps = t.clamps(1_000_000, 67_000);
+        assert_eq!(
+            clamps.iter().map(|c| c.level).collect::<Vec<_>>(),
+            [Level::EarlyWarn, Level::Warn, Level::Critical]
+        );
+        insta::assert_snapshot!(clamps[2], @"CRITICAL was set at 650000 tokens, but the context is compacted or refused at about 67000: 63650 counts");
+        let late = Thresholds { critical_percentage: 90, ..t };
+        assert_eq!(late.limits(200_000, 167_000).critical, 158_650);
+        assert_eq!(late.clamps(200_000, 167_000).len(), 1);
+    }
+
+    #[test]
+    fn bytes_are_judged_by_the_first_scripts_thresholds() {
+        let kb = |n: u64| level_of_bytes(n * 1024);
+        assert_eq!([kb(1299), kb(1300), kb(1499)], [Level::Ok, Level::EarlyWarn, Level::EarlyWarn]);
+        assert_eq!([kb(1500), kb(1699), kb(1700)], [Level::Warn, Level::Warn, Level::Critical]);
+    }
+
+    #[test]
+    fn the_status_file_holds_level_and_size() {
+        assert_eq!(context_status(Level::Critical, 1700 * 1024), "CRITICAL:1.7MB");
+        assert_eq!(context_status(Level::EarlyWarn, 1300 * 1024), "EARLY_WARN:1.3MB");
+        assert_eq!(context_status(Level::Ok, 0), "OK:0.0MB");
+    }
+}

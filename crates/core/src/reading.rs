@@ -1,0 +1,196 @@
+//! What a provider says of its context: how many tokens, of which window, when, and who said it.
+//!
+//! Unknown is not zero: before the first answer there is no reading.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::transcript::tail::Tail;
+use crate::wire::claude::statusline::StatusLine;
+
+/// A window for models that nobody told us about, unless the configuration names another.
+pub const DEFAULT_WINDOW: u64 = 200_000;
+
+/// Who spoke, from the weakest to the strongest word at equal stamps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// The transcript's length: the last resort, which knows no tokens.
+    Bytes,
+    Transcript,
+    Mod,
+    StatusLine,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reading {
+    /// Input and cache: what levels are decided from.
+    pub tokens: u64,
+    /// Of the last answer; with `tokens` it is what the client compares with its compaction point.
+    pub output: u64,
+    pub window: u64,
+    pub at: Timestamp,
+    pub source: Source,
+}
+
+impl Reading {
+    /// From the status line; nothing before the first answer.
+    pub fn from_statusline(line: &StatusLine<'_>, default_window: u64, now: Timestamp) -> Option<Self> {
+        let context = line.context_window?;
+        let usage = context.current_usage?;
+        let model = line.model.as_ref().and_then(|m| m.id.as_deref());
+        Some(Self {
+            tokens: usage.input()?,
+            output: usage.output_tokens.unwrap_or(0),
+            window: resolve_window(context.context_window_size, model, default_window),
+            at: now,
+            source: Source::StatusLine,
+        })
+    }
+
+    /// From the transcript's tail; nothing after a compaction that did not say what it left.
+    ///
+    /// `window` is the one that the status line has told for this session, if it has. `now` stands in for a
+    /// record without a stamp.
+    pub fn from_tail(tail: &Tail, window: Option<u64>, default_window: u64, now: Timestamp) -> Option<Self> {
+        let (tokens, output, model, at) = match tail {
+            Tail::Usage(u) => (u.tokens, u.output, u.model.as_deref(), u.at),
+            Tail::Compacted(c) => (c.post_tokens?, 0, None, c.at),
+            Tail::Nothing | Tail::OutOfReach => return None,
+        };
+        let window = resolve_window(window, model, default_window);
+        Some(Self { tokens, output, window, at: at.unwrap_or(now), source: Source::Transcript })
+    }
+
+    /// What the client weighs against its compaction point.
+    pub fn total(&self) -> u64 {
+        self.tokens.saturating_add(self.output)
+    }
+
+    /// Percent of the window, rounded and capped as the client shows it.
+    pub fn percentage(&self) -> u8 {
+        percent(self.tokens, self.window)
+    }
+}
+
+/// `part` of `whole` in percent: rounded, at most 100, and 0 of an unknown whole.
+pub fn percent(part: u64, whole: u64) -> u8 {
+    if whole == 0 {
+        return 0;
+    }
+    let (part, whole) = (u128::from(part), u128::from(whole));
+    u8::try_from((part * 200 + whole) / (whole * 2)).unwrap_or(100).min(100)
+}
+
+/// The newer of two readings; at equal stamps the stronger source.
+pub fn newest(a: Option<Reading>, b: Option<Reading>) -> Option<Reading> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(if (b.at, b.source) > (a.at, a.source) { b } else { a }),
+        (a, b) => a.or(b),
+    }
+}
+
+/// The window: as the payload says, else as the model has it, else the default.
+pub fn resolve_window(payload: Option<u64>, model: Option<&str>, default: u64) -> u64 {
+    payload.filter(|&w| w > 0).or_else(|| model.and_then(window_of)).unwrap_or(default)
+}
+
+/// Windows of models as recorded; a `[1m]` suffix asks for the long one.
+const WINDOWS: [(&str, u64); 5] = [
+    ("claude-opus-5-5", 1_000_000),
+    ("claude-opus-4", 200_000),
+    ("claude-sonnet-4", 200_000),
+    ("claude-haiku-4", 200_000),
+    ("claude-3", 200_000),
+];
+
+/// The window of a model that we know by name, wherever a reseller puts its own words before it.
+pub fn window_of(model: &str) -> Option<u64> {
+    if model.ends_with("[1m]") {
+        return Some(1_000_000);
+    }
+    let name = &model[model.find("claude-")?..];
+    WINDOWS.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|&(_, window)| window)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transcript::tail::{Compacted, TailUsage};
+    use crate::wire::claude::statusline::parse_statusline;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_794_790_000 + second).unwrap()
+    }
+
+    fn reading(tokens: u64, second: i64, source: Source) -> Reading {
+        Reading { tokens, output: 50, window: 200_000, at: at(second), source }
+    }
+
+    #[test]
+    fn nulls_before_the_first_answer_are_unknown_and_not_zero() {
+        let json = br#"{"model":{"id":"claude-haiku-4-5"},"context_window":{"total_input_tokens":0,
+            "context_window_size":200000,"current_usage":null,"used_percentage":null}}"#;
+        let line = parse_statusline(json).unwrap();
+        assert_eq!(Reading::from_statusline(&line, DEFAULT_WINDOW, at(0)), None);
+        let zero = br#"{"context_window":{"current_usage":{"input_tokens":0,"output_tokens":0}}}"#;
+        assert_eq!(Reading::from_statusline(&parse_statusline(zero).unwrap(), DEFAULT_WINDOW, at(0)), None);
+    }
+
+    #[test]
+    fn the_status_line_counts_input_and_both_caches_and_keeps_the_output_apart() {
+        let json = br#"{"context_window":{"context_window_size":1000000,"used_percentage":2,"current_usage":
+            {"input_tokens":100,"output_tokens":50,"cache_creation_input_tokens":500,"cache_read_input_tokens":20000}}}"#;
+        let r = Reading::from_statusline(&parse_statusline(json).unwrap(), DEFAULT_WINDOW, at(3)).unwrap();
+        assert_eq!((r.tokens, r.output, r.window, r.percentage()), (20_600, 50, 1_000_000, 2));
+        assert_eq!((r.total(), r.at, r.source), (20_650, at(3), Source::StatusLine));
+    }
+
+    #[test]
+    fn percentages_are_rounded_and_capped_as_the_client_shows_them() {
+        // Recorded: 149,950 of 200k is shown as 75, 899,950 of 1M as 90, 204,950 of 200k as 100.
+        assert_eq!(percent(149_950, 200_000), 75);
+        assert_eq!(percent(899_950, 1_000_000), 90);
+        assert_eq!(percent(204_950, 200_000), 100);
+        assert_eq!(percent(u64::MAX, 1), 100);
+        assert_eq!(percent(5, 0), 0);
+    }
+
+    #[test]
+    fn the_newest_reading_wins_and_at_equal_stamps_the_status_line() {
+        let old = reading(1, 0, Source::StatusLine);
+        let new = reading(2, 1, Source::Transcript);
+        assert_eq!(newest(Some(old), Some(new)), Some(new));
+        assert_eq!(newest(Some(new), Some(old)), Some(new));
+        let same = reading(3, 1, Source::StatusLine);
+        assert_eq!(newest(Some(new), Some(same)), Some(same));
+        assert_eq!(newest(Some(same), Some(new)), Some(same));
+        assert_eq!(newest(None, Some(old)), Some(old));
+        assert_eq!(newest(None, None), None);
+    }
+
+    #[test]
+    fn the_window_comes_from_the_payload_then_the_model_then_the_default() {
+        assert_eq!(resolve_window(Some(100_000), Some("claude-opus-5-5"), 7), 100_000);
+        assert_eq!(resolve_window(None, Some("claude-opus-5-5"), 7), 1_000_000);
+        assert_eq!(resolve_window(Some(0), Some("claude-opus-4-6"), 7), 200_000);
+        assert_eq!(resolve_window(None, Some("claude-sonnet-4-5-20250929[1m]"), 7), 1_000_000);
+        assert_eq!(resolve_window(None, Some("us.anthropic.claude-haiku-4-5-20251001-v1:0"), 7), 200_000);
+        assert_eq!(resolve_window(None, Some("gpt-9"), 7), 7);
+        assert_eq!(resolve_window(None, None, 7), 7);
+    }
+
+    #[test]
+    fn after_a_compaction_the_reading_is_what_it_left_or_unknown() {
+        let left = |post_tokens| {
+            Tail::Compacted(Compacted { pre_tokens: Some(167_000), post_tokens, at: Some(at(9)) })
+        };
+        let r = Reading::from_tail(&left(Some(2_875)), Some(200_000), DEFAULT_WINDOW, at(20)).unwrap();
+        assert_eq!((r.tokens, r.output, r.at), (2_875, 0, at(9)));
+        assert_eq!(Reading::from_tail(&left(None), None, DEFAULT_WINDOW, at(20)), None);
+        assert_eq!(Reading::from_tail(&Tail::OutOfReach, None, DEFAULT_WINDOW, at(20)), None);
+        let usage = TailUsage { tokens: 9, output: 1, model: Some("claude-opus-5-5".into()), at: None };
+        let r = Reading::from_tail(&Tail::Usage(usage), None, DEFAULT_WINDOW, at(20)).unwrap();
+        assert_eq!((r.tokens, r.window, r.at), (9, 1_000_000, at(20)));
+    }
+}

@@ -1,0 +1,3 @@
+//! Transcripts: what a conversation left on disk.
+
+pub mod tail;
