@@ -19,7 +19,8 @@ const BELIEVED: usize = 3;
 const REACTIVE: [&str; 2] = ["claude-haiku-4-5", "claude-sonnet-4-5"];
 
 /// What moves the compaction point: settings and environment, as found by the caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct CompactionSettings {
     /// `autoCompactEnabled`, and no `DISABLE_AUTO_COMPACT`.
     pub enabled: bool,

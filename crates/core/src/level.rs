@@ -140,13 +140,30 @@ impl Limits {
     }
 }
 
-/// The last resort: the level by the transcript's length alone, with the thresholds of the first script.
-pub fn level_of_bytes(bytes: u64) -> Level {
-    match bytes / 1024 {
-        1700.. => Level::Critical,
-        1500.. => Level::Warn,
-        1300.. => Level::EarlyWarn,
-        _ => Level::Ok,
+/// Sizes of the transcript in kilobytes at which the levels begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ByteLimits {
+    pub early_warning_kb: u64,
+    pub warning_kb: u64,
+    pub critical_kb: u64,
+}
+
+/// The thresholds of the first script.
+impl Default for ByteLimits {
+    fn default() -> Self {
+        Self { early_warning_kb: 1300, warning_kb: 1500, critical_kb: 1700 }
+    }
+}
+
+impl ByteLimits {
+    /// The last resort: the level by the transcript's length alone.
+    pub fn level(&self, bytes: u64) -> Level {
+        match bytes / 1024 {
+            kb if kb >= self.critical_kb => Level::Critical,
+            kb if kb >= self.warning_kb => Level::Warn,
+            kb if kb >= self.early_warning_kb => Level::EarlyWarn,
+            _ => Level::Ok,
+        }
     }
 }
 
@@ -206,7 +223,7 @@ mod tests {
 
     #[test]
     fn bytes_are_judged_by_the_first_scripts_thresholds() {
-        let kb = |n: u64| level_of_bytes(n * 1024);
+        let kb = |n: u64| ByteLimits::default().level(n * 1024);
         assert_eq!([kb(1299), kb(1300), kb(1499)], [Level::Ok, Level::EarlyWarn, Level::EarlyWarn]);
         assert_eq!([kb(1500), kb(1699), kb(1700)], [Level::Warn, Level::Warn, Level::Critical]);
     }

@@ -3,6 +3,7 @@
 //! Nothing in this crate reads a file, a clock, the environment or the network: state and time come in as
 //! arguments, decisions go out as values. The binary in `crates/baton` carries them out.
 
+pub mod agent;
 pub mod channel;
 pub mod checkpoint;
 pub mod compaction;
@@ -12,9 +13,11 @@ pub mod handoff;
 pub mod ids;
 pub mod latch;
 pub mod level;
+pub mod message;
 pub mod process;
 pub mod reading;
 pub mod say;
+pub mod session;
 pub mod statusline;
 pub mod transcript;
 pub mod wire;

@@ -1,0 +1,120 @@
+//! What baton knows of one conversation. Kept as `sessions/{id}.json`; fields of later versions survive.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::compaction::CompactionSettings;
+use crate::forecast::TurnEnds;
+use crate::handoff::HandoffId;
+use crate::ids::{AgentId, ChannelName, SessionId};
+use crate::latch::Latches;
+use crate::level::Level;
+use crate::process::Process;
+use crate::reading::Reading;
+
+/// Whose move it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Turn {
+    /// Waiting for a prompt.
+    #[default]
+    Idle,
+    /// Between a prompt and the end of its turn.
+    Working,
+    /// Waiting for a person's decision in a dialog.
+    Blocked,
+    /// Stopped at a usage limit.
+    Limit,
+}
+
+/// The record of one session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Session {
+    pub id: SessionId,
+    pub provider: String,
+    pub agent: AgentId,
+    pub channel: ChannelName,
+    pub cwd: String,
+    #[serde(default)]
+    pub transcript: Option<String>,
+    #[serde(default)]
+    pub model: Option<String>,
+    pub started: Timestamp,
+    /// How it began: startup, resume, fork, clear, compact; `seen` when a later hook was the first to tell us.
+    pub source: String,
+    #[serde(default)]
+    pub ended: Option<Ended>,
+    #[serde(default)]
+    pub process: Option<Process>,
+    /// Runs without a person at the keyboard (`-p` and the like).
+    #[serde(default)]
+    pub headless: bool,
+    #[serde(default)]
+    pub latches: Latches,
+    #[serde(default)]
+    pub turn: Turn,
+    #[serde(default)]
+    pub turn_since: Option<Timestamp>,
+    #[serde(default)]
+    pub turn_ends: TurnEnds,
+    #[serde(default)]
+    pub compaction: CompactionSettings,
+    /// A handoff this session was shown and has not yet acted on.
+    #[serde(default)]
+    pub claim: Option<HandoffId>,
+    /// The agent ran `baton handoff`; carried out when the turn ends.
+    #[serde(default)]
+    pub request: Option<Request>,
+    /// The newest handoff sealed from this session.
+    #[serde(default)]
+    pub last_handoff: Option<HandoffId>,
+    /// What the last PreCompact sealed, so that its repeated firings seal nothing twice.
+    #[serde(default)]
+    pub precompact: Option<PreCompact>,
+    /// Background tasks and scheduled prompts that the last Stop named.
+    #[serde(default)]
+    pub background: Vec<String>,
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    pub at: Timestamp,
+    pub reason: String,
+}
+
+/// A handoff the agent handed over with `baton handoff`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    pub at: Timestamp,
+    /// The file as the agent named it; read again at the end of the turn if it is still there.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// Our own copy, made at once.
+    pub copy: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PreCompact {
+    pub at: Timestamp,
+    pub transcript_len: u64,
+    #[serde(default)]
+    pub handoff: Option<HandoffId>,
+}
+
+/// How full a session is: written by every hook that measures, apart from the record so that measuring never
+/// waits for anybody. The newest reading wins.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Gauge {
+    pub reading: Option<Reading>,
+    pub level: Level,
+    /// As the status line told them; the transcript knows the model only.
+    pub model: Option<String>,
+    pub window: Option<u64>,
+    /// What was last published for scripts, to write only what changed.
+    pub status: String,
+    pub percentage: Option<u8>,
+}
