@@ -255,7 +255,7 @@ fn refuse_link(path: &Path) -> Result<(), FileError> {
     }
 }
 
-fn sync_parent(path: &Path) -> Result<(), FileError> {
+pub fn sync_parent(path: &Path) -> Result<(), FileError> {
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(parent)
         .and_then(|dir| dir.sync_all())

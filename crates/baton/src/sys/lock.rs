@@ -1,6 +1,7 @@
-//! A channel's lock: flock on `{channel}.lock.d/pid`, which also shows who holds it.
+//! Locks: flock on a file, which the kernel frees when its holder dies, so a stale lock cannot exist.
 //!
-//! The kernel frees it when its holder dies, so a stale lock cannot exist; the text inside is for people.
+//! A channel's lock file also shows who holds it; that text is for people, and tells the next holder that
+//! the one before was killed.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -17,6 +18,7 @@ use super::fs::{FileError, private_dir, same_file};
 #[derive(Debug)]
 pub struct Lock {
     file: File,
+    shown: bool,
     /// The holder before us did not let go by itself: it was killed, and may have left things half done.
     pub predecessor_died: bool,
 }
@@ -33,48 +35,58 @@ pub enum LockError {
 }
 
 impl Lock {
-    /// Takes the lock in folder `dir`, waiting at most `patience`.
-    pub fn acquire(dir: &Path, patience: Duration) -> Result<Self, LockError> {
-        let path = dir.join("pid");
+    /// Takes the lock `path` and shows us in it as `{pid}:{timestamp}`, waiting at most `patience`.
+    pub fn acquire_shown(path: &Path, patience: Duration) -> Result<Self, LockError> {
+        let mut lock = Self::acquire(path, patience)?;
+        lock.show();
+        Ok(lock)
+    }
+
+    /// Takes the lock `path`, waiting at most `patience`.
+    pub fn acquire(path: &Path, patience: Duration) -> Result<Self, LockError> {
         let began = Instant::now();
         let mut nap = Duration::from_micros(200);
         loop {
-            let file = open(dir, &path)?;
+            let file = open(path)?;
             match file.try_lock() {
                 // Somebody may have removed the folder between our open and our lock; then ours guards nothing.
-                Ok(()) if same_file(&file, &path) => return Ok(Self::hold(file)),
+                Ok(()) if same_file(&file, path) => {
+                    return Ok(Self { file, shown: false, predecessor_died: false });
+                }
                 Ok(()) | Err(TryLockError::WouldBlock) => {}
-                Err(TryLockError::Error(e)) => return Err(FileError::new("lock", &path, e).into()),
+                Err(TryLockError::Error(e)) => return Err(FileError::new("lock", path, e).into()),
             }
             let waited = began.elapsed();
             if waited >= patience {
                 let holder = read_text(&file);
                 let holder = holder.split(':').next().unwrap_or_default().to_owned();
-                return Err(LockError::Held { path, holder, waited: patience });
+                return Err(LockError::Held { path: path.to_owned(), holder, waited: patience });
             }
             std::thread::sleep(nap.min(patience.saturating_sub(waited)));
             nap = (nap * 2).min(Duration::from_millis(5));
         }
     }
 
-    fn hold(mut file: File) -> Self {
-        let predecessor_died = !read_text(&file).is_empty();
+    fn show(&mut self) {
+        self.predecessor_died = !read_text(&self.file).is_empty();
+        self.shown = true;
         // Shown to people only; a full disk must not keep anybody from the lock.
-        let _ = file.set_len(0);
-        let _ = file.rewind();
-        let _ = write!(file, "{}:{}", std::process::id(), Timestamp::now().as_second());
-        Self { file, predecessor_died }
+        let _ = self.file.set_len(0);
+        let _ = self.file.rewind();
+        let _ = write!(self.file, "{}:{}", std::process::id(), Timestamp::now().as_second());
     }
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        let _ = self.file.set_len(0);
+        if self.shown {
+            let _ = self.file.set_len(0);
+        }
         let _ = self.file.unlock();
     }
 }
 
-fn open(dir: &Path, path: &Path) -> Result<File, FileError> {
+fn open(path: &Path) -> Result<File, FileError> {
     let mut options = OpenOptions::new();
     options
         .read(true)
@@ -85,7 +97,7 @@ fn open(dir: &Path, path: &Path) -> Result<File, FileError> {
         .custom_flags((OFlags::NOFOLLOW | OFlags::CLOEXEC).bits().cast_signed());
     match options.open(path) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            private_dir(dir)?;
+            private_dir(path.parent().unwrap_or(Path::new("/")))?;
             options.open(path).map_err(|e| FileError::new("open the lock", path, e))
         }
         other => other.map_err(|e| FileError::new("open the lock", path, e)),

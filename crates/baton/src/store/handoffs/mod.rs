@@ -119,7 +119,7 @@ impl<'a> Handoffs<'a> {
     }
 
     fn lock(&self, channel: &ChannelName) -> Result<Lock, StoreError> {
-        let lock = Lock::acquire(&self.root.join(format!("{channel}.lock.d")), self.patience)?;
+        let lock = Lock::acquire_shown(&self.root.join(format!("{channel}.lock.d/pid")), self.patience)?;
         if lock.predecessor_died {
             for dir in [&self.root, &self.root.join("archive")] {
                 // Tidying up is no reason to fail.

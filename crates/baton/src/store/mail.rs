@@ -1,0 +1,186 @@
+//! Mail: one maildir per agent, one message a file, and its place tells its state.
+//!
+//! ```text
+//! mail/{agent}/tmp/   being written
+//!             /new/   queued
+//!             /cur/   {id}            delivered: a hook put it in front of the agent
+//!                     {id}.by-{pid}   a hook is about to do so; if that process dies it is queued again
+//! ```
+//! A claim is a rename, so of two hooks one wins. File names sort by time, so senders keep their order.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use baton_core::ids::AgentId;
+use baton_core::message::{MAX_TEXT, Message, Urgency};
+use jiff::Timestamp;
+
+use super::record;
+use crate::sys::fs::{self, FileError, PRIVATE, Sync};
+use crate::sys::process;
+
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    #[error("a message of {0} bytes is more than the {MAX_TEXT} that are accepted; send a path instead")]
+    TooLarge(usize),
+    #[error("there is no text to send")]
+    Empty,
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+/// Where a message stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    Queued,
+    Delivered,
+}
+
+/// A message that this process has claimed and is about to show.
+#[derive(Debug)]
+pub struct Claimed {
+    pub message: Message,
+    /// Where the whole text can be read from now on.
+    pub path: PathBuf,
+    held: PathBuf,
+}
+
+pub struct Mail {
+    root: PathBuf,
+}
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+impl Mail {
+    pub fn new(state: &Path) -> Self {
+        Self { root: state.join("mail") }
+    }
+
+    fn dir(&self, agent: &AgentId, place: &str) -> PathBuf {
+        self.root.join(agent.as_str()).join(place)
+    }
+
+    /// Queues a message. When this returns it is on disk and will not be lost.
+    pub fn send(
+        &self,
+        to: &AgentId,
+        from: &str,
+        text: &str,
+        urgency: Urgency,
+        now: Timestamp,
+    ) -> Result<Message, SendError> {
+        if text.len() > MAX_TEXT {
+            return Err(SendError::TooLarge(text.len()));
+        }
+        if text.trim().is_empty() {
+            return Err(SendError::Empty);
+        }
+        // Nanoseconds first: names sort by time; process and count make them unique.
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let id = format!("m{:020}-{}-{count:04}", now.as_nanosecond(), std::process::id());
+        let message =
+            Message { id, from: from.to_owned(), to: to.clone(), at: now, urgency, text: text.to_owned() };
+        for place in ["tmp", "new", "cur"] {
+            fs::private_dir(&self.dir(to, place))?;
+        }
+        let temp = self.dir(to, "tmp").join(&message.id);
+        let path = self.dir(to, "new").join(&message.id);
+        let bytes = serde_json::to_vec(&message).map_err(|e| FileError::new("encode", &path, e))?;
+        fs::create(&temp, &bytes, PRIVATE, Sync::Yes)?;
+        std::fs::rename(&temp, &path).map_err(|e| FileError::new("queue", &path, e))?;
+        fs::sync_parent(&path)?;
+        Ok(message)
+    }
+
+    /// How many wait. Cheap: the status line asks on every render.
+    pub fn waiting(&self, agent: &AgentId) -> usize {
+        names(&self.dir(agent, "new")).len()
+    }
+
+    /// Claims the oldest queued message. Messages that a hook claimed and died with are queued again first,
+    /// unless `seen` finds them in the transcript.
+    pub fn claim(&self, agent: &AgentId, seen: &dyn Fn(&str) -> bool) -> Result<Option<Claimed>, FileError> {
+        self.requeue_abandoned(agent, seen)?;
+        for name in names(&self.dir(agent, "new")) {
+            let from = self.dir(agent, "new").join(&name);
+            let path = self.dir(agent, "cur").join(&name);
+            let held = self.dir(agent, "cur").join(format!("{name}.by-{}", std::process::id()));
+            match std::fs::rename(&from, &held) {
+                // Another hook was faster.
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(e) => return Err(FileError::new("claim", &from, e)),
+                Ok(()) => {}
+            }
+            match record::read::<Message>(&held)? {
+                Some(message) => return Ok(Some(Claimed { message, path, held })),
+                None => continue,
+            }
+        }
+        Ok(None)
+    }
+
+    /// The message has been put in front of the agent.
+    pub fn delivered(&self, claimed: &Claimed) -> Result<(), FileError> {
+        std::fs::rename(&claimed.held, &claimed.path)
+            .map_err(|e| FileError::new("mark as delivered", &claimed.path, e))
+    }
+
+    /// It could not be shown after all: it is queued again under its old name, so it keeps its place.
+    pub fn put_back(&self, claimed: &Claimed) -> Result<(), FileError> {
+        let path = self.dir(&claimed.message.to, "new").join(&claimed.message.id);
+        std::fs::rename(&claimed.held, &path).map_err(|e| FileError::new("queue again", &path, e))
+    }
+
+    fn requeue_abandoned(&self, agent: &AgentId, seen: &dyn Fn(&str) -> bool) -> Result<(), FileError> {
+        for name in names(&self.dir(agent, "cur")) {
+            let Some((id, pid)) = name.rsplit_once(".by-") else { continue };
+            if pid.parse().is_ok_and(process::pid_exists) {
+                continue;
+            }
+            let place = if seen(id) { "cur" } else { "new" };
+            let (from, to) = (self.dir(agent, "cur").join(&name), self.dir(agent, place).join(id));
+            match std::fs::rename(&from, &to) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(FileError::new("queue again", &from, e));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// All messages of an agent with their states, oldest first.
+    pub fn list(&self, agent: &AgentId) -> Vec<(Message, State)> {
+        let mut messages = Vec::new();
+        for (place, state) in [("new", State::Queued), ("cur", State::Delivered)] {
+            let dir = self.dir(agent, place);
+            for name in names(&dir) {
+                let state = if name.contains(".by-") { State::Queued } else { state };
+                if let Ok(Some(message)) = record::read::<Message>(&dir.join(&name)) {
+                    messages.push((message, state));
+                }
+            }
+        }
+        messages.sort_by(|a, b| a.0.id.cmp(&b.0.id));
+        messages
+    }
+
+    /// Agents that have a mailbox.
+    pub fn boxes(&self) -> Vec<AgentId> {
+        names(&self.root).into_iter().filter_map(|name| AgentId::new(name).ok()).collect()
+    }
+}
+
+/// File names in order; a folder that is not there is empty.
+fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|e| e.file_name().into_string().ok())
+        .filter(|name| !name.starts_with('.') && !name.contains(".damaged-"))
+        .collect();
+    names.sort();
+    names
+}

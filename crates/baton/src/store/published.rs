@@ -1,0 +1,94 @@
+//! Files in the formats of older scripts, written for others: `.current-session`, `.context-status`,
+//! `.restart-session` in the client's folder, and the percentage in `/tmp`. One such file cannot serve two
+//! sessions, so nothing of ours decides by them.
+
+use std::path::{Path, PathBuf};
+
+use baton_core::ids::SessionId;
+
+use crate::sys::fs::{self, FileError, PRIVATE, Sync};
+
+pub struct Published<'a> {
+    claude: &'a Path,
+}
+
+impl<'a> Published<'a> {
+    pub fn new(claude: &'a Path) -> Self {
+        Self { claude }
+    }
+
+    pub fn current_session_path(&self) -> PathBuf {
+        self.claude.join(".current-session")
+    }
+
+    pub fn restart_path(&self) -> PathBuf {
+        self.claude.join(".restart-session")
+    }
+
+    /// `{session}:{transcript}`
+    pub fn current_session(&self, session: &SessionId, transcript: &str) -> Result<(), FileError> {
+        self.write(&self.current_session_path(), &format!("{session}:{transcript}\n"))
+    }
+
+    /// What another process last published: session id and transcript path.
+    pub fn read_current_session(&self) -> Result<Option<(SessionId, String)>, FileError> {
+        Ok(self.read_pair(&self.current_session_path())?)
+    }
+
+    /// Removes it if it is about `session`.
+    pub fn clear_current_session(&self, session: &SessionId) -> Result<(), FileError> {
+        match self.read_current_session()? {
+            Some((id, _)) if &id == session => fs::remove(&self.current_session_path()),
+            _ => Ok(()),
+        }
+    }
+
+    /// `STATUS:SIZE`
+    pub fn context_status(&self, status: &str) -> Result<(), FileError> {
+        self.write(&self.claude.join(".context-status"), &format!("{status}\n"))
+    }
+
+    /// `{session}:{folder}`: a fresh context was asked for.
+    pub fn restart(&self, session: &SessionId, cwd: &str) -> Result<(), FileError> {
+        self.write(&self.restart_path(), &format!("{session}:{cwd}\n"))
+    }
+
+    pub fn read_restart(&self) -> Result<Option<(SessionId, String)>, FileError> {
+        self.read_pair(&self.restart_path())
+    }
+
+    /// Removes a restart signal that is about `session`, whose fresh context has come or will not.
+    pub fn clear_restart(&self, session: &SessionId) -> Result<(), FileError> {
+        match self.read_restart()? {
+            Some((id, _)) if &id == session => fs::remove(&self.restart_path()),
+            _ => Ok(()),
+        }
+    }
+
+    fn write(&self, path: &Path, text: &str) -> Result<(), FileError> {
+        // The client's folder is the client's to create; without it nobody reads these files.
+        if !self.claude.is_dir() {
+            return Ok(());
+        }
+        fs::replace(path, text.as_bytes(), PRIVATE, Sync::No)
+    }
+
+    fn read_pair(&self, path: &Path) -> Result<Option<(SessionId, String)>, FileError> {
+        let Some(bytes) = fs::read(path, 64 << 10)? else { return Ok(None) };
+        let text = String::from_utf8_lossy(&bytes);
+        let pair = text.trim_end().split_once(':');
+        Ok(pair.and_then(|(id, rest)| Some((SessionId::new(id).ok()?, rest.to_owned()))))
+    }
+}
+
+/// `/tmp/claude-context-pct-{session}.txt` holds the integer alone. Replaced by rename, so a link planted under
+/// the predictable name is refused and never followed.
+pub fn percentage(session: &SessionId, percentage: u8) -> Result<(), FileError> {
+    let path = percentage_path(session);
+    fs::replace(&path, percentage.to_string().as_bytes(), PRIVATE, Sync::No)
+}
+
+pub fn percentage_path(session: &SessionId) -> PathBuf {
+    let tmp = std::env::var_os("BATON_TMP").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
+    tmp.join(format!("claude-context-pct-{session}.txt"))
+}
