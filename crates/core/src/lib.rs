@@ -12,6 +12,7 @@ pub mod forecast;
 pub mod handoff;
 pub mod ids;
 pub mod latch;
+pub mod ledger;
 pub mod level;
 pub mod message;
 pub mod process;

@@ -15,9 +15,13 @@
 //! A claim is not a state of its own on disk: the handoff stays `active` and carries who claimed it.
 
 pub mod document;
+mod entries;
 mod entry;
 mod id;
 pub mod manifest;
+pub mod pack;
+pub mod render;
+pub mod verify;
 
 pub use document::Header;
 pub use entry::{Claim, Entry, Kind, Status};

@@ -1,0 +1,382 @@
+//! Claude Code's transcript lines. The shapes are those of versions 2.0 to 2.1; unknown fields and types are harmless.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{self, Deserializer, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::parser::{Parsed, Provider};
+use super::record::{Action, Body, Item, Record, Todo, TodoStatus, Touch};
+
+type Str<'a> = Cow<'a, str>;
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Str<'a>>,
+    #[serde(borrow)]
+    subtype: Option<Str<'a>>,
+    #[serde(borrow)]
+    uuid: Option<Str<'a>>,
+    #[serde(borrow)]
+    timestamp: Option<Str<'a>>,
+    #[serde(borrow)]
+    cwd: Option<Str<'a>>,
+    #[serde(borrow, rename = "gitBranch")]
+    branch: Option<Str<'a>>,
+    #[serde(borrow, rename = "sessionId")]
+    session: Option<Str<'a>>,
+    #[serde(rename = "isSidechain")]
+    sidechain: Option<bool>,
+    #[serde(rename = "isMeta")]
+    meta: Option<bool>,
+    #[serde(rename = "isCompactSummary")]
+    summary: Option<bool>,
+    #[serde(rename = "isApiErrorMessage")]
+    api_error: Option<bool>,
+    #[serde(borrow)]
+    message: Option<Message<'a>>,
+    #[serde(borrow)]
+    operation: Option<Str<'a>>,
+    /// A string in queue operations and system records; other types put other shapes here.
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    attachment: Option<&'a RawValue>,
+    #[serde(borrow, rename = "prUrl")]
+    pr_url: Option<Str<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    id: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    content: Content<'a>,
+}
+
+/// A message's content is a string or a list of blocks.
+#[derive(Default)]
+enum Content<'a> {
+    Text(Str<'a>),
+    Blocks(Vec<Block<'a>>),
+    #[default]
+    Other,
+}
+
+#[derive(Deserialize)]
+struct Block<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Str<'a>>,
+    #[serde(borrow)]
+    text: Option<Str<'a>>,
+    #[serde(borrow)]
+    id: Option<Str<'a>>,
+    #[serde(borrow)]
+    name: Option<Str<'a>>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tool_use_id: Option<Str<'a>>,
+    is_error: Option<bool>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Shape;
+        impl<'de> Visitor<'de> for Shape {
+            type Value = Content<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or a list of blocks")
+            }
+            fn visit_borrowed_str<E: de::Error>(self, v: &'de str) -> Result<Self::Value, E> {
+                Ok(Content::Text(Cow::Borrowed(v)))
+            }
+            fn visit_str<E: de::Error>(self, v: &str) -> Result<Self::Value, E> {
+                Ok(Content::Text(Cow::Owned(v.to_owned())))
+            }
+            fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
+                Ok(Content::Other)
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut blocks = Vec::with_capacity(1);
+                while let Some(block) = seq.next_element()? {
+                    blocks.push(block);
+                }
+                Ok(Content::Blocks(blocks))
+            }
+        }
+        d.deserialize_any(Shape)
+    }
+}
+
+/// Types that carry nothing for us, so that only a really new one counts as unknown.
+const SILENT: &[&str] = &[
+    "progress",
+    "file-history-snapshot",
+    "file-history-delta",
+    "summary",
+    "mode",
+    "permission-mode",
+    "atis-latch",
+    "tools-used",
+    "last-prompt",
+    "api-request",
+    "api-request-shape",
+    "api-request-blob",
+    "custom-title",
+    "ai-title",
+    "agent-name",
+    "cost-state",
+];
+
+pub(super) fn parse(text: &str) -> Option<Parsed<'_>> {
+    let line: Line<'_> = serde_json::from_str(text).ok()?;
+    let kind = line.kind.as_deref()?;
+    let mut items = Vec::new();
+    let mut message = None;
+    let mut known = true;
+    match kind {
+        "user" => {
+            if line.summary != Some(true)
+                && let Some(said) = line.message
+            {
+                user(said.content, line.meta == Some(true), &mut items);
+            }
+        }
+        "assistant" => {
+            if let Some(said) = line.message {
+                message = said.id;
+                assistant(said.content, line.api_error == Some(true), &mut items);
+            }
+        }
+        "system" => match line.subtype.as_deref() {
+            Some("compact_boundary") => items.push(Item::Boundary),
+            Some("turn_duration") => items.push(Item::TurnEnded),
+            _ => {}
+        },
+        "queue-operation" => {
+            if line.operation.as_deref() == Some("enqueue") {
+                let text = own(&Body::raw(line.content));
+                items.extend(prompt(Cow::Owned(text), true));
+            }
+        }
+        "attachment" => attachment(line.attachment, &mut items),
+        "pr-link" => items.extend(line.pr_url.map(Item::Link)),
+        other => known = SILENT.contains(&other),
+    }
+    let record = Record {
+        offset: 0,
+        uuid: line.uuid,
+        time: line.timestamp,
+        cwd: line.cwd,
+        branch: line.branch,
+        session: line.session,
+        sidechain: line.sidechain == Some(true),
+        items,
+    };
+    Some(Parsed { provider: Provider::Claude, record, message, known })
+}
+
+fn own(body: &Body<'_>) -> String {
+    body.text().into_owned()
+}
+
+fn user<'a>(content: Content<'a>, meta: bool, items: &mut Vec<Item<'a>>) {
+    match content {
+        Content::Text(text) if !meta => items.extend(prompt(text, false)),
+        Content::Blocks(blocks) => {
+            for block in blocks {
+                match block.kind.as_deref() {
+                    Some("text") if !meta => items.extend(block.text.and_then(|text| prompt(text, false))),
+                    Some("tool_result") => items.push(Item::Outcome {
+                        id: block.tool_use_id.unwrap_or_default(),
+                        failed: block.is_error == Some(true),
+                        body: Body::raw(block.content),
+                    }),
+                    _ => {}
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn assistant<'a>(content: Content<'a>, api_error: bool, items: &mut Vec<Item<'a>>) {
+    let Content::Blocks(blocks) = content else { return };
+    for block in blocks {
+        match block.kind.as_deref() {
+            // What the client writes in the agent's name when a request failed is not the agent's answer.
+            Some("text") if !api_error => {
+                items.extend(block.text.filter(|t| !t.trim().is_empty()).map(Item::Reply));
+            }
+            Some("tool_use") => items.push(Item::Call {
+                id: block.id.unwrap_or_default(),
+                action: action(block.name.unwrap_or_default(), block.input),
+            }),
+            _ => {}
+        }
+    }
+}
+
+/// What stands in a user record as text: the user's words, a command, or something the client put there.
+fn prompt(text: Str<'_>, queued: bool) -> Option<Item<'_>> {
+    let trimmed = text.trim_start();
+    if trimmed.is_empty() {
+        return None;
+    }
+    if trimmed.starts_with("[Request interrupted") {
+        return Some(Item::Interrupted);
+    }
+    if trimmed.starts_with("<task-notification>") {
+        let part = |tag| Cow::Owned(between(trimmed, tag).unwrap_or_default().to_owned());
+        let result = between(trimmed, "result").or_else(|| between(trimmed, "summary")).unwrap_or_default();
+        return Some(Item::TaskEnded {
+            id: part("task-id"),
+            status: part("status"),
+            result: Cow::Owned(result.to_owned()),
+        });
+    }
+    if trimmed.starts_with("<command-name>") || trimmed.starts_with("<command-message>") {
+        let name = between(trimmed, "command-name")?.trim().to_owned();
+        let args = between(trimmed, "command-args").unwrap_or_default().trim().to_owned();
+        return Some(Item::Command { name: Cow::Owned(name), args: Cow::Owned(args) });
+    }
+    const CLIENTS: [&str; 8] = [
+        "<local-command-",
+        "<bash-input>",
+        "<bash-stdout>",
+        "<bash-stderr>",
+        "<system-reminder>",
+        "<user-memory-input>",
+        "Caveat: The messages below were generated by the user",
+        "This session is being continued from a previous conversation",
+    ];
+    if CLIENTS.iter().any(|start| trimmed.starts_with(start)) {
+        return None;
+    }
+    if queued && trimmed.starts_with('/') && !trimmed.contains(char::is_whitespace) {
+        return Some(Item::Command { name: Cow::Owned(trimmed.to_owned()), args: Cow::Borrowed("") });
+    }
+    Some(if queued { Item::Queued(text) } else { Item::Prompt(text) })
+}
+
+fn between<'t>(text: &'t str, tag: &str) -> Option<&'t str> {
+    let start = text.find(&format!("<{tag}>"))? + tag.len() + 2;
+    let rest = &text[start..];
+    Some(&rest[..rest.find(&format!("</{tag}>"))?])
+}
+
+fn attachment<'a>(raw: Option<&'a RawValue>, items: &mut Vec<Item<'a>>) {
+    #[derive(Deserialize)]
+    struct Attachment<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Str<'a>,
+        #[serde(borrow)]
+        prompt: Option<&'a RawValue>,
+        #[serde(borrow, rename = "taskId")]
+        task: Option<Str<'a>>,
+        #[serde(borrow)]
+        status: Option<Str<'a>>,
+    }
+    let Some(Ok(it)) = raw.map(|raw| serde_json::from_str::<Attachment<'_>>(raw.get())) else { return };
+    match it.kind.as_ref() {
+        "queued_command" => items.extend(prompt(Cow::Owned(own(&Body::raw(it.prompt))), true)),
+        "task_status" => {
+            if let (Some(id), Some(status)) = (it.task, it.status)
+                && status != "running"
+            {
+                items.push(Item::TaskEnded { id, status, result: Cow::Borrowed("") });
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Every input field that any tool we understand has; one struct, so that a tool that gains a field stays readable.
+#[derive(Deserialize, Default)]
+struct Input<'a> {
+    #[serde(borrow)]
+    command: Option<Str<'a>>,
+    run_in_background: Option<bool>,
+    #[serde(borrow)]
+    file_path: Option<Str<'a>>,
+    #[serde(borrow)]
+    notebook_path: Option<Str<'a>>,
+    #[serde(borrow)]
+    todos: Option<Vec<TodoInput<'a>>>,
+    #[serde(borrow)]
+    subject: Option<Str<'a>>,
+    #[serde(borrow, rename = "taskId")]
+    task: Option<Str<'a>>,
+    #[serde(borrow)]
+    status: Option<Str<'a>>,
+    #[serde(borrow)]
+    description: Option<Str<'a>>,
+    #[serde(borrow)]
+    questions: Option<Vec<Question<'a>>>,
+    #[serde(borrow)]
+    plan: Option<Str<'a>>,
+    #[serde(borrow)]
+    task_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    shell_id: Option<Str<'a>>,
+}
+
+#[derive(Deserialize)]
+struct TodoInput<'a> {
+    #[serde(borrow)]
+    content: Str<'a>,
+    #[serde(borrow)]
+    status: Str<'a>,
+}
+
+#[derive(Deserialize)]
+struct Question<'a> {
+    #[serde(borrow)]
+    question: Str<'a>,
+}
+
+/// Tools whose input is never looked into: their bytes need no second pass.
+const OPAQUE: &[&str] = &["Grep", "Glob", "WebFetch", "WebSearch", "LSP", "Skill", "ToolSearch", "TaskList", "TaskGet"];
+
+fn action<'a>(name: Str<'a>, input: Option<&'a RawValue>) -> Action<'a> {
+    if OPAQUE.contains(&name.as_ref()) || name.starts_with("mcp__") {
+        return Action::Other(name);
+    }
+    let Some(Ok(it)) = input.map(|raw| serde_json::from_str::<Input<'a>>(raw.get())) else {
+        return Action::Other(name);
+    };
+    let path = |touch, path: Option<Str<'a>>| path.map(|path| Action::Files(vec![(touch, path)]));
+    let known = match name.as_ref() {
+        "Bash" => it
+            .command
+            .map(|command| Action::Shell { command, background: it.run_in_background == Some(true) }),
+        "Edit" | "MultiEdit" => path(Touch::Edited, it.file_path),
+        "NotebookEdit" => path(Touch::Edited, it.notebook_path.or(it.file_path)),
+        "Write" => path(Touch::Created, it.file_path),
+        "Read" => path(Touch::Read, it.file_path),
+        "TodoWrite" => it.todos.map(|todos| {
+            let todo = |t: TodoInput<'a>| Todo { text: t.content, status: TodoStatus::parse(&t.status) };
+            Action::Todos(todos.into_iter().map(todo).collect())
+        }),
+        "TaskCreate" => it.subject.map(|subject| Action::TaskCreated { subject }),
+        "TaskUpdate" => it.task.map(|id| Action::TaskUpdated {
+            id,
+            status: it.status.as_deref().map(TodoStatus::parse),
+            subject: it.subject,
+        }),
+        "Task" | "Agent" => it
+            .description
+            .map(|description| Action::Agent { description, background: it.run_in_background == Some(true) }),
+        "KillShell" | "KillBash" | "TaskStop" => it.shell_id.or(it.task_id).map(|id| Action::Stopped { id }),
+        "AskUserQuestion" => it.questions.map(|q| Action::Asked(q.into_iter().map(|q| q.question).collect())),
+        "ExitPlanMode" => it.plan.map(Action::Plan),
+        _ => None,
+    };
+    known.unwrap_or(Action::Other(name))
+}
