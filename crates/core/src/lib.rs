@@ -4,3 +4,4 @@
 //! arguments, decisions go out as values. The binary in `crates/baton` carries them out.
 
 pub mod ids;
+pub mod plain;
