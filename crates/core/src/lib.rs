@@ -5,3 +5,4 @@
 
 pub mod ids;
 pub mod plain;
+pub mod redact;
