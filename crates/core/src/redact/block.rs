@@ -9,12 +9,14 @@ const MIN_BODY: usize = 32;
 
 /// The block that begins at the keyword: up to its END line, or as far as the lines look like a key.
 pub(super) fn private_key(text: &str, keyword: Range<usize>) -> Option<(usize, Range<usize>)> {
-    let label_len = text[keyword.end..].bytes().take_while(|b| matches!(b, b'A'..=b'Z' | b'0'..=b'9' | b' ')).count();
+    let label_len =
+        text[keyword.end..].bytes().take_while(|b| matches!(b, b'A'..=b'Z' | b'0'..=b'9' | b' ')).count();
     let label = &text[keyword.end..keyword.end + label_len];
     if !matches!(label.strip_suffix(" BLOCK").unwrap_or(label), l if l.ends_with("PRIVATE KEY")) {
         return None;
     }
-    let body_start = keyword.end + label_len + text[keyword.end + label_len..].starts_with("-----").then_some(5)?;
+    let body_start =
+        keyword.end + label_len + text[keyword.end + label_len..].starts_with("-----").then_some(5)?;
     let (mut end, mut body) = (body_start, 0);
     let mut at = body_start;
     while at < text.len() && at - body_start < MAX_BYTES {
@@ -41,9 +43,12 @@ pub(super) fn private_key(text: &str, keyword: Range<usize>) -> Option<(usize, R
 /// The line at `at` and where the next begins. In quoted text a line can end in a written-out `\n`.
 fn next_line(text: &str, at: usize) -> (&str, usize) {
     let rest = &text[at..];
-    let real = rest.find('\n').map(|i| (i, i + 1));
-    let written = rest.find("\\n").or_else(|| rest.find("\\r")).map(|i| (i, i + 2));
-    let (len, next) = real.into_iter().chain(written).min().unwrap_or((rest.len(), rest.len()));
+    let (mut len, mut next) = rest.find('\n').map_or((rest.len(), rest.len()), |i| (i, i + 1));
+    for written in ["\\n", "\\r"] {
+        if let Some(i) = rest[..len].find(written) {
+            (len, next) = (i, i + 2);
+        }
+    }
     (&rest[..len], at + next)
 }
 

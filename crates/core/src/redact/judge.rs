@@ -8,9 +8,16 @@ pub(super) fn is_key(secret: &str) -> bool {
 /// Letters and digits in one run, as random keys have and words joined by dashes have not.
 pub(super) fn is_mixed(secret: &str) -> bool {
     let has_mixed_run = secret.split(|c: char| !c.is_ascii_alphanumeric()).any(|run| {
-        run.len() >= 6 && run.bytes().any(|b| b.is_ascii_digit()) && run.bytes().any(|b| b.is_ascii_alphabetic())
+        run.len() >= 6
+            && run.bytes().any(|b| b.is_ascii_digit())
+            && run.bytes().any(|b| b.is_ascii_alphabetic())
     });
     has_mixed_run && !is_placeholder(secret)
+}
+
+/// Numbers among its parts, as ids have.
+pub(super) fn is_numbered(secret: &str) -> bool {
+    secret.bytes().filter(u8::is_ascii_digit).count() >= 4 && !is_placeholder(secret)
 }
 
 /// Small and capital letters: for shapes that are letters only and would else be an identifier.
@@ -37,7 +44,10 @@ pub(super) fn is_basic_credential(value: &str) -> bool {
 /// A cookie header of which at least one value is not a word.
 pub(super) fn is_cookie(header: &str) -> bool {
     header.split(';').filter_map(|pair| pair.split_once('=')).any(|(_, value)| {
-        value.len() >= 8 && value.bytes().any(|b| b.is_ascii_digit()) && !is_placeholder(value) && !is_code(value)
+        value.len() >= 8
+            && value.bytes().any(|b| b.is_ascii_digit())
+            && !is_placeholder(value)
+            && !is_code(value)
     })
 }
 
@@ -54,29 +64,81 @@ pub(super) fn is_password_word(value: &str) -> bool {
 /// Says "put yours here", or shows that somebody took it out already.
 pub(super) fn is_placeholder(value: &str) -> bool {
     const WORDS: [&str; 20] = [
-        "example", "placeholder", "your", "changeme", "change_me", "change-me", "redacted", "dummy", "xxxx", "****", "....",
-        "…", "insert", "replace", "fake", "sample", "${", "{{", "<", "todo",
+        "example",
+        "placeholder",
+        "your",
+        "changeme",
+        "change_me",
+        "change-me",
+        "redacted",
+        "dummy",
+        "xxxx",
+        "****",
+        "....",
+        "…",
+        "insert",
+        "replace",
+        "fake",
+        "sample",
+        "${",
+        "{{",
+        "<",
+        "todo",
     ];
-    let inner = value.trim_matches(|c: char| !c.is_ascii_alphanumeric());
-    let mut distinct: Vec<u8> = inner.bytes().map(|b| b.to_ascii_lowercase()).collect();
-    distinct.sort_unstable();
-    distinct.dedup();
-    if distinct.len() <= 3 {
+    let mut counts = [0usize; 128];
+    value
+        .bytes()
+        .filter(u8::is_ascii_alphanumeric)
+        .for_each(|b| counts[usize::from(b.to_ascii_lowercase())] += 1);
+    let distinct = counts.iter().filter(|&&n| n > 0).count();
+    let most = counts.iter().max().copied().unwrap_or(0);
+    // `xxx`, `0000-0000`, or a prefix with such a body.
+    if distinct <= 3 || most * 2 > value.len() {
         return true;
     }
-    // In long random text a short word can stand by chance.
+    // A word stands in one case; in long random text even that happens by chance.
     value.len() <= 100 && {
         let lower = value.to_ascii_lowercase();
-        WORDS.iter().any(|word| lower.contains(word))
+        WORDS.iter().any(|word| {
+            lower.match_indices(word).any(|(at, _)| {
+                let rest = &value.as_bytes()[at + 1..at + word.len()];
+                !rest.iter().any(u8::is_ascii_uppercase) || !rest.iter().any(u8::is_ascii_lowercase)
+            })
+        })
     }
 }
 
 /// What development databases are set up with everywhere; the next session needs to read it.
 pub(super) fn is_default(value: &str) -> bool {
     const DEFAULTS: [&str; 28] = [
-        "postgres", "root", "admin", "password", "passwd", "pass", "pwd", "secret", "test", "testing", "guest", "mysql", "redis",
-        "mongo", "rabbitmq", "minioadmin", "user", "username", "token", "none", "null", "undefined", "true", "false", "required",
-        "optional", "string", "pw",
+        "postgres",
+        "root",
+        "admin",
+        "password",
+        "passwd",
+        "pass",
+        "pwd",
+        "secret",
+        "test",
+        "testing",
+        "guest",
+        "mysql",
+        "redis",
+        "mongo",
+        "rabbitmq",
+        "minioadmin",
+        "user",
+        "username",
+        "token",
+        "none",
+        "null",
+        "undefined",
+        "true",
+        "false",
+        "required",
+        "optional",
+        "string",
+        "pw",
     ];
     DEFAULTS.iter().any(|word| value.eq_ignore_ascii_case(word))
 }
@@ -89,9 +151,20 @@ pub(super) fn is_code(value: &str) -> bool {
         || value.contains("->")
         || value.contains("::")
         || value.contains(['{', '}'])
-        || ["process.env", "os.environ", "os.getenv", "env.", "env(", "import.meta", "secrets.", "vars.", "self.", "this."]
-            .iter()
-            .any(|start| value.starts_with(start))
+        || [
+            "process.env",
+            "os.environ",
+            "os.getenv",
+            "env.",
+            "env(",
+            "import.meta",
+            "secrets.",
+            "vars.",
+            "self.",
+            "this.",
+        ]
+        .iter()
+        .any(|start| value.starts_with(start))
 }
 
 /// Every part is a word or a small number, as in identifiers, paths, versions and sentences joined by dashes.
@@ -109,7 +182,11 @@ fn is_random(value: &str) -> bool {
     let digits = value.bytes().filter(u8::is_ascii_digit).count();
     if letters == 0 || digits == 0 {
         // Without any digit only a long run of both cases is more likely random than named.
-        return digits == 0 && value.len() >= 32 && is_mixed_case(value) && !value.contains(['.', '/']) && entropy(value) > 4.0;
+        return digits == 0
+            && value.len() >= 32
+            && is_mixed_case(value)
+            && !value.contains(['.', '/'])
+            && entropy(value) > 4.0;
     }
     !is_wordy(value) && entropy(value) >= 3.0
 }
@@ -125,7 +202,8 @@ fn entropy(value: &str) -> f64 {
 /// `1234567890abcdef…`: typed along the keyboard or the alphabet.
 fn is_sequence(value: &str) -> bool {
     let bytes = value.as_bytes();
-    let steps = bytes.windows(2).filter(|w| w[1] == w[0].wrapping_add(1) || (w[0], w[1]) == (b'9', b'0')).count();
+    let steps =
+        bytes.windows(2).filter(|w| w[1] == w[0].wrapping_add(1) || (w[0], w[1]) == (b'9', b'0')).count();
     steps * 10 >= bytes.len().saturating_sub(1) * 7
 }
 

@@ -52,7 +52,8 @@ pub fn redact(text: &str) -> Redacted<'_> {
         found = merge(more.chain(found.clone()).collect());
         out = replace(text, &found);
     }
-    let hits = found.into_iter().map(|f| Hit { kind: RULES[f.rule].kind(f.variant), range: f.range }).collect();
+    let hits =
+        found.into_iter().map(|f| Hit { kind: RULES[f.rule].kind(f.variant), range: f.range }).collect();
     Redacted { text: Cow::Owned(out), hits }
 }
 
@@ -80,8 +81,11 @@ struct Engine {
 }
 
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
-    let owners: Vec<_> =
-        RULES.iter().enumerate().flat_map(|(i, rule)| rule.keywords.iter().map(move |&word| (word, i))).collect();
+    let owners: Vec<_> = RULES
+        .iter()
+        .enumerate()
+        .flat_map(|(i, rule)| rule.keywords.iter().map(move |&word| (word, i)))
+        .collect();
     let keywords = AhoCorasick::builder()
         .ascii_case_insensitive(true)
         .build(owners.iter().map(|(word, _)| word))
@@ -121,22 +125,23 @@ fn find(text: &str) -> Vec<Found> {
     let engine = &*ENGINE;
     let markers = markers(text);
     let mut found: Vec<Found> = Vec::new();
+    // How far each rule has found already: a chain of keywords inside one find costs one try, not one each.
+    let mut done = [0; RULES.len()];
     for keyword in engine.keywords.find_overlapping_iter(text) {
         let (word, rule) = engine.owners[keyword.pattern().as_usize()];
-        if RULES[rule].exact_case && text[keyword.range()] != *word {
+        if keyword.start() < done[rule] || (RULES[rule].exact_case && text[keyword.range()] != *word) {
             continue;
         }
-        let inside = |m: &Range<usize>| m.start <= keyword.start() && keyword.start() < m.end;
         // A kind names what was there: the word is not the name of another secret.
-        if markers.iter().any(inside) {
+        if touching(&markers, keyword.range()).is_some() {
             continue;
         }
         let Some(hit) = engine.try_rule(rule, text, keyword.range()) else { continue };
-        let cuts = |m: &Range<usize>| {
-            let contains = hit.range.start <= m.start && m.end <= hit.range.end && hit.range != *m;
-            m.start < hit.range.end && hit.range.start < m.end && !contains
-        };
-        if !markers.iter().any(cuts) {
+        // What holds a marker and more is a find; what only cuts into one is an accident of its letters.
+        let holds =
+            |m: &Range<usize>| hit.range.start <= m.start && m.end <= hit.range.end && hit.range != *m;
+        if touching(&markers, hit.range.clone()).is_none_or(holds) {
+            done[rule] = hit.range.end;
             found.push(hit);
         }
     }
@@ -148,10 +153,18 @@ fn markers(text: &str) -> Vec<Range<usize>> {
     memmem::find_iter(text.as_bytes(), MARKER)
         .filter_map(|start| {
             let kind = &text.as_bytes()[start + MARKER.len()..];
-            let len = kind.iter().take_while(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || **b == b'-').count();
+            let len = kind
+                .iter()
+                .take_while(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || **b == b'-')
+                .count();
             (kind.get(len) == Some(&b']')).then(|| start..start + MARKER.len() + len + 1)
         })
         .collect()
+}
+
+/// The first marker that shares a byte with `range`.
+fn touching(markers: &[Range<usize>], range: Range<usize>) -> Option<&Range<usize>> {
+    markers.get(markers.partition_point(|m| m.end <= range.start)).filter(|m| m.start < range.end)
 }
 
 /// Overlapping finds become one that covers them all; its kind is that of the rule that stands first in the table.
@@ -206,11 +219,16 @@ fn in_original(found: &[Found], range: Range<usize>) -> Range<usize> {
 fn is_edge_before(before: &str) -> bool {
     match before.as_bytes() {
         [] => true,
-        [.., b']'] => !before.rfind('[').is_some_and(|at| before[at..].starts_with(MARKER)),
+        [.., b']'] => !ends_in_marker(before.as_bytes()),
         [.., b'\\', b'n' | b'r' | b't'] => true,
         [.., b'%', a, b] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => true,
         [.., last] => !last.is_ascii_alphanumeric(),
     }
+}
+
+fn ends_in_marker(before: &[u8]) -> bool {
+    let near = &before[before.len().saturating_sub(40)..];
+    memmem::rfind(near, MARKER.as_bytes()).is_some_and(|at| !near[at..near.len() - 1].contains(&b']'))
 }
 
 fn is_edge_after(after: &str) -> bool {

@@ -61,7 +61,11 @@ const fn key(kinds: &'static [&'static str], keywords: &'static [&'static str], 
 }
 
 /// A secret known by what stands before it, in any case.
-const fn after(kinds: &'static [&'static str], keywords: &'static [&'static str], shape: &'static str) -> Rule {
+const fn after(
+    kinds: &'static [&'static str],
+    keywords: &'static [&'static str],
+    shape: &'static str,
+) -> Rule {
     Rule { exact_case: false, whole_word: false, ..key(kinds, keywords, shape) }
 }
 
@@ -149,7 +153,7 @@ pub(super) const RULES: &[Rule] = &[
 
     // Messages and mail.
     key(&["slack-token"], &["xoxb-", "xoxa-", "xoxp-", "xoxr-", "xoxs-", "xoxo-", "xoxc-", "xoxd-", "xoxe-", "xoxe.xox", "xapp-"],
-        r"(?:xox[abcdeoprs]-[A-Za-z0-9%-]{16,}|xoxe\.xox[bp]-[0-9]-[A-Za-z0-9]{40,}|xapp-[0-9]-[A-Za-z0-9]+-[0-9]+-[A-Za-z0-9]+)").when(judge::is_mixed),
+        r"(?:xoxd-[A-Za-z0-9%+/=-]{16,}|xox[abceoprs]-[A-Za-z0-9-]{16,}|xoxe\.xox[bp]-[0-9]-[A-Za-z0-9]{40,}|xapp-[0-9]-[A-Za-z0-9]+-[0-9]+-[A-Za-z0-9]+)").when(judge::is_numbered),
     after(&["slack-webhook"], &["hooks.slack.com/"], r"(?i:hooks\.slack\.com)/(?:services|workflows|triggers)/([A-Za-z0-9+/]{30,})").when(judge::is_mixed),
     after(&["discord-webhook"], &["discord.com/api/webhooks/", "discordapp.com/api/webhooks/"], r"(?i:discord(?:app)?\.com)/api/webhooks/[0-9]+/([\w-]{50,})"),
     after(&["discord-token"], &["discord", "bot "],
@@ -204,7 +208,7 @@ pub(super) const RULES: &[Rule] = &[
     after(&["cli-password"], &["sshpass "], r#"sshpass +-p *["']?((?u:[^\s"'$]{3,}))"#).when(judge::is_password_word),
     after(&["cli-password"], &["mysql ", "mysqldump ", "mysqladmin ", "mariadb "], r#"(?i:mysql|mysqldump|mysqladmin|mariadb) (?u:[^\n]{0,120}?)[ \t]-p["']?((?u:[^\s"'$]{4,}))"#).when(judge::is_password_word),
     after(&["cli-password"], &["redis-cli "], r#"redis-cli (?u:[^\n]{0,120}?)-a +["']?((?u:[^\s"'$]{4,}))"#).when(judge::is_password_word),
-    after(&["cli-password"], &["docker login", "helm registry login"], r#"(?i:login)(?u:[^\n]{0,160}?)[ \t]-p +["']?((?u:[^\s"'$]{4,}))"#).when(judge::is_password_word),
+    after(&["cli-password"], &["docker login", "helm registry login"], r#"(?i:docker|helm registry) (?i:login)(?u:[^\n]{0,160}?)[ \t]-p +["']?((?u:[^\s"'$]{4,}))"#).when(judge::is_password_word),
 
     // Last, what only its name gives away.
     code(assign::KINDS, assign::KEYWORDS, assign::assignment),
