@@ -1,0 +1,165 @@
+//! Others' text made safe to show: no control, no escape sequence, nothing invisible that changes what is read.
+//!
+//! Everything that baton displays and did not write itself passes through here. Run it before `redact`: a
+//! zero-width character inside a key would hide the key from the rules.
+
+use std::borrow::Cow;
+use std::iter::Peekable;
+use std::str::Chars;
+
+use unicode_width::UnicodeWidthChar;
+
+const ESC: char = '\u{1b}';
+const ZWJ: char = '\u{200d}';
+const ZWNJ: char = '\u{200c}';
+const TEXT_STYLE: char = '\u{fe0e}';
+const EMOJI_STYLE: char = '\u{fe0f}';
+const KEYCAP: char = '\u{20e3}';
+
+/// `text` without controls, escape sequences and disguises; only `\n` and `\t` remain of the control characters.
+///
+/// Escape sequences vanish whole, line breaks of every kind become `\n`. Borrows when nothing had to change.
+pub fn plain(text: &str) -> Cow<'_, str> {
+    // What comes before the first suspect character is kept as it is; most texts are kept entirely.
+    let Some(first) = text.char_indices().find(|&(_, c)| is_suspect(c)).map(|(at, _)| at) else {
+        return Cow::Borrowed(text);
+    };
+    let mut out = String::with_capacity(text.len());
+    out.push_str(&text[..first]);
+    let mut rest = text[first..].chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            ESC => skip_escape(&mut rest),
+            '\u{9b}' => skip_control_sequence(&mut rest),
+            '\u{90}' | '\u{98}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => skip_control_string(&mut rest),
+            '\r' => {
+                // A lone return would draw the next words over these; a line of their own shows both.
+                rest.next_if_eq(&'\n');
+                out.push('\n');
+            }
+            _ if is_line_break(c) => out.push('\n'),
+            _ if is_suspect(c) && !joins(out.chars().next_back(), c, rest.peek().copied()) => {}
+            _ => out.push(c),
+        }
+    }
+    if out == text { Cow::Borrowed(text) } else { Cow::Owned(out) }
+}
+
+/// `text` on one line of at most `max_width` columns: white space folded, cut with `…`.
+pub fn plain_line(text: &str, max_width: usize) -> String {
+    let mut line = String::new();
+    let mut width = 0;
+    // Where the line would have to end so that `…` still fits.
+    let mut cut = 0;
+    let clean = plain(text);
+    let mut pending_space = false;
+    for c in clean.trim().chars() {
+        if c.is_whitespace() {
+            pending_space = true;
+            continue;
+        }
+        for c in std::mem::take(&mut pending_space).then_some(' ').into_iter().chain([c]) {
+            width += columns(c);
+            if width > max_width {
+                line.truncate(cut);
+                line.truncate(line.trim_end_matches([' ', ZWJ, ZWNJ]).len());
+                line.extend((max_width > 0).then_some('…'));
+                return line;
+            }
+            line.push(c);
+            if width < max_width {
+                cut = line.len();
+            }
+        }
+    }
+    line
+}
+
+/// An upper bound of the columns a terminal gives `c`: joined emoji take fewer, none takes more.
+fn columns(c: char) -> usize {
+    // The emoji style widens the character before it.
+    if c == EMOJI_STYLE { 1 } else { c.width().unwrap_or(0) }
+}
+
+/// Anything that is not kept without a look at its surroundings.
+fn is_suspect(c: char) -> bool {
+    match c {
+        '\n' | '\t' | ' '..='~' => false,
+        _ => c.is_control() || is_line_break(c) || is_invisible(c),
+    }
+}
+
+fn is_line_break(c: char) -> bool {
+    matches!(c, '\u{b}' | '\u{c}' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+/// Format characters without a shape of their own: bidi controls, zero widths, fillers, tags, variation selectors.
+fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+        | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Whether the invisible `c` is needed to write its neighbours: joined emoji, emoji style, joiners of scripts that
+/// cannot do without. Between other characters they only disguise.
+fn joins(before: Option<char>, c: char, after: Option<char>) -> bool {
+    match (before, c, after) {
+        (Some(b), TEXT_STYLE | EMOJI_STYLE, _) if is_pictograph(b) => true,
+        (Some('0'..='9' | '#' | '*'), EMOJI_STYLE, Some(KEYCAP)) => true,
+        (Some(b), ZWJ, Some(a)) if is_pictograph(a) => is_pictograph(b) || b == EMOJI_STYLE,
+        (Some(b), ZWJ | ZWNJ, Some(a)) => is_joining_script(b) && is_joining_script(a),
+        _ => false,
+    }
+}
+
+fn is_pictograph(c: char) -> bool {
+    matches!(c, '\u{a9}' | '\u{ae}' | '\u{203c}' | '\u{2049}' | '\u{2122}' | '\u{2139}' | '\u{2190}'..='\u{21ff}'
+        | '\u{2300}'..='\u{23ff}' | '\u{24c2}' | '\u{25a0}'..='\u{27bf}' | '\u{2934}'..='\u{2935}'
+        | '\u{2b00}'..='\u{2bff}' | '\u{3030}' | '\u{303d}' | '\u{3297}' | '\u{3299}' | '\u{1f000}'..='\u{1faff}')
+}
+
+/// Arabic, Syriac, and the Indic scripts, where the joiners change the letters.
+fn is_joining_script(c: char) -> bool {
+    matches!(c, '\u{620}'..='\u{7bf}' | '\u{860}'..='\u{dff}') && !is_invisible(c)
+}
+
+/// After ESC: a control sequence, a control string, or the short forms such as `ESC ( B`.
+fn skip_escape(rest: &mut Peekable<Chars<'_>>) {
+    match rest.peek() {
+        Some('[') => {
+            rest.next();
+            skip_control_sequence(rest);
+        }
+        Some(']' | 'P' | 'X' | '^' | '_') => {
+            rest.next();
+            skip_control_string(rest);
+        }
+        _ => {
+            while rest.next_if(|c| matches!(c, ' '..='/')).is_some() {}
+            rest.next_if(|c| matches!(c, '0'..='~'));
+        }
+    }
+}
+
+/// Parameters, intermediates, one final byte. What is malformed ends where it stops being a sequence.
+fn skip_control_sequence(rest: &mut Peekable<Chars<'_>>) {
+    while rest.next_if(|c| matches!(c, '0'..='?')).is_some() {}
+    while rest.next_if(|c| matches!(c, ' '..='/')).is_some() {}
+    rest.next_if(|c| matches!(c, '@'..='~'));
+}
+
+/// Up to BEL or the string terminator; never past the end of the line, so that an unfinished one hides one line at most.
+fn skip_control_string(rest: &mut Peekable<Chars<'_>>) {
+    while let Some(&c) = rest.peek() {
+        if is_line_break(c) || c == '\n' || c == ESC {
+            // ESC begins the terminator `ESC \` or another sequence: the caller drops it either way.
+            return;
+        }
+        rest.next();
+        if matches!(c, '\u{7}' | '\u{9c}') {
+            return;
+        }
+    }
+}
