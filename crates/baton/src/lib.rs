@@ -1,10 +1,15 @@
-//! The effects and the binary: `main → cli → store → sys`, and everything may ask `core`.
+//! The effects and the binary: `main → {hot, cli} → store → sys`, and everything may ask `core`.
 //!
 //! A library only so that tests and benchmarks reach the parts; its interface is the command line.
 
 pub mod channel;
 pub mod cli;
+pub mod client;
 pub mod config;
+pub mod frame;
+pub mod hot;
+pub mod offer;
 pub mod paths;
+pub mod sealing;
 pub mod store;
 pub mod sys;

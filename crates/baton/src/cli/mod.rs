@@ -11,12 +11,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use baton_core::handoff::Entry;
 use baton_core::ids::{ChannelName, SessionId};
 use clap::Parser;
 
 use crate::config::Resolved;
 use crate::paths::Paths;
+use crate::store::Store;
 use crate::store::handoffs::Handoffs;
 
 /// How a command ended, when it did not fail.
@@ -93,9 +93,12 @@ impl App {
         Ok(crate::channel::of(dir, self.channel_flag.as_deref(), env, config, &self.paths)?)
     }
 
-    fn handoffs(&self) -> Handoffs<'static> {
-        let config = &self.resolved.config.handoff;
-        Handoffs::new(config.dir.clone(), config.expiry, &Entry::is_addressed)
+    fn store(&self) -> Store {
+        Store::new(&self.paths)
+    }
+
+    fn handoffs(&self) -> Handoffs {
+        self.store().handoffs(&self.resolved.config)
     }
 }
 

@@ -39,6 +39,7 @@ const SIZE: &str = "a number of kilobytes above 0";
 const YES_NO: &str = "true or false";
 const DURATION: &str = "a duration like \"2h\", \"90m\" or \"30s\"";
 const COUNT: &str = "a whole number, 0 or more";
+const BUDGET: &str = "a number of characters from 500 to 9500 (the client cuts what is longer than 10,000)";
 const FOLDER: &str = "an absolute path, or one that begins with ~/";
 
 macro_rules! row {
@@ -99,6 +100,14 @@ pub const KEYS: &[Key] = &[
         tokens,
         context.default_window
     ),
+    row!("context.advise", "say one quiet sentence at WARN", yes_no, context.advise),
+    row!("context.request", "ask for a handoff at CRITICAL", yes_no, context.request),
+    row!(
+        "context.block_stop",
+        "ask once more before a critical turn ends, when a fresh context can follow",
+        yes_no,
+        context.block_stop
+    ),
     row!(
         "context.early_warning_kb",
         "last resort, when no token count can be had: size of the transcript",
@@ -109,6 +118,30 @@ pub const KEYS: &[Key] = &[
     row!("context.critical_kb", "last resort: CRITICAL from here", kilobytes, context.critical_kb),
     row!("handoff.dir", "where handoffs lie", folder, handoff.dir),
     row!("handoff.expiry", "a handoff older than this is not loaded by itself", duration, handoff.expiry),
+    row!(
+        "handoff.budget",
+        "characters of a loaded handoff put in front of the agent at once",
+        budget,
+        handoff.budget
+    ),
+    row!(
+        "handoff.headless",
+        "load handoffs into headless runs that baton did not start",
+        yes_no,
+        handoff.headless
+    ),
+    row!(
+        "handoff.seal",
+        "seal an automatic handoff before compaction and at a critical end of turn",
+        yes_no,
+        handoff.seal
+    ),
+    row!(
+        "handoff.block_compaction",
+        "hold back automatic compaction while a rotation is about to happen",
+        yes_no,
+        handoff.block_compaction
+    ),
     row!("run.max_restarts", "rotations in a row without a prompt by a person", count, run.max_restarts),
     row!("checkpoints", "publish a checkpoint with each handoff that has goal and now", yes_no, checkpoints),
 ];
@@ -160,6 +193,10 @@ fn kilobytes(raw: &Raw, _: &Paths) -> Result<u64, &'static str> {
 
 fn count(raw: &Raw, _: &Paths) -> Result<u64, &'static str> {
     number(raw).and_then(|n| u64::try_from(n).ok()).ok_or(COUNT)
+}
+
+fn budget(raw: &Raw, _: &Paths) -> Result<u64, &'static str> {
+    number(raw).and_then(|n| u64::try_from(n).ok()).filter(|n| (500..=9_500).contains(n)).ok_or(BUDGET)
 }
 
 fn duration(raw: &Raw, _: &Paths) -> Result<SignedDuration, &'static str> {

@@ -8,6 +8,8 @@ mod parse;
 
 use std::path::{Path, PathBuf};
 
+use baton_core::latch::Voice;
+use baton_core::level::{ByteLimits, Thresholds};
 use jiff::SignedDuration;
 
 pub use keys::KEYS;
@@ -43,6 +45,12 @@ pub struct Context {
     pub warning_tokens: Option<u64>,
     pub critical_tokens: Option<u64>,
     pub default_window: u64,
+    /// Say one sentence at WARN.
+    pub advise: bool,
+    /// Ask for a handoff at CRITICAL.
+    pub request: bool,
+    /// Ask once more before a critical turn ends, when a fresh context can follow.
+    pub block_stop: bool,
     pub early_warning_kb: u64,
     pub warning_kb: u64,
     pub critical_kb: u64,
@@ -52,6 +60,14 @@ pub struct Context {
 pub struct Handoff {
     pub dir: PathBuf,
     pub expiry: SignedDuration,
+    /// Characters of a loaded handoff that one hook may inject.
+    pub budget: u64,
+    /// Load into headless runs that baton did not start.
+    pub headless: bool,
+    /// Seal an automatic handoff before compaction.
+    pub seal: bool,
+    /// Hold back an automatic compaction while a rotation is about to happen.
+    pub block_compaction: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -112,6 +128,35 @@ fn project_files(paths: &Paths, cwd: &Path) -> Vec<PathBuf> {
     dirs
 }
 
+impl Context {
+    pub fn thresholds(&self) -> Thresholds {
+        Thresholds {
+            early_warning_percentage: self.early_warning_percentage,
+            warning_percentage: self.warning_percentage,
+            critical_percentage: self.critical_percentage,
+            early_warning_tokens: self.early_warning_tokens,
+            warning_tokens: self.warning_tokens,
+            critical_tokens: self.critical_tokens,
+        }
+    }
+
+    pub fn byte_limits(&self) -> ByteLimits {
+        ByteLimits {
+            early_warning_kb: self.early_warning_kb,
+            warning_kb: self.warning_kb,
+            critical_kb: self.critical_kb,
+        }
+    }
+
+    pub fn voice(&self) -> Voice {
+        Voice {
+            advise: self.enabled && self.advise,
+            request: self.enabled && self.request,
+            block_stop: self.enabled && self.block_stop,
+        }
+    }
+}
+
 impl Config {
     pub fn defaults(paths: &Paths) -> Self {
         Self {
@@ -124,11 +169,21 @@ impl Config {
                 warning_tokens: None,
                 critical_tokens: None,
                 default_window: 200_000,
+                advise: true,
+                request: true,
+                block_stop: true,
                 early_warning_kb: 1300,
                 warning_kb: 1500,
                 critical_kb: 1700,
             },
-            handoff: Handoff { dir: paths.claude.join("handoff"), expiry: SignedDuration::from_hours(2) },
+            handoff: Handoff {
+                dir: paths.claude.join("handoff"),
+                expiry: SignedDuration::from_hours(2),
+                budget: 9_500,
+                headless: false,
+                seal: true,
+                block_compaction: false,
+            },
             run: Run { max_restarts: 10 },
             checkpoints: false,
             channels: Vec::new(),

@@ -77,8 +77,8 @@ fn names(dir: &Path) -> Vec<String> {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Cached {
     dir: PathBuf,
-    /// The folder's change time in nanoseconds, and its size: a new file changes both.
-    stamp: (i64, i64),
+    /// When the folder's list of files last changed.
+    stamp: i64,
     goal: String,
     now: String,
 }
@@ -87,7 +87,7 @@ struct Cached {
 pub fn latest_cached(state: &Path, channel: &str, project: &Path) -> Option<(String, String)> {
     let dir = folder(project);
     let meta = std::fs::metadata(&dir).ok()?;
-    let stamp = (meta.mtime() * 1_000_000_000 + meta.mtime_nsec(), meta.ctime());
+    let stamp = meta.mtime() * 1_000_000_000 + meta.mtime_nsec();
     let cache = state.join("cache").join(format!("checkpoint-{channel}.json"));
     let known: Option<Cached> = record::read(&cache).ok().flatten();
     let cached = match known {

@@ -7,5 +7,60 @@ pub mod handoffs;
 pub mod log;
 pub mod mail;
 pub mod published;
-mod record;
+pub mod record;
 pub mod sessions;
+
+use std::path::PathBuf;
+
+use baton_core::handoff::Entry;
+
+use crate::config::Config;
+use crate::paths::Paths;
+
+/// All stores of one user, opened by path; opening reads nothing.
+#[derive(Debug, Clone)]
+pub struct Store {
+    pub state: PathBuf,
+    pub claude: PathBuf,
+}
+
+impl Store {
+    pub fn new(paths: &Paths) -> Self {
+        Self { state: paths.state.clone(), claude: paths.claude.clone() }
+    }
+
+    pub fn sessions(&self) -> sessions::Sessions {
+        sessions::Sessions::new(&self.state)
+    }
+
+    pub fn agents(&self) -> agents::Agents {
+        agents::Agents::new(&self.state)
+    }
+
+    pub fn mail(&self) -> mail::Mail {
+        mail::Mail::new(&self.state)
+    }
+
+    pub fn published(&self) -> published::Published<'_> {
+        published::Published::new(&self.claude)
+    }
+
+    /// The handoffs, which ask the records of agents and sessions who still waits for one.
+    pub fn handoffs(&self, config: &Config) -> handoffs::Handoffs {
+        let store = self.clone();
+        let wanted = Box::new(move |entry: &Entry| store.is_wanted(entry));
+        handoffs::Handoffs::new(config.handoff.dir.clone(), config.handoff.expiry, wanted)
+    }
+
+    /// Is the one it is addressed to still there to load it?
+    fn is_wanted(&self, entry: &Entry) -> bool {
+        if let Some(agent) = &entry.for_agent {
+            return self.agents().is_live(agent);
+        }
+        entry.for_session.as_ref().is_some_and(|id| {
+            self.sessions().get(id).ok().flatten().is_some_and(|session| {
+                session.ended.is_none() && session.process.as_ref().is_some_and(crate::sys::process::is_alive)
+            })
+        })
+    }
+}

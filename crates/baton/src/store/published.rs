@@ -32,7 +32,7 @@ impl<'a> Published<'a> {
 
     /// What another process last published: session id and transcript path.
     pub fn read_current_session(&self) -> Result<Option<(SessionId, String)>, FileError> {
-        Ok(self.read_pair(&self.current_session_path())?)
+        Self::read_pair(&self.current_session_path())
     }
 
     /// Removes it if it is about `session`.
@@ -54,7 +54,7 @@ impl<'a> Published<'a> {
     }
 
     pub fn read_restart(&self) -> Result<Option<(SessionId, String)>, FileError> {
-        self.read_pair(&self.restart_path())
+        Self::read_pair(&self.restart_path())
     }
 
     /// Removes a restart signal that is about `session`, whose fresh context has come or will not.
@@ -73,7 +73,7 @@ impl<'a> Published<'a> {
         fs::replace(path, text.as_bytes(), PRIVATE, Sync::No)
     }
 
-    fn read_pair(&self, path: &Path) -> Result<Option<(SessionId, String)>, FileError> {
+    fn read_pair(path: &Path) -> Result<Option<(SessionId, String)>, FileError> {
         let Some(bytes) = fs::read(path, 64 << 10)? else { return Ok(None) };
         let text = String::from_utf8_lossy(&bytes);
         let pair = text.trim_end().split_once(':');
@@ -88,7 +88,11 @@ pub fn percentage(session: &SessionId, percentage: u8) -> Result<(), FileError> 
     fs::replace(&path, percentage.to_string().as_bytes(), PRIVATE, Sync::No)
 }
 
+/// The session is over; its percentage means nothing any more.
+pub fn remove_percentage(session: &SessionId) -> Result<(), FileError> {
+    fs::remove(&percentage_path(session))
+}
+
 pub fn percentage_path(session: &SessionId) -> PathBuf {
-    let tmp = std::env::var_os("BATON_TMP").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
-    tmp.join(format!("claude-context-pct-{session}.txt"))
+    PathBuf::from(format!("/tmp/claude-context-pct-{session}.txt"))
 }

@@ -21,16 +21,28 @@ pub fn pid_exists(pid: u32) -> bool {
         .is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
+/// The parent of `pid`, if both run.
+#[cfg(target_os = "linux")]
+pub fn parent_of(pid: u32) -> Option<u32> {
+    stat_field(pid, 1)
+}
+
 #[cfg(target_os = "linux")]
 fn start_time(pid: u32) -> Option<u64> {
+    stat_field(pid, 19)
+}
+
+/// A field of `/proc/{pid}/stat`, counted from the state; nothing for a process that has ended.
+#[cfg(target_os = "linux")]
+fn stat_field<T: std::str::FromStr>(pid: u32, index: usize) -> Option<T> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold anything, parentheses and spaces included; count from the last one.
     let after = memchr::memrchr(b')', &stat)? + 2;
-    let mut fields = stat.get(after..)?.split(|b| *b == b' ');
-    if matches!(fields.next()?, b"Z" | b"X") {
+    let fields = || stat.get(after..).into_iter().flat_map(|rest| rest.split(|b| *b == b' '));
+    if matches!(fields().next()?, b"Z" | b"X") {
         return None;
     }
-    std::str::from_utf8(fields.nth(18)?).ok()?.parse().ok()
+    std::str::from_utf8(fields().nth(index)?).ok()?.trim().parse().ok()
 }
 
 #[cfg(target_os = "linux")]
@@ -44,6 +56,11 @@ fn boot_id() -> String {
 #[cfg(not(target_os = "linux"))]
 fn start_time(pid: u32) -> Option<u64> {
     pid_exists(pid).then_some(0)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn parent_of(_pid: u32) -> Option<u32> {
+    None
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -105,7 +105,8 @@ impl List {
 
     fn notes(&mut self, ledger: &Ledger) {
         if ledger.is_empty() {
-            let text = "Nothing of the work could be read from the transcript: no request, no answer, no file.";
+            let text =
+                "Nothing of the work could be read from the transcript: no request, no answer, no file.";
             self.one(Section::Notes, 2_000, text.to_owned());
         }
         for note in ledger.notes() {
@@ -118,12 +119,14 @@ impl List {
         let latest = words.latest();
         let same = |a: &Said, b: Option<&Said>| b.is_some_and(|b| a.origin == b.origin && a.text == b.text);
         if let Some(first) = words.first.as_ref().filter(|f| !same(f, latest)) {
-            let forms = quoted("First request:", first, &[self.share.of(5, 400), self.share.of(12, 300), 300]);
+            let forms =
+                quoted("First request:", first, &[self.share.of(5, 400), self.share.of(12, 300), 300]);
             self.add(Section::Goal, 905, forms);
         }
         let start = words.first_of_stretch.as_ref().filter(|f| f.stretch == self.now && self.now > 0);
         if let Some(start) = start.filter(|f| !same(f, latest) && !same(f, words.first.as_ref())) {
-            let forms = quoted("First request since the last compaction:", start, &[self.share.of(8, 300), 240]);
+            let forms =
+                quoted("First request since the last compaction:", start, &[self.share.of(8, 300), 240]);
             self.add(Section::Goal, 900, forms);
         }
         if let Some(latest) = latest {
@@ -133,15 +136,19 @@ impl List {
                 Answered::Yes => "answered",
                 Answered::Interrupted => "interrupted by the user",
             };
-            let forms =
-                quoted(&format!("Latest request ({state}):"), latest, &[self.share.of(3, 600), self.share.of(6, 400), 300]);
+            let forms = quoted(
+                &format!("Latest request ({state}):"),
+                latest,
+                &[self.share.of(3, 600), self.share.of(6, 400), 300],
+            );
             self.add(Section::Now, 1_000, forms);
         }
         for call in ledger.in_flight().take(4) {
             self.one(Section::Now, 872, format!("- in flight at the end: {}", code(clip_lines(call, 300))));
         }
         if let Some(reply) = &ledger.last_reply {
-            let forms = quoted("Last message of the agent:", reply, &[self.share.of(8, 300), self.share.of(16, 200)]);
+            let forms =
+                quoted("Last message of the agent:", reply, &[self.share.of(8, 300), self.share.of(16, 200)]);
             self.add(Section::Now, 770, forms);
         }
     }
@@ -150,7 +157,10 @@ impl List {
     fn words(&mut self, ledger: &Ledger) {
         let words = &ledger.words;
         let shown_elsewhere: Vec<&Said> =
-            [words.first.as_ref(), words.first_of_stretch.as_ref(), words.latest()].into_iter().flatten().collect();
+            [words.first.as_ref(), words.first_of_stretch.as_ref(), words.latest()]
+                .into_iter()
+                .flatten()
+                .collect();
         let whole = self.share.of(18, 420);
         let mut in_full: Vec<String> = Vec::new();
         let mut rank = 0;
@@ -166,7 +176,11 @@ impl List {
             if said.left_out > 0 || !fits(&said.text, whole) {
                 if let Some(head) = clip(&said.text, 240) {
                     let value = self.value(said.stretch, 640, 300, 4, rank);
-                    self.one(Section::Words, value, bullet(said.way, head, said, head.len() < said.text.len()));
+                    self.one(
+                        Section::Words,
+                        value,
+                        bullet(said.way, head, said, head.len() < said.text.len()),
+                    );
                 }
                 continue;
             }
@@ -258,11 +272,16 @@ impl List {
         for (rank, commit) in ledger.git.commits.iter().rev().enumerate() {
             let value = self.value(commit.stretch, 810, 460, 3, rank);
             let short = format!("- commit {}", code(&commit.hash));
-            let full = if commit.subject.is_empty() { short.clone() } else { format!("{short} {}", commit.subject) };
+            let full =
+                if commit.subject.is_empty() { short.clone() } else { format!("{short} {}", commit.subject) };
             self.add(Section::Git, value, vec![full, short]);
         }
         if let Some(status) = &ledger.git.status {
-            let when = if status.outdated { "working tree before the last commit" } else { "working tree as last seen" };
+            let when = if status.outdated {
+                "working tree before the last commit"
+            } else {
+                "working tree as last seen"
+            };
             let most = self.share.of(14, 200);
             let value = self.value(status.stretch, if status.outdated { 430 } else { 650 }, 260, 0, 0);
             self.one(Section::Git, value, lines(&format!("- {when}:"), clip_lines(&status.text, most)));
@@ -319,7 +338,9 @@ impl List {
     }
 
     fn mentions(&mut self, ledger: &Ledger) {
-        for (rank, chunk) in ledger.mentions.names.items.iter().rev().collect::<Vec<_>>().chunks(8).take(5).enumerate() {
+        for (rank, chunk) in
+            ledger.mentions.names.items.iter().rev().collect::<Vec<_>>().chunks(8).take(5).enumerate()
+        {
             let names: Vec<String> = chunk.iter().map(|name| code(name)).collect();
             let value = self.value(self.now, 455, 0, 40, rank);
             self.one(Section::Mentions, value, format!("- {}", names.join(" ")));
@@ -369,13 +390,17 @@ fn lines(label: &str, text: &str) -> String {
 }
 
 fn quote(mark: &str, text: &str) -> String {
-    let kept: Vec<String> =
-        text.lines().filter(|line| !line.trim().is_empty()).map(|line| format!("{mark}{}", line.trim_end())).collect();
+    let kept: Vec<String> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| format!("{mark}{}", line.trim_end()))
+        .collect();
     kept.join("\n")
 }
 
 fn failure(error: &Failure, max: usize) -> String {
-    let cause = if error.cause.is_empty() { String::new() } else { format!(" · {}", code(&fold(&error.cause))) };
+    let cause =
+        if error.cause.is_empty() { String::new() } else { format!(" · {}", code(&fold(&error.cause))) };
     let shown = clip_lines(&error.text, max);
     let left = error.text.chars().count() + error.left_out - shown.chars().count();
     let more = if left > 0 { format!(" ({left} more characters)") } else { String::new() };

@@ -28,7 +28,11 @@ pub fn pack(ledger: &Ledger, narrative: Option<&str>, budget: usize, pointer: &s
     // The agent's own words may take the larger part; facts get what they leave.
     let size = chars(&marked);
     let most = budget * 3 / 5;
-    let own = if size <= most { Packed { text: marked, dropped: Vec::new() } } else { pack_document(&marked, most, pointer) };
+    let own = if size <= most {
+        Packed { text: marked, dropped: Vec::new() }
+    } else {
+        pack_document(&marked, most, pointer)
+    };
     let glue = chars(FACTS) + 4;
     let facts = pack_facts(ledger, budget.saturating_sub(chars(&own.text) + glue), pointer);
     let text = format!("{}\n\n{FACTS}\n\n{}", own.text, facts.text);

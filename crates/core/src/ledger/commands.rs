@@ -164,7 +164,8 @@ pub fn exit_code(output: &str) -> Option<i32> {
 
 /// The first line that speaks of failure, else the last line that says anything.
 fn telling_line(output: &str) -> Option<String> {
-    const BAD: [&str; 8] = ["FAIL", "error:", "error[", "Error:", "panic", "failed", "undefined:", "not found"];
+    const BAD: [&str; 8] =
+        ["FAIL", "error:", "error[", "Error:", "panic", "failed", "undefined:", "not found"];
     let output = text::without_escapes(output);
     let lines = || output.lines().map(str::trim).filter(|l| l.chars().any(char::is_alphanumeric));
     let bad = lines().find(|line| BAD.iter().any(|word| line.contains(word)));

@@ -88,7 +88,8 @@ impl Words {
             return;
         }
         // A queued prompt is written when it is typed and again when it is taken up.
-        let again = |said: &&mut Said| said.way == Way::Queued && said.stretch == stretch && said.text == whole;
+        let again =
+            |said: &&mut Said| said.way == Way::Queued && said.stretch == stretch && said.text == whole;
         if let Some(said) = self.recent.items.iter_mut().rev().take(8).find(again) {
             said.way = way;
             self.answered = Answered::No;
@@ -142,13 +143,49 @@ impl Words {
 /// Whether a sentence sets a rule (`Some(true)`) or a preference (`Some(false)`).
 pub fn rule_strength(sentence: &str) -> Option<bool> {
     const STRONG: [&str; 17] = [
-        "must", "never", "don't", "dont", "do not", "always", "only", "instead of", "mustn't", "not allowed",
-        "forbidden", "required", "rather than", "no longer", "under no", "at all times", "mandatory",
+        "must",
+        "never",
+        "don't",
+        "dont",
+        "do not",
+        "always",
+        "only",
+        "instead of",
+        "mustn't",
+        "not allowed",
+        "forbidden",
+        "required",
+        "rather than",
+        "no longer",
+        "under no",
+        "at all times",
+        "mandatory",
     ];
     const WEAK: [&str; 24] = [
-        "should", "shouldn't", "avoid", "make sure", "ensure", "prefer", "instead", "let's not", "not", "without",
-        "keep", "stop", "can't", "cannot", "won't", "need to", "needs to", "have to", "has to", "isn't", "wrong",
-        "until", "unless", "leave",
+        "should",
+        "shouldn't",
+        "avoid",
+        "make sure",
+        "ensure",
+        "prefer",
+        "instead",
+        "let's not",
+        "not",
+        "without",
+        "keep",
+        "stop",
+        "can't",
+        "cannot",
+        "won't",
+        "need to",
+        "needs to",
+        "have to",
+        "has to",
+        "isn't",
+        "wrong",
+        "until",
+        "unless",
+        "leave",
     ];
     // Typographic apostrophes are apostrophes.
     let lower = sentence.to_lowercase().replace('\u{2019}', "'");
@@ -165,6 +202,7 @@ pub fn rule_strength(sentence: &str) -> Option<bool> {
 pub fn has_word(text: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_' || c == '\'';
     text.match_indices(word).any(|(at, _)| {
-        !text[..at].chars().next_back().is_some_and(part) && !text[at + word.len()..].chars().next().is_some_and(part)
+        !text[..at].chars().next_back().is_some_and(part)
+            && !text[at + word.len()..].chars().next().is_some_and(part)
     })
 }

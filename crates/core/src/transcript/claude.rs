@@ -342,7 +342,8 @@ struct Question<'a> {
 }
 
 /// Tools whose input is never looked into: their bytes need no second pass.
-const OPAQUE: &[&str] = &["Grep", "Glob", "WebFetch", "WebSearch", "LSP", "Skill", "ToolSearch", "TaskList", "TaskGet"];
+const OPAQUE: &[&str] =
+    &["Grep", "Glob", "WebFetch", "WebSearch", "LSP", "Skill", "ToolSearch", "TaskList", "TaskGet"];
 
 fn action<'a>(name: Str<'a>, input: Option<&'a RawValue>) -> Action<'a> {
     if OPAQUE.contains(&name.as_ref()) || name.starts_with("mcp__") {

@@ -43,7 +43,7 @@ impl Event {
 /// Enough for some hundred thousand transitions.
 const MAX: u64 = 256 << 20;
 
-impl Handoffs<'_> {
+impl Handoffs {
     /// All transitions, oldest first, and how many lines could not be read.
     pub fn history(&self, channel: &ChannelName) -> Result<(Vec<Event>, usize), StoreError> {
         let bytes = fs::read(&self.history_path(channel), MAX)?.unwrap_or_default();

@@ -87,18 +87,18 @@ impl Loaded {
 }
 
 /// Is this handoff still needed: does its addressee live, is its rotation open?
-pub type Wanted<'a> = &'a dyn Fn(&Entry) -> bool;
+pub type Wanted = Box<dyn Fn(&Entry) -> bool>;
 
-pub struct Handoffs<'a> {
+pub struct Handoffs {
     root: PathBuf,
     expiry: SignedDuration,
-    wanted: Wanted<'a>,
+    wanted: Wanted,
     /// How long to wait for another process that is changing the same channel.
     pub patience: Duration,
 }
 
-impl<'a> Handoffs<'a> {
-    pub fn new(root: PathBuf, expiry: SignedDuration, wanted: Wanted<'a>) -> Self {
+impl Handoffs {
+    pub fn new(root: PathBuf, expiry: SignedDuration, wanted: Wanted) -> Self {
         Self { root, expiry, wanted, patience: Duration::from_secs(5) }
     }
 
@@ -130,7 +130,7 @@ impl<'a> Handoffs<'a> {
     }
 
     fn world<T>(&self, now: Timestamp, act: impl FnOnce(&World<'_>) -> T) -> T {
-        act(&World { now, expiry: self.expiry, alive: &process::is_alive, wanted: self.wanted })
+        act(&World { now, expiry: self.expiry, alive: &process::is_alive, wanted: &*self.wanted })
     }
 
     /// The channel's manifest; an empty one if nothing was ever sealed.
@@ -479,6 +479,12 @@ impl<'a> Handoffs<'a> {
             FileError::new("read", &path, std::io::Error::from(std::io::ErrorKind::NotFound))
         })?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// A handoff of the channel by id, whatever its state, with its document.
+    pub fn find(&self, channel: &ChannelName, id: &HandoffId) -> Result<Option<Loaded>, StoreError> {
+        let Some(entry) = self.list(channel)?.into_iter().find(|e| &e.id == id) else { return Ok(None) };
+        Ok(Some(Loaded { text: self.archived(&entry)?, entry }))
     }
 
     /// The document of any handoff that was ever sealed, by id alone.

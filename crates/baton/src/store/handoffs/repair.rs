@@ -24,7 +24,7 @@ pub enum Repaired {
     Swept(usize),
 }
 
-impl Handoffs<'_> {
+impl Handoffs {
     /// Makes the channel usable again. An empty answer means that nothing was wrong.
     pub fn repair(&self, channel: &ChannelName, now: Timestamp) -> Result<Vec<Repaired>, StoreError> {
         let _lock = self.lock(channel)?;

@@ -1,0 +1,205 @@
+//! `baton hook EVENT`: reads one payload, does what the event asks for, prints one answer or nothing.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use baton_core::event::{Event, HookEvent};
+use baton_core::session::{Session, Turn};
+use baton_core::wire::claude::output::HookOutput;
+use baton_core::wire::claude::parse_hook;
+use jiff::Timestamp;
+
+use super::scene::{Scene, client, cwd_of};
+use super::{HOT_PATIENCE, compact, input, post, start, stop};
+use crate::paths::Paths;
+use crate::store::log::{self, Line};
+use crate::store::mail::Claimed;
+
+/// Events that may take a moment because they seal or load; all others are hot.
+fn patience_for(event: &str) -> Duration {
+    match event {
+        "SessionStart" | "PreCompact" | "SessionEnd" => Duration::from_secs(1),
+        _ => Duration::from_millis(50),
+    }
+}
+
+pub fn run(args: &[&str]) {
+    let named = args.first().copied().unwrap_or_default();
+    let bytes = match input::read_object(patience_for(named)) {
+        Ok(bytes) => bytes,
+        Err(e) => return note(named, &e),
+    };
+    let payload = match parse_hook(&bytes) {
+        Ok(payload) => payload,
+        Err(e) => return note(named, &e),
+    };
+    let event = match HookEvent::try_from(payload) {
+        Ok(event) => event,
+        Err(e) => return note(named, &e),
+    };
+    let Some(scene) = Scene::at(cwd_of(&event)) else { return };
+    if let Some(answer) = answer(&scene, &event) {
+        if let Some(text) = &answer.text {
+            print(text);
+        }
+        // Only what has been written out counts as delivered.
+        confirm(&scene, &answer.mail);
+    }
+}
+
+/// What is printed, and the mail it carries.
+#[derive(Debug, Default)]
+pub struct Answer {
+    pub text: Option<String>,
+    pub mail: Vec<Claimed>,
+}
+
+impl Answer {
+    pub fn say(text: Option<String>) -> Self {
+        Self { text, mail: Vec::new() }
+    }
+}
+
+fn confirm(scene: &Scene, mail: &[Claimed]) {
+    for claimed in mail {
+        if let Err(e) = scene.store.mail().delivered(claimed) {
+            scene.fault("mark a message as delivered", &e);
+        }
+    }
+}
+
+/// What the event leads to.
+fn answer(scene: &Scene, event: &HookEvent<'_>) -> Option<Answer> {
+    // A subagent's events never touch the state of the session it works for.
+    if event.subagent.is_some() {
+        return None;
+    }
+    if let Event::SessionStart { source, model, .. } = &event.event {
+        return start::session_start(scene, event, source, model.as_deref());
+    }
+    if matches!(event.event, Event::Other(_) | Event::SubagentStart | Event::SubagentStop { .. }) {
+        return None;
+    }
+    // Hooks that were installed while the session ran hear of it here for the first time.
+    let session = match scene.store.sessions().get(&event.session) {
+        Ok(Some(session)) => session,
+        Ok(None) => start::register(scene, event, "seen", None)?,
+        Err(e) => {
+            scene.fault("read the session's record", &e);
+            return None;
+        }
+    };
+    match &event.event {
+        Event::UserPromptSubmit { .. } => post::prompt(scene, &session),
+        Event::ToolUsed { failed, .. } => post::tool(scene, &session, *failed),
+        Event::Stop { hook_active, tasks, crons, .. } => {
+            let mut background: Vec<String> = tasks
+                .iter()
+                .map(|t| {
+                    t.description.as_deref().or(t.id.as_deref()).unwrap_or("a background task").to_owned()
+                })
+                .collect();
+            if *crons > 0 {
+                background.push(format!("{crons} scheduled prompts"));
+            }
+            stop::stop(scene, &session, *hook_active, background)
+        }
+        Event::StopFailure { error, last_message, .. } => {
+            stop::failure(scene, &session, error, last_message.as_deref());
+            None
+        }
+        Event::PreCompact { trigger, instructions } => {
+            compact::pre(scene, &session, trigger, instructions.as_deref())
+        }
+        Event::PostCompact { .. } => {
+            compact::post(scene, &session);
+            None
+        }
+        Event::SessionEnd { reason } => {
+            start::session_end(scene, &session, reason);
+            None
+        }
+        Event::Notification { kind, .. } => {
+            // After Esc no Stop comes; this is then the first word that the agent is idle.
+            if kind == "idle_prompt" {
+                turn(scene, &session, Turn::Idle);
+            } else if kind.contains("permission") {
+                turn(scene, &session, Turn::Blocked);
+            }
+            let mut line = scene.line("notification", &session);
+            line.detail = serde_json::json!({ "kind": kind });
+            scene.log(&line);
+            None
+        }
+        Event::PermissionRequest { tool } => {
+            turn(scene, &session, Turn::Blocked);
+            let mut line = scene.line("permission-request", &session);
+            line.detail = serde_json::json!({ "tool": tool });
+            scene.log(&line);
+            None
+        }
+        Event::ModelSwitched { to } => {
+            let model = to.as_deref().map(str::to_owned);
+            update(scene, &session, |s| s.model = model);
+            None
+        }
+        Event::SessionStart { .. } | Event::SubagentStart | Event::SubagentStop { .. } | Event::Other(_) => {
+            None
+        }
+    }
+}
+
+/// Notes whose move it is.
+pub fn turn(scene: &Scene, session: &Session, turn: Turn) {
+    if session.turn != turn {
+        let now = scene.now;
+        update(scene, session, |s| (s.turn, s.turn_since) = (turn, Some(now)));
+    }
+}
+
+/// Changes the session's record; a lock that is not to be had leaves it to the next hook.
+pub fn update<R>(scene: &Scene, session: &Session, change: impl FnOnce(&mut Session) -> R) -> Option<R> {
+    match scene.store.sessions().update(&session.id, HOT_PATIENCE, change) {
+        Ok(answer) => answer,
+        Err(e) => {
+            scene.fault("change the session's record", &e);
+            None
+        }
+    }
+}
+
+fn print(answer: &str) {
+    let mut out = std::io::stdout().lock();
+    // A client that closed our output does not want the answer; that is no fault.
+    let _ = out.write_all(answer.as_bytes());
+    let _ = out.write_all(b"\n");
+    let _ = out.flush();
+}
+
+/// The answer as the client wants it, if there is anything to say.
+pub fn output(event: &str, context: Option<String>, message: Option<String>) -> Option<String> {
+    let mut answer = HookOutput::new(event);
+    if let Some(context) = context {
+        answer = answer.context(context);
+    }
+    if let Some(message) = message {
+        answer = answer.system_message(message);
+    }
+    answer.to_json()
+}
+
+/// Input that was no event: the log and `doctor` tell, the agent does not hear of it.
+fn note(event: &str, error: &dyn std::fmt::Display) {
+    let Ok(paths) = Paths::from_env() else { return };
+    let mut line = Line::new(Timestamp::now(), "fault");
+    let from = client().map(|p| p.pid);
+    line.detail = serde_json::json!({ "doing": "read a payload", "hook": event, "error": error.to_string(), "client": from });
+    log::append(&paths.state, &line);
+}
+
+pub fn log_panic(message: &str) {
+    let Ok(paths) = Paths::from_env() else { return };
+    let mut line = Line::new(Timestamp::now(), "fault");
+    line.detail = serde_json::json!({ "panic": message });
+    log::append(&paths.state, &line);
+}

@@ -1,0 +1,66 @@
+//! Reads one JSON value from standard input: not until its end, which may never come.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use baton_core::wire::front::{Front, FrontScanner};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// No payload of a client is larger; reading on would only cost time.
+const MAX: usize = 64 << 20;
+
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    #[error("nothing more came for {0:?}")]
+    Silence(Duration),
+    #[error("the input does not begin with a JSON object")]
+    Garbage,
+    #[error("the input ended after {0} bytes, before the JSON object did")]
+    Torn(usize),
+    #[error("the input is larger than 64 MiB")]
+    TooLarge,
+    #[error("standard input could not be read: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// The first JSON object on standard input. Gives up after `patience` of silence.
+pub fn read_object(patience: Duration) -> Result<Vec<u8>, InputError> {
+    let stdin = rustix::stdio::stdin();
+    let mut buffer = Vec::with_capacity(16 << 10);
+    let mut scanner = FrontScanner::default();
+    loop {
+        wait(stdin, patience)?;
+        let room = buffer.capacity().max(16 << 10);
+        buffer.reserve(room);
+        match rustix::io::read(stdin, rustix::buffer::spare_capacity(&mut buffer)) {
+            Ok(0) => return Err(InputError::Torn(buffer.len())),
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => continue,
+            Err(e) => return Err(io::Error::from(e).into()),
+        }
+        match scanner.feed(&buffer) {
+            Front::Complete(end) => {
+                buffer.truncate(end);
+                return Ok(buffer);
+            }
+            Front::Incomplete if buffer.len() > MAX => return Err(InputError::TooLarge),
+            Front::Incomplete => {}
+            Front::Garbage => return Err(InputError::Garbage),
+        }
+    }
+}
+
+fn wait(stdin: rustix::fd::BorrowedFd<'_>, patience: Duration) -> Result<(), InputError> {
+    let began = Instant::now();
+    loop {
+        let left = patience.saturating_sub(began.elapsed());
+        let timeout = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
+        let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(0) => return Err(InputError::Silence(patience)),
+            Ok(_) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(io::Error::from(e).into()),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Takes a reading, decides the level, and publishes what changed.
+
+use baton_core::level::{Level, context_status};
+use baton_core::reading::{Reading, Source, newest};
+use baton_core::session::{Gauge, Session};
+use baton_core::transcript::tail::{REACH, Tail, last_usage};
+
+use super::scene::Scene;
+use crate::store::published;
+
+/// What a session's gauge shows now.
+pub struct Measured {
+    pub gauge: Gauge,
+    /// Length of the transcript, 0 if there is none yet.
+    pub transcript_len: u64,
+}
+
+/// Measures by the transcript, joins it with what the status line told, and remembers it.
+pub fn measure(scene: &Scene, session: &Session) -> Measured {
+    let sessions = scene.store.sessions();
+    let before = sessions.gauge(&session.id);
+    let mut gauge = before.clone();
+    let (tail, transcript_len) = tail(session);
+    let told = gauge.window;
+    let reading = tail
+        .as_ref()
+        .and_then(|tail| Reading::from_tail(tail, told, scene.config.context.default_window, scene.now));
+    if let Some(Tail::Usage(usage)) = &tail
+        && gauge.model.is_none()
+    {
+        gauge.model.clone_from(&usage.model);
+    }
+    // Right after a compaction the older reading is of a context that no longer exists.
+    let compacted = matches!(tail, Some(Tail::Compacted(_)));
+    let old = gauge.reading.filter(|old| !compacted || is_after(tail.as_ref(), old));
+    gauge.reading = newest(old, reading);
+    gauge.level = level(scene, session, &gauge, transcript_len, compacted);
+    publish(scene, session, &mut gauge, transcript_len);
+    if gauge != before
+        && let Err(e) = sessions.put_gauge(&session.id, &gauge)
+    {
+        scene.fault("store a reading", &e);
+    }
+    Measured { gauge, transcript_len }
+}
+
+fn is_after(tail: Option<&Tail>, reading: &Reading) -> bool {
+    matches!(tail, Some(Tail::Compacted(c)) if c.at.is_some_and(|at| reading.at > at))
+}
+
+fn tail(session: &Session) -> (Option<Tail>, u64) {
+    let Some(path) = session.transcript.as_deref() else { return (None, 0) };
+    // The client's own folder may be linked by a dotfile manager, but the file itself is a regular one.
+    let Ok(mut file) = crate::sys::fs::open_read(std::path::Path::new(path)) else { return (None, 0) };
+    let len = file.metadata().map_or(0, |m| m.len());
+    (last_usage(&mut file, REACH).ok(), len)
+}
+
+/// The level by tokens; by bytes only when no token count can be had at all.
+pub fn level(scene: &Scene, session: &Session, gauge: &Gauge, len: u64, compacted: bool) -> Level {
+    match &gauge.reading {
+        Some(reading) if reading.source != Source::Bytes => {
+            let end = scene.compaction_point(session, gauge, reading.window).end();
+            scene.config.context.thresholds().limits(reading.window, end).level(reading)
+        }
+        _ if compacted => Level::Ok,
+        _ => scene.config.context.byte_limits().level(len),
+    }
+}
+
+/// Files that other people's scripts read; written when they change.
+pub fn publish(scene: &Scene, session: &Session, gauge: &mut Gauge, len: u64) {
+    let status = context_status(gauge.level, len);
+    if gauge.status != status {
+        if let Err(e) = scene.store.published().context_status(&status) {
+            scene.fault("publish the context status", &e);
+        }
+        gauge.status = status;
+    }
+    let percentage = gauge.reading.as_ref().map(Reading::percentage);
+    if gauge.percentage != percentage
+        && let Some(percentage) = percentage
+    {
+        if let Err(e) = published::percentage(&session.id, percentage) {
+            scene.fault("publish the percentage", &e);
+        }
+        gauge.percentage = Some(percentage);
+    }
+}

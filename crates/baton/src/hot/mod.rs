@@ -1,0 +1,45 @@
+//! The path that runs on every tool call: `baton hook EVENT` and `baton statusline`.
+//!
+//! A hook never hurts: it exits 0, prints one valid answer or nothing, and is done within its deadline, whatever
+//! it was sent and whatever state our files are in. Faults go to the log. Nothing here starts a process, opens a
+//! socket or waits for the disk, except where an event seals or loads a handoff.
+
+mod compact;
+mod hook;
+mod input;
+mod measure;
+mod post;
+mod scene;
+mod start;
+mod statusline;
+mod stop;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// How long a hot hook waits for a lock before it leaves the matter to the next one.
+const HOT_PATIENCE: Duration = Duration::from_millis(20);
+/// The same for hooks that seal or load.
+const SEAL_PATIENCE: Duration = Duration::from_millis(300);
+
+/// Is this command line ours? Decided before anything else is set up.
+pub fn is_hot(args: &[OsString]) -> bool {
+    matches!(args.get(1).and_then(|a| a.to_str()), Some("hook" | "statusline"))
+        // `--help` of these commands teaches like that of the others.
+        && !args[2..].iter().any(|a| a == "--help" || a == "-h")
+}
+
+pub fn main(args: &[OsString]) -> ExitCode {
+    // A bug of ours must not become the agent's: say nothing, exit 0.
+    std::panic::set_hook(Box::new(|info| {
+        hook::log_panic(&info.to_string());
+        std::process::exit(0);
+    }));
+    let rest: Vec<&str> = args[2..].iter().filter_map(|a| a.to_str()).collect();
+    match args[1].to_str() {
+        Some("hook") => hook::run(&rest),
+        _ => statusline::run(&rest),
+    }
+    ExitCode::SUCCESS
+}

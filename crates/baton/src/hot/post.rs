@@ -1,0 +1,174 @@
+//! After a prompt and after a tool call: measure, say what is due, hand over mail.
+
+use baton_core::ids::AgentId;
+use baton_core::latch::Say;
+use baton_core::reading::Reading;
+use baton_core::say::{self, Situation};
+use baton_core::session::{Gauge, Session, Turn};
+use baton_core::wire::claude::output::BUDGET;
+
+use super::hook::{Answer, output, update};
+use super::measure::measure;
+use super::scene::Scene;
+use super::{HOT_PATIENCE, hook};
+use crate::offer;
+use crate::store::mail::Claimed;
+
+pub fn prompt(scene: &Scene, session: &Session) -> Option<Answer> {
+    hook::turn(scene, session, Turn::Working);
+    settle_claim(scene, session);
+    carry(scene, session, "UserPromptSubmit")
+}
+
+pub fn tool(scene: &Scene, session: &Session, failed: bool) -> Option<Answer> {
+    // A tool that ran is work, also after a permission dialog or when no prompt was seen.
+    hook::turn(scene, session, Turn::Working);
+    settle_claim(scene, session);
+    carry(scene, session, if failed { "PostToolUseFailure" } else { "PostToolUse" })
+}
+
+/// Measures, and puts what is due in front of the agent.
+fn carry(scene: &Scene, session: &Session, event: &str) -> Option<Answer> {
+    let measured = measure(scene, session);
+    let gauge = &measured.gauge;
+    let mut line = scene.line(event, session);
+    line.detail = serde_json::json!({ "tokens": gauge.reading.map(|r| r.tokens), "level": gauge.level });
+    let said = due(scene, session, gauge);
+    if let Some((say, _)) = &said {
+        line.detail["said"] = serde_json::json!(format!("{say:?}").to_lowercase());
+    }
+    let mut parts = Vec::new();
+    let mut message = None;
+    if let Some((say, situation)) = said {
+        let (text, user) = situation.with(|s| match say {
+            Say::Advisory => (say::advisory(s), None),
+            Say::Request => (say::request(s), Some(say::user_requested(s))),
+        });
+        parts.push(text);
+        message = user;
+    }
+    let mail = deliver(scene, session, parts.iter().map(|p| p.chars().count()).sum());
+    parts.extend(mail.iter().map(framed));
+    if !mail.is_empty() {
+        line.detail["mail"] = serde_json::json!(mail.iter().map(|m| &m.message.id).collect::<Vec<_>>());
+    }
+    scene.log(&line);
+    let context = (!parts.is_empty()).then(|| parts.join("\n\n"));
+    Some(Answer { text: output(event, context, message), mail })
+}
+
+/// What the latches let through now. Looked at without a lock first, because the usual answer is nothing.
+fn due(scene: &Scene, session: &Session, gauge: &Gauge) -> Option<(Say, OwnedSituation)> {
+    let voice = scene.config.context.voice();
+    let reading = gauge.reading?;
+    session.latches.at_level(gauge.level, voice).1?;
+    let say = update(scene, session, |s| {
+        let (latches, say) = s.latches.at_level(gauge.level, voice);
+        s.latches = latches;
+        say
+    })??;
+    Some((say, OwnedSituation::new(scene, session, gauge, reading)))
+}
+
+/// A situation with the text it borrows.
+pub struct OwnedSituation {
+    path: String,
+    reading: Reading,
+    compaction: Option<u64>,
+    turns_left: Option<u64>,
+    critical_percentage: u8,
+    rotatable: bool,
+}
+
+impl OwnedSituation {
+    pub fn new(scene: &Scene, session: &Session, gauge: &Gauge, reading: Reading) -> Self {
+        let point = scene.compaction_point(session, gauge, reading.window);
+        let limits = scene.config.context.thresholds().limits(reading.window, point.end());
+        Self {
+            path: offer::handoff_path(std::path::Path::new(&session.cwd), &session.agent),
+            reading,
+            compaction: match point {
+                baton_core::compaction::CompactionPoint::At { tokens, .. } => Some(tokens),
+                baton_core::compaction::CompactionPoint::Never { .. } => None,
+            },
+            turns_left: session.turn_ends.turns_left(point.distance(reading.total())),
+            critical_percentage: baton_core::reading::percent(limits.critical, reading.window),
+            rotatable: scene.is_rotatable(&session.agent),
+        }
+    }
+
+    pub fn with<T>(&self, act: impl FnOnce(&Situation<'_>) -> T) -> T {
+        act(&Situation {
+            reading: self.reading,
+            compaction: self.compaction,
+            turns_left: self.turns_left,
+            critical_percentage: self.critical_percentage,
+            path: &self.path,
+            rotatable: self.rotatable,
+        })
+    }
+}
+
+/// The first sign of life turns a claim into consumption.
+pub fn settle_claim(scene: &Scene, session: &Session) {
+    let Some(id) = &session.claim else { return };
+    let mut handoffs = scene.store.handoffs(&scene.config);
+    handoffs.patience = HOT_PATIENCE;
+    let pid = session.process.as_ref().map_or(0, |p| p.pid);
+    match handoffs.consume(&session.channel, id, &session.id, pid, scene.now) {
+        Ok(_) => {
+            update(scene, session, |s| s.claim = None);
+        }
+        // The lock was taken; the next sign of life tries again.
+        Err(e) => scene.fault("mark a handoff as consumed", &e),
+    }
+}
+
+/// Claims queued mail while it fits behind `used` characters.
+pub fn deliver(scene: &Scene, session: &Session, used: usize) -> Vec<Claimed> {
+    let mail = scene.store.mail();
+    let mut claimed = Vec::new();
+    let mut room = BUDGET.saturating_sub(used);
+    let seen = |id: &str| shown(session, id);
+    loop {
+        match mail.claim(&session.agent, &seen) {
+            Ok(Some(next)) => {
+                let size = framed(&next).chars().count() + 2;
+                if size > room {
+                    if let Err(e) = mail.put_back(&next) {
+                        scene.fault("queue a message again", &e);
+                    }
+                    return claimed;
+                }
+                room -= size;
+                claimed.push(next);
+            }
+            Ok(None) => return claimed,
+            Err(e) => {
+                scene.fault("look for mail", &e);
+                return claimed;
+            }
+        }
+    }
+}
+
+pub fn framed(claimed: &Claimed) -> String {
+    let text = claimed.message.framed(&claimed.path.display().to_string());
+    baton_core::plain::plain(&text).into_owned()
+}
+
+/// Does the transcript show this message? Asked only about one whose hook died while showing it.
+fn shown(session: &Session, id: &str) -> bool {
+    let Some(path) = session.transcript.as_deref() else { return false };
+    let Ok(Some(bytes)) = crate::sys::fs::read(std::path::Path::new(path), 1 << 30) else { return false };
+    memchr::memmem::find(&bytes, id.as_bytes()).is_some()
+}
+
+/// Tells another agent something about this one.
+pub fn tell(scene: &Scene, to: &AgentId, text: &str) {
+    let sent =
+        scene.store.mail().send(to, "baton", text, baton_core::message::Urgency::Sequential, scene.now);
+    if let Err(e) = sent {
+        scene.fault("send mail to the parent", &e);
+    }
+}

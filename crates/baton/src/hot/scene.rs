@@ -1,0 +1,99 @@
+//! What an event happens in: the stores, the settings, the time, and who speaks.
+
+use std::path::{Path, PathBuf};
+
+use baton_core::channel::Channel;
+use baton_core::compaction::{CompactionPoint, compaction_point};
+use baton_core::event::HookEvent;
+use baton_core::ids::AgentId;
+use baton_core::process::Process;
+use baton_core::session::{Gauge, Session};
+use jiff::Timestamp;
+
+use crate::config::Config;
+use crate::paths::Paths;
+use crate::store::log::{self, Line};
+use crate::store::{Store, compaction};
+use crate::sys::process;
+
+pub struct Scene {
+    pub paths: Paths,
+    pub store: Store,
+    pub config: Config,
+    pub cwd: PathBuf,
+    pub now: Timestamp,
+}
+
+impl Scene {
+    /// `cwd` is the client's, not ours. A configuration that cannot be read counts as the defaults here: the
+    /// agent goes on, `doctor` and every command say what is wrong.
+    pub fn at(cwd: &str) -> Option<Self> {
+        let paths = Paths::from_env().ok()?;
+        let now = Timestamp::now();
+        let store = Store::new(&paths);
+        let cwd = PathBuf::from(cwd);
+        let env =
+            std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)));
+        let config = match crate::config::resolve(&paths, &cwd, env) {
+            Ok(resolved) => resolved.config,
+            Err(e) => {
+                let mut line = Line::new(now, "fault");
+                line.detail = serde_json::json!({ "configuration": e.to_string() });
+                log::append(&store.state, &line);
+                Config::defaults(&paths)
+            }
+        };
+        Some(Self { paths, store, config, cwd, now })
+    }
+
+    pub fn channel(&self) -> Option<Channel> {
+        let env = std::env::var("BATON_CHANNEL").ok();
+        crate::channel::of(&self.cwd, None, env, &self.config, &self.paths).ok()
+    }
+
+    /// Where the client of `session` compacts by itself.
+    pub fn compaction_point(&self, session: &Session, gauge: &Gauge, window: u64) -> CompactionPoint {
+        let seen = compaction::observations(&self.store.state);
+        let model = gauge.model.as_deref().or(session.model.as_deref());
+        compaction_point(model, window, &session.compaction, &seen)
+    }
+
+    /// Can somebody other than the user give this agent a fresh context?
+    pub fn is_rotatable(&self, agent: &AgentId) -> bool {
+        let agent = self.store.agents().get(agent).ok().flatten();
+        agent.and_then(|a| a.supervisor).is_some_and(|s| process::is_alive(&s))
+    }
+
+    /// A line in the log with who it is about.
+    pub fn line(&self, event: &str, session: &Session) -> Line {
+        Line {
+            session: Some(session.id.clone()),
+            agent: Some(session.agent.clone()),
+            channel: Some(session.channel.clone()),
+            ..Line::new(self.now, event)
+        }
+    }
+
+    pub fn log(&self, line: &Line) {
+        log::append(&self.store.state, line);
+    }
+
+    /// Something of ours failed. The agent does not hear of it.
+    pub fn fault(&self, doing: &str, error: &dyn std::fmt::Display) {
+        let mut line = Line::new(self.now, "fault");
+        line.detail = serde_json::json!({ "doing": doing, "error": error.to_string() });
+        self.log(&line);
+    }
+}
+
+/// The client's process: it says so itself, else it is our parent.
+pub fn client() -> Option<Process> {
+    let pid =
+        std::env::var("CLAUDE_PID").ok().and_then(|pid| pid.parse().ok()).unwrap_or_else(process::parent_pid);
+    process::identify(pid)
+}
+
+/// The working folder an event speaks of.
+pub fn cwd_of<'a>(event: &'a HookEvent<'_>) -> &'a str {
+    event.cwd.as_deref().filter(|cwd| Path::new(cwd).is_absolute()).unwrap_or("/")
+}

@@ -1,0 +1,130 @@
+//! A turn ends: what the agent handed over is sealed, or it is asked once more, or a handoff is sealed for it.
+
+use baton_core::agent::RotationRequest;
+use baton_core::handoff::{HandoffId, Kind};
+use baton_core::latch::{AtStop, StopContext};
+use baton_core::say;
+use baton_core::session::{Request, Session, Turn};
+use baton_core::wire::claude::output::HookOutput;
+use serde_json::json;
+
+use super::SEAL_PATIENCE;
+use super::hook::{self, Answer, output};
+use super::measure::measure;
+use super::post::{OwnedSituation, settle_claim};
+use super::scene::Scene;
+use crate::sealing::{self, Sealing};
+
+pub fn stop(scene: &Scene, session: &Session, hook_active: bool, background: Vec<String>) -> Option<Answer> {
+    settle_claim(scene, session);
+    let measured = measure(scene, session);
+    let gauge = &measured.gauge;
+    let voice = scene.config.context.voice();
+    let rotatable = scene.is_rotatable(&session.agent);
+    let context = StopContext { hook_active, rotatable };
+    let total = gauge.reading.as_ref().map(baton_core::reading::Reading::total);
+
+    // One change of the record decides; of two Stops at once only one finds the latch open.
+    let (request, then) = hook::update(scene, session, |s| {
+        (s.turn, s.turn_since) = (Turn::Idle, Some(scene.now));
+        s.background = background;
+        if let Some(total) = total {
+            s.turn_ends.push(total);
+        }
+        let request = s.request.take();
+        if request.is_some() {
+            s.latches = s.latches.handed_off();
+            return (request, AtStop::Nothing);
+        }
+        let (latches, then) = s.latches.at_stop(gauge.level, voice, context);
+        s.latches = latches;
+        if then == AtStop::Block {
+            s.turn = Turn::Working;
+        }
+        (None, then)
+    })
+    .unwrap_or((None, AtStop::Nothing));
+
+    let mut line = scene.line("stop", session);
+    line.detail = json!({ "tokens": gauge.reading.map(|r| r.tokens), "level": gauge.level });
+    let answer = match (request, then) {
+        (Some(request), _) => {
+            line.detail["request"] = json!(request.path);
+            hand_over(scene, session, &request, rotatable)
+        }
+        (None, AtStop::Block) => {
+            line.detail["blocked"] = json!(true);
+            let situation = gauge.reading.map(|r| OwnedSituation::new(scene, session, gauge, r));
+            situation.and_then(|s| HookOutput::new("Stop").block(s.with(say::stop_reason)).to_json())
+        }
+        (None, AtStop::Seal { rotate }) if scene.config.handoff.seal => {
+            let sealing = Sealing { session, kind: Kind::Auto, narrative: None, for_self: true };
+            seal(scene, &sealing, rotate, "a critical end of turn")
+        }
+        (None, AtStop::Nothing | AtStop::Seal { .. }) => None,
+    };
+    scene.log(&line);
+    Some(Answer { text: answer, mail: Vec::new() })
+}
+
+/// The agent ran `baton handoff` in this turn: seal its words with the facts, ask for a fresh context.
+fn hand_over(scene: &Scene, session: &Session, request: &Request, rotatable: bool) -> Option<String> {
+    let narrative = match sealing::requested_text(request) {
+        Ok(text) => text,
+        Err(e) => {
+            // Nothing is pending any more and mail flows on: the agent is simply idle.
+            hook::update(scene, session, |s| s.latches.handed_off = false);
+            scene.fault("read the handoff that was handed over", &e);
+            return output("Stop", None, Some(format!("baton: the handoff was not sealed: {e}")));
+        }
+    };
+    let sealing = Sealing { session, kind: Kind::Manual, narrative: Some(&narrative), for_self: true };
+    seal(scene, &sealing, rotatable, "the agent")
+}
+
+fn seal(scene: &Scene, sealing: &Sealing<'_>, rotate: bool, by: &str) -> Option<String> {
+    match sealing::seal(&scene.store, &scene.config, sealing, scene.now) {
+        Ok(sealed) => {
+            let id = sealed.entry.id;
+            request_rotation(scene, sealing.session, &id, by);
+            output("Stop", None, Some(say::user_sealed(id.as_str(), rotate)))
+        }
+        Err(e) => {
+            scene.fault("seal the handoff", &e);
+            output("Stop", None, Some(format!("baton: the handoff was not sealed: {e}")))
+        }
+    }
+}
+
+/// Files first; whoever can give a fresh context watches them.
+fn request_rotation(scene: &Scene, session: &Session, id: &HandoffId, by: &str) {
+    let path = scene.store.handoffs(&scene.config).archived_path(id).display().to_string();
+    let noted = scene.store.agents().update(&session.agent, SEAL_PATIENCE, |agent| {
+        agent.last_handoff = Some(id.clone());
+        agent.last_handoff_path = Some(path);
+        agent.rotation = Some(RotationRequest {
+            at: scene.now,
+            handoff: id.clone(),
+            session: session.id.clone(),
+            by: by.to_owned(),
+        });
+    });
+    if let Err(e) = noted {
+        scene.fault("ask for a fresh context", &e);
+    }
+    if let Err(e) = scene.store.published().restart(&session.id, &session.cwd) {
+        scene.fault("publish the restart signal", &e);
+    }
+    let mut line = scene.line("rotation-requested", session);
+    line.detail = json!({ "handoff": id, "by": by });
+    scene.log(&line);
+}
+
+/// The turn ended in an API error. No Stop follows, so this is the end of the turn.
+pub fn failure(scene: &Scene, session: &Session, error: &str, message: Option<&str>) {
+    let turn = if error == "rate_limit" { Turn::Limit } else { Turn::Idle };
+    hook::turn(scene, session, turn);
+    let mut line = scene.line("stop-failure", session);
+    line.detail = json!({ "error": error, "message": message });
+    scene.log(&line);
+}

@@ -1,0 +1,149 @@
+//! Makes a handoff from a session: the agent's words when there are some, what the transcript proves always.
+//!
+//! Reads the transcript from where it was last read, so that sealing a long session again costs what grew.
+
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use baton_core::handoff::Kind;
+use baton_core::handoff::render::render;
+use baton_core::ledger::Ledger;
+use baton_core::plain::plain;
+use baton_core::redact::redact;
+use baton_core::session::{Request, Session};
+use jiff::Timestamp;
+
+use crate::config::Config;
+use crate::store::handoffs::{Draft, MAX_DOCUMENT, Sealed};
+use crate::store::{Store, record};
+use crate::sys::fs;
+
+/// More than this was never seen to grow between two seals; reading it takes about half a second.
+const MAX_BACKLOG: u64 = 96 << 20;
+
+/// What is to be sealed.
+pub struct Sealing<'a> {
+    pub session: &'a Session,
+    pub kind: Kind,
+    /// The agent's own words, or the user's instructions for a compaction.
+    pub narrative: Option<&'a str>,
+    /// Addressed to the agent (or, before a compaction, to the session) it comes from.
+    pub for_self: bool,
+}
+
+/// Composes and seals. When this returns, the handoff is safe.
+pub fn seal(store: &Store, config: &Config, sealing: &Sealing<'_>, now: Timestamp) -> anyhow::Result<Sealed> {
+    let session = sealing.session;
+    let ledger = ledger(store, session)?;
+    let body = compose(session, &sealing.kind, sealing.narrative, &ledger, now);
+    let mut handoffs = store.handoffs(config);
+    handoffs.patience = std::time::Duration::from_millis(300);
+    let to_session = sealing.for_self && sealing.kind == Kind::Precompact;
+    let sealed = handoffs.seal(
+        &Draft {
+            channel: &session.channel,
+            session: &session.id,
+            kind: sealing.kind.clone(),
+            working_dir: &crate::channel::real(Path::new(&session.cwd)).display().to_string(),
+            body: &body,
+            created_by_pid: session.process.as_ref().map_or(0, |p| p.pid),
+            for_agent: (sealing.for_self && !to_session).then_some(&session.agent),
+            for_session: to_session.then_some(&session.id),
+            rotation: None,
+        },
+        now,
+    )?;
+    let id = sealed.entry.id.clone();
+    store.sessions().update(&session.id, std::time::Duration::from_millis(300), |s| {
+        s.last_handoff = Some(id);
+    })?;
+    Ok(sealed)
+}
+
+/// The document's body: what it is, the agent's words and the facts, and what the next agent should do first.
+pub fn compose(
+    session: &Session,
+    kind: &Kind,
+    narrative: Option<&str>,
+    ledger: &Ledger,
+    now: Timestamp,
+) -> String {
+    let title = match kind {
+        Kind::Precompact => "Auto-Handoff (Pre-Compaction)",
+        Kind::Auto => "Auto-Handoff",
+        Kind::Crash => "Auto-Handoff (session ended without a word)",
+        Kind::Manual | Kind::Other(_) => "Handoff",
+    };
+    let mut body = format!(
+        "# {title}\n\n**Timestamp:** {} UTC\n**Project:** {}\n**Channel:** {}\n**Session:** {}\n",
+        now.strftime("%Y-%m-%d %H:%M"),
+        session.cwd,
+        session.channel,
+        session.id,
+    );
+    if !session.background.is_empty() {
+        body.push_str("**Still running in the background:** ");
+        body.push_str(&session.background.join("; "));
+        body.push('\n');
+    }
+    body.push('\n');
+    body.push_str(render(ledger, narrative).trim());
+    body.push_str("\n\n## Instructions for Claude\n\n");
+    let auto = if *kind == Kind::Manual { "handoff" } else { "auto-handoff" };
+    let mut steps = Vec::new();
+    if crate::client::has_memory_keeper(Path::new(&session.cwd)) {
+        steps.push(format!("Call `context_get({{ channel: '{}', priorities: ['high'] }})`", session.channel));
+    }
+    steps.push(format!("Announce: \"Restored from {auto}. Channel: {}\"", session.channel));
+    steps.push("Continue where we left off".to_owned());
+    for (n, step) in steps.iter().enumerate() {
+        body.push_str(&format!("{}. {step}\n", n + 1));
+    }
+    redact(&plain(&body)).text.into_owned()
+}
+
+fn snapshot_path(store: &Store, session: &Session) -> PathBuf {
+    store.state.join("ledgers").join(format!("{}.json", session.id))
+}
+
+/// The session's ledger, read on from where the last seal stopped.
+pub fn ledger(store: &Store, session: &Session) -> anyhow::Result<Ledger> {
+    let snapshot = snapshot_path(store, session);
+    let mut ledger: Ledger = record::read(&snapshot).ok().flatten().unwrap_or_default();
+    let Some(path) = session.transcript.as_deref().map(Path::new) else { return Ok(ledger) };
+    match fs::open_read(path) {
+        Ok(file) => {
+            read_on(&mut ledger, file).with_context(|| format!("could not read {}", path.display()))?;
+            // Only a saving; without it the next seal reads more.
+            let _ = record::write(&snapshot, &ledger);
+        }
+        // The file need not exist yet; the document then says that there was nothing to read.
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+        Err(e) => return Err(e).with_context(|| format!("could not read {}", path.display())),
+    }
+    Ok(ledger)
+}
+
+fn read_on(ledger: &mut Ledger, mut file: std::fs::File) -> std::io::Result<()> {
+    let len = file.metadata()?.len();
+    if len < ledger.read_to() {
+        // Rewritten or truncated: what we remember is of another file.
+        *ledger = Ledger::default();
+    }
+    file.seek(SeekFrom::Start(ledger.read_to()))?;
+    let backlog = len - ledger.read_to();
+    ledger.read(BufReader::with_capacity(256 << 10, file.take(backlog.min(MAX_BACKLOG))))
+}
+
+/// The text of a handoff that the agent handed over: its file if it is still there, else our copy.
+pub fn requested_text(request: &Request) -> anyhow::Result<String> {
+    let now =
+        request.path.as_deref().map(Path::new).and_then(|path| fs::read(path, MAX_DOCUMENT).ok().flatten());
+    let bytes = match now {
+        Some(bytes) => bytes,
+        None => fs::read(Path::new(&request.copy), MAX_DOCUMENT)?
+            .with_context(|| format!("neither the file nor its copy {} is there", request.copy))?,
+    };
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
