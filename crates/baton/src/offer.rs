@@ -11,8 +11,6 @@ const FOLDER: &str = ".baton";
 /// `.baton/handoff-{agent}.md` in the project, relative to `cwd` where that is shorter to type.
 pub fn handoff_path(cwd: &Path, agent: &AgentId) -> String {
     let path = project(cwd).join(FOLDER).join(format!("handoff-{agent}.md"));
-    // The folder must be there and ignored before the agent writes into it.
-    let _ = prepare(&project(cwd));
     match path.strip_prefix(cwd) {
         Ok(short) => short.display().to_string(),
         Err(_) => path.display().to_string(),
@@ -23,7 +21,13 @@ fn project(cwd: &Path) -> PathBuf {
     cwd.ancestors().find(|dir| dir.join(".git").exists()).unwrap_or(cwd).to_owned()
 }
 
-fn prepare(project: &Path) -> Result<(), FileError> {
+/// Makes the folder, ignored by git, before an agent is asked to write into it. If that fails the agent still
+/// can, and `git status` shows it.
+pub fn prepare(cwd: &Path) {
+    let _ = try_prepare(&project(cwd));
+}
+
+fn try_prepare(project: &Path) -> Result<(), FileError> {
     let dir = project.join(FOLDER);
     let ignore = dir.join(".gitignore");
     if ignore.exists() {

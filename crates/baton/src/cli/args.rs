@@ -28,14 +28,38 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Hand over: the last act of a turn. For agents; a person uses `baton handoffs`
+    #[command(after_help = "\
+The file is copied at once and sealed when the turn ends; then the agent continues in a fresh context
+that begins with it. Called twice, the last one counts. Exit codes: 1 no such file, 2 not inside an agent.")]
+    Handoff(HandoffArgs),
     /// Look at, load, write and mend the handoffs of a project
     Handoffs(HandoffsArgs),
+    /// How full the agents are, and what waits for them
+    Status(StatusArgs),
+    /// Leave a message for an agent; it reads it at its next step
+    Send(SendArgs),
+    /// Messages of an agent, and whether they were delivered
+    Inbox(InboxArgs),
+    /// Tell all instances of a workflow where it stands
+    #[command(after_help = "\
+Writes thoughts/shared/handoffs/events/{time}_{session}.md in the project; every status line shows the newest.")]
+    Checkpoint(CheckpointArgs),
+    /// What happened, from the log
+    Log(LogArgs),
     /// Tell which channel a folder belongs to
     Channel(ChannelArgs),
     /// Show every setting, its value and where it came from
     Config(ConfigArgs),
     /// See in a minute what baton does, in a temporary home
     Demo(DemoArgs),
+    /// What the client calls on each event: reads one JSON payload, answers within its deadline, exits 0
+    Hook {
+        /// SessionStart, UserPromptSubmit, PostToolUse, Stop, PreCompact, …
+        event: Option<String>,
+    },
+    /// What the client calls for its status line: reads its numbers, prints one line
+    Statusline,
 }
 
 #[derive(Debug, Args)]
@@ -130,4 +154,134 @@ pub struct DemoArgs {
     /// Keep the temporary home and say where it is
     #[arg(long)]
     pub keep: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct HandoffArgs {
+    /// The document, or - for standard input
+    #[arg(value_hint = ValueHint::FilePath, required_unless_present_any = ["cancel", "status"])]
+    pub file: Option<PathBuf>,
+    /// Take back what was handed over in this turn
+    #[arg(long, conflicts_with_all = ["file", "status"])]
+    pub cancel: bool,
+    /// Tell what is pending
+    #[arg(long, conflicts_with = "file")]
+    pub status: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Only this agent
+    pub agent: Option<AgentId>,
+    /// Also agents of other projects, and those that have ended
+    #[arg(long)]
+    pub all: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct SendArgs {
+    /// The agent's name; `baton status` lists them
+    pub to: AgentId,
+    /// The text, or - for standard input
+    #[arg(required = true)]
+    pub text: Vec<String>,
+    /// Read at the next tool call
+    #[arg(long, conflicts_with = "urgent")]
+    pub important: bool,
+    /// Interrupt the turn, where that can be done
+    #[arg(long)]
+    pub urgent: bool,
+    /// Who it is from [default: the agent this runs in, else `user`]
+    #[arg(long)]
+    pub from: Option<AgentId>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct InboxArgs {
+    /// Whose [default: the agent this runs in]
+    pub agent: Option<AgentId>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct CheckpointArgs {
+    #[command(subcommand)]
+    pub command: Option<CheckpointCommand>,
+    /// What the workflow is about, or has accomplished
+    #[arg(long)]
+    pub goal: Option<String>,
+    /// What needs to happen next
+    #[arg(long)]
+    pub now: Option<String>,
+    /// Something that is done (repeatable)
+    #[arg(long, value_name = "TEXT")]
+    pub done: Vec<String>,
+    /// Something that is in the way (repeatable)
+    #[arg(long, value_name = "TEXT")]
+    pub blocker: Vec<String>,
+    /// A next step (repeatable)
+    #[arg(long, value_name = "TEXT")]
+    pub next: Vec<String>,
+    /// The workflow's name, to group by
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum CheckpointCommand {
+    /// All checkpoints, newest first
+    List {
+        /// Only of this workflow
+        #[arg(long)]
+        name: Option<String>,
+        /// At most this many
+        #[arg(long, short = 'n', default_value_t = 20, value_name = "N")]
+        limit: usize,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// The newest checkpoint
+    Latest {
+        /// Only of this workflow
+        #[arg(long)]
+        name: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct LogArgs {
+    /// Wait for more
+    #[arg(long, short = 'f')]
+    pub follow: bool,
+    /// Only of this session (its beginning is enough)
+    #[arg(long)]
+    pub session: Option<String>,
+    /// Only of this agent
+    #[arg(long)]
+    pub agent: Option<AgentId>,
+    /// The last N lines
+    #[arg(long, short = 'n', default_value_t = 50, value_name = "N")]
+    pub lines: usize,
+    /// Only what went wrong
+    #[arg(long)]
+    pub faults: bool,
+    /// Print JSON, one line each
+    #[arg(long)]
+    pub json: bool,
 }

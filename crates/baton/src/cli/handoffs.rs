@@ -293,7 +293,7 @@ fn seal(
 }
 
 /// The text of FILE, or of standard input for `-`.
-fn read_body(file: &Path) -> anyhow::Result<String> {
+pub fn read_body(file: &Path) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
     let what = if file == Path::new("-") {
         std::io::stdin()

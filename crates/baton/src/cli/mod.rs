@@ -2,16 +2,23 @@
 
 mod args;
 mod channel;
+mod checkpoint;
 mod config;
 mod demo;
+mod handoff;
 mod handoffs;
+mod inbox;
+mod log;
 mod screen;
+mod send;
+mod status;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use baton_core::ids::{ChannelName, SessionId};
+use baton_core::ids::{AgentId, ChannelName, SessionId};
+use baton_core::session::Session;
 use clap::Parser;
 
 use crate::config::Resolved;
@@ -23,6 +30,10 @@ use crate::store::handoffs::Handoffs;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Done,
+    /// Refused or failed, and already said why.
+    Failed,
+    /// Wrong usage, or not inside an agent; already said.
+    Usage,
     /// There was nothing to act on.
     Nothing,
 }
@@ -31,6 +42,8 @@ impl From<Outcome> for ExitCode {
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Done => ExitCode::SUCCESS,
+            Outcome::Failed => ExitCode::from(1),
+            Outcome::Usage => ExitCode::from(2),
             Outcome::Nothing => ExitCode::from(3),
         }
     }
@@ -56,6 +69,14 @@ fn run(cli: args::Cli) -> anyhow::Result<Outcome> {
         args::Command::Channel(args) => channel::run(&app, &args),
         args::Command::Config(args) => config::run(&app, &args),
         args::Command::Demo(args) => demo::run(&args),
+        args::Command::Handoff(args) => handoff::run(&app, &args),
+        args::Command::Status(args) => status::run(&app, &args),
+        args::Command::Send(args) => send::run(&app, &args),
+        args::Command::Inbox(args) => inbox::run(&app, &args),
+        args::Command::Checkpoint(args) => checkpoint::run(&app, args),
+        args::Command::Log(args) => log::run(&app, &args),
+        // Reached only for `--help`, which clap has answered: `main` takes these two before.
+        args::Command::Hook { .. } | args::Command::Statusline => Ok(Outcome::Done),
     }
 }
 
@@ -102,12 +123,29 @@ impl App {
     }
 }
 
-/// The session this command runs in, as the clients tell their child processes.
-fn session_from_env() -> SessionId {
+impl App {
+    /// The session this command runs in, if its hooks have told us of it.
+    fn current_session(&self) -> Option<Session> {
+        let store = self.store();
+        if let Some(id) = client_session() {
+            return store.sessions().get(&id).ok().flatten();
+        }
+        let agent = AgentId::new(std::env::var("CLAUDE_SESSION_MANAGER_ID").ok()?).ok()?;
+        let session = store.agents().get(&agent).ok().flatten()?.session?;
+        store.sessions().get(&session).ok().flatten()
+    }
+}
+
+/// The conversation that the client says it runs this command in.
+fn client_session() -> Option<SessionId> {
     ["CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"]
         .iter()
         .find_map(|name| SessionId::new(std::env::var(name).ok()?).ok())
-        .unwrap_or_else(|| SessionId::new("manual").expect("a plain word is a valid id"))
+}
+
+/// The session this command runs in, as the clients tell their child processes.
+fn session_from_env() -> SessionId {
+    client_session().unwrap_or_else(|| SessionId::new("manual").expect("a plain word is a valid id"))
 }
 
 /// The client this command runs in, else whoever started it.

@@ -82,7 +82,7 @@ fn answer(scene: &Scene, event: &HookEvent<'_>) -> Option<Answer> {
     }
     // Hooks that were installed while the session ran hear of it here for the first time.
     let session = match scene.store.sessions().get(&event.session) {
-        Ok(Some(session)) => session,
+        Ok(Some(session)) => current(scene, session, event),
         Ok(None) => start::register(scene, event, "seen", None)?,
         Err(e) => {
             scene.fault("read the session's record", &e);
@@ -147,6 +147,17 @@ fn answer(scene: &Scene, event: &HookEvent<'_>) -> Option<Answer> {
             None
         }
     }
+}
+
+/// The record as this event sees it: a resumed session may have another transcript, a client another folder.
+fn current(scene: &Scene, mut session: Session, event: &HookEvent<'_>) -> Session {
+    if let Some(transcript) = event.transcript.as_deref()
+        && session.transcript.as_deref() != Some(transcript)
+    {
+        session.transcript = Some(transcript.to_owned());
+        update(scene, &session, |s| s.transcript.clone_from(&session.transcript));
+    }
+    session
 }
 
 /// Notes whose move it is.

@@ -1,5 +1,7 @@
 //! After a prompt and after a tool call: measure, say what is due, hand over mail.
 
+use std::path::Path;
+
 use baton_core::ids::AgentId;
 use baton_core::latch::Say;
 use baton_core::reading::Reading;
@@ -42,7 +44,10 @@ fn carry(scene: &Scene, session: &Session, event: &str) -> Option<Answer> {
     if let Some((say, situation)) = said {
         let (text, user) = situation.with(|s| match say {
             Say::Advisory => (say::advisory(s), None),
-            Say::Request => (say::request(s), Some(say::user_requested(s))),
+            Say::Request => {
+                offer::prepare(Path::new(&session.cwd));
+                (say::request(s), Some(say::user_requested(s)))
+            }
         });
         parts.push(text);
         message = user;
@@ -85,7 +90,7 @@ impl OwnedSituation {
         let point = scene.compaction_point(session, gauge, reading.window);
         let limits = scene.config.context.thresholds().limits(reading.window, point.end());
         Self {
-            path: offer::handoff_path(std::path::Path::new(&session.cwd), &session.agent),
+            path: offer::handoff_path(Path::new(&session.cwd), &session.agent),
             reading,
             compaction: match point {
                 baton_core::compaction::CompactionPoint::At { tokens, .. } => Some(tokens),
@@ -160,7 +165,7 @@ pub fn framed(claimed: &Claimed) -> String {
 /// Does the transcript show this message? Asked only about one whose hook died while showing it.
 fn shown(session: &Session, id: &str) -> bool {
     let Some(path) = session.transcript.as_deref() else { return false };
-    let Ok(Some(bytes)) = crate::sys::fs::read(std::path::Path::new(path), 1 << 30) else { return false };
+    let Ok(Some(bytes)) = crate::sys::fs::read(Path::new(path), 1 << 30) else { return false };
     memchr::memmem::find(&bytes, id.as_bytes()).is_some()
 }
 

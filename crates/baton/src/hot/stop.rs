@@ -1,5 +1,7 @@
 //! A turn ends: what the agent handed over is sealed, or it is asked once more, or a handoff is sealed for it.
 
+use std::path::Path;
+
 use baton_core::agent::RotationRequest;
 use baton_core::handoff::{HandoffId, Kind};
 use baton_core::latch::{AtStop, StopContext};
@@ -13,6 +15,7 @@ use super::hook::{self, Answer, output};
 use super::measure::measure;
 use super::post::{OwnedSituation, settle_claim};
 use super::scene::Scene;
+use crate::offer;
 use crate::sealing::{self, Sealing};
 
 pub fn stop(scene: &Scene, session: &Session, hook_active: bool, background: Vec<String>) -> Option<Answer> {
@@ -54,6 +57,7 @@ pub fn stop(scene: &Scene, session: &Session, hook_active: bool, background: Vec
         }
         (None, AtStop::Block) => {
             line.detail["blocked"] = json!(true);
+            offer::prepare(Path::new(&session.cwd));
             let situation = gauge.reading.map(|r| OwnedSituation::new(scene, session, gauge, r));
             situation.and_then(|s| HookOutput::new("Stop").block(s.with(say::stop_reason)).to_json())
         }

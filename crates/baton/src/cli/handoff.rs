@@ -1,0 +1,71 @@
+//! `baton handoff PATH|-`: an agent hands over its own work as the last act of a turn.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use baton_core::ids::SessionId;
+use baton_core::session::Request;
+use jiff::Timestamp;
+
+use super::args::HandoffArgs;
+use super::handoffs::read_body;
+use super::screen::print;
+use super::{App, Outcome};
+use crate::sys::fs::{self, PRIVATE, Sync};
+
+const PATIENCE: Duration = Duration::from_secs(2);
+
+pub fn run(app: &App, args: &HandoffArgs) -> anyhow::Result<Outcome> {
+    let Some(session) = app.current_session() else {
+        eprintln!(
+            "Error: CLAUDE_SESSION_MANAGER_ID not set. baton handoff can only be called from within a session \
+             whose hooks baton hears (`baton doctor` tells why not). A person uses `baton handoffs seal FILE`."
+        );
+        return Ok(Outcome::Usage);
+    };
+    let sessions = app.store().sessions();
+    if args.status {
+        print(&match &session.request {
+            Some(r) => {
+                format!("Pending since {}: {}\n", r.at, r.path.as_deref().unwrap_or("from standard input"))
+            }
+            None => "Nothing is pending.\n".to_owned(),
+        })?;
+        return Ok(if session.request.is_some() { Outcome::Done } else { Outcome::Nothing });
+    }
+    if args.cancel {
+        let had = sessions.update(&session.id, PATIENCE, |s| s.request.take())?.flatten();
+        print(if had.is_some() { "Handoff cancelled.\n" } else { "Nothing was pending.\n" })?;
+        return Ok(if had.is_some() { Outcome::Done } else { Outcome::Nothing });
+    }
+    let file = args.file.as_deref().context("name the file to hand over, or - for standard input")?;
+    let from_stdin = file == Path::new("-");
+    let path = app.cwd.join(file);
+    if !from_stdin && !path.is_file() {
+        eprintln!("Error: File not found: {}", path.display());
+        return Ok(Outcome::Failed);
+    }
+    let text = read_body(file)?;
+    if text.trim().is_empty() {
+        eprintln!("Error: {} is empty; write what the next context needs to know", file.display());
+        return Ok(Outcome::Failed);
+    }
+    let copy = copy_path(app, &session.id);
+    fs::private_dir(copy.parent().unwrap_or(Path::new("/")))?;
+    fs::replace(&copy, text.as_bytes(), PRIVATE, Sync::Yes)?;
+    let request = Request {
+        at: Timestamp::now(),
+        path: (!from_stdin).then(|| path.display().to_string()),
+        copy: copy.display().to_string(),
+    };
+    sessions
+        .update(&session.id, PATIENCE, |s| s.request = Some(request))?
+        .context("the session's record vanished meanwhile; run it again")?;
+    print("Handoff scheduled — will execute after current turn completes\n")?;
+    Ok(Outcome::Done)
+}
+
+fn copy_path(app: &App, session: &SessionId) -> std::path::PathBuf {
+    app.store().state.join("requests").join(format!("{session}.md"))
+}

@@ -1,0 +1,51 @@
+//! `baton send AGENT TEXT`: queue a message for an agent.
+
+use std::io::Read as _;
+
+use anyhow::Context as _;
+use baton_core::message::{MAX_TEXT, Urgency};
+use jiff::Timestamp;
+
+use super::args::SendArgs;
+use super::screen::{print, print_json};
+use super::{App, Outcome};
+
+pub fn run(app: &App, args: &SendArgs) -> anyhow::Result<Outcome> {
+    let store = app.store();
+    let Some(agent) = store.agents().get(&args.to)? else {
+        eprintln!("baton: there is no agent {}; `baton status --all` names them", args.to);
+        return Ok(Outcome::Nothing);
+    };
+    let text = match args.text.as_slice() {
+        [dash] if dash == "-" => {
+            let mut text = String::new();
+            std::io::stdin()
+                .take(MAX_TEXT as u64 + 1)
+                .read_to_string(&mut text)
+                .context("could not read the message from standard input")?;
+            text
+        }
+        words => words.join(" "),
+    };
+    let urgency = match (args.urgent, args.important) {
+        (true, _) => Urgency::Urgent,
+        (false, true) => Urgency::Important,
+        (false, false) => Urgency::Sequential,
+    };
+    let from = match &args.from {
+        Some(agent) => agent.to_string(),
+        None => app.current_session().map_or_else(|| "user".to_owned(), |s| s.agent.to_string()),
+    };
+    let message = store.mail().send(&agent.id, &from, &text, urgency, Timestamp::now())?;
+    if args.json {
+        print_json(&message)?;
+    } else {
+        let when = if store.agents().is_live(&agent.id) {
+            "it reads it at its next step"
+        } else {
+            "it is not running and reads it when it comes back"
+        };
+        print(&format!("Queued for {}; {when}.\n", agent.id))?;
+    }
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,147 @@
+//! `baton status`: how full the agents are and what waits for them.
+
+use std::fmt::Write as _;
+
+use baton_core::agent::Agent;
+use baton_core::compaction::{CompactionPoint, compaction_point};
+use baton_core::session::{Gauge, Session, Turn};
+use baton_core::statusline::tokens;
+use serde_json::json;
+
+use super::args::StatusArgs;
+use super::screen::{Paint, print, print_json, table};
+use super::{App, Outcome};
+use crate::store::compaction;
+use crate::sys::process;
+
+pub fn run(app: &App, args: &StatusArgs) -> anyhow::Result<Outcome> {
+    let store = app.store();
+    let channel = app.channel()?;
+    let agents: Vec<Agent> = store
+        .agents()
+        .all()
+        .into_iter()
+        .filter(|a| match &args.agent {
+            Some(id) => &a.id == id,
+            None => args.all || (a.channel == channel && is_live(a)),
+        })
+        .collect();
+    let rows: Vec<Row> = agents.into_iter().map(|agent| Row::of(app, agent)).collect();
+    if args.json {
+        print_json(&rows.iter().map(Row::json).collect::<Vec<_>>())?;
+        return Ok(if rows.is_empty() { Outcome::Nothing } else { Outcome::Done });
+    }
+    if rows.is_empty() {
+        print(&match &args.agent {
+            Some(id) => format!("There is no agent {id}.\n"),
+            None => format!("No agent is running in channel {channel}; `--all` shows the others.\n"),
+        })?;
+        return Ok(Outcome::Nothing);
+    }
+    let paint = Paint::stdout();
+    let cells: Vec<_> = rows.iter().map(|row| row.cells(paint)).collect();
+    let mut out =
+        table(paint, &["AGENT", "STATE", "LEVEL", "CONTEXT", "LEFT", "TURNS", "MAIL", "HANDOFF"], &cells);
+    for clamp in clamps(app, &rows) {
+        let _ = writeln!(out, "{clamp}");
+    }
+    print(&out)?;
+    Ok(Outcome::Done)
+}
+
+fn is_live(agent: &Agent) -> bool {
+    agent.ended.is_none() && [&agent.process, &agent.supervisor].into_iter().flatten().any(process::is_alive)
+}
+
+struct Row {
+    agent: Agent,
+    session: Option<Session>,
+    gauge: Gauge,
+    point: Option<CompactionPoint>,
+    mail: usize,
+}
+
+impl Row {
+    fn of(app: &App, agent: Agent) -> Self {
+        let store = app.store();
+        let session = agent.session.as_ref().and_then(|id| store.sessions().get(id).ok().flatten());
+        let gauge = session.as_ref().map(|s| store.sessions().gauge(&s.id)).unwrap_or_default();
+        let point = session.as_ref().zip(gauge.reading).map(|(s, reading)| {
+            let model = gauge.model.as_deref().or(s.model.as_deref());
+            compaction_point(model, reading.window, &s.compaction, &compaction::observations(&store.state))
+        });
+        let mail = store.mail().waiting(&agent.id);
+        Self { agent, session, gauge, point, mail }
+    }
+
+    fn left(&self) -> Option<u64> {
+        self.point.zip(self.gauge.reading).map(|(point, reading)| point.distance(reading.total()))
+    }
+
+    fn turns_left(&self) -> Option<u64> {
+        self.session.as_ref()?.turn_ends.turns_left(self.left()?)
+    }
+
+    fn state(&self) -> &'static str {
+        if !is_live(&self.agent) {
+            return "ended";
+        }
+        match self.session.as_ref().map(|s| s.turn) {
+            Some(Turn::Working) => "working",
+            Some(Turn::Blocked) => "blocked",
+            Some(Turn::Limit) => "limit",
+            Some(Turn::Idle) | None => "idle",
+        }
+    }
+
+    fn cells(&self, paint: Paint) -> Vec<String> {
+        let dash = || "–".to_owned();
+        let context = self.gauge.reading.map_or_else(dash, |r| {
+            format!("{}% ({} of {})", r.percentage(), tokens(r.tokens), tokens(r.window))
+        });
+        let handoff = match (&self.agent.rotation, &self.agent.last_handoff) {
+            (Some(rotation), _) => paint.yellow(&format!("{} waits", rotation.handoff)),
+            (None, Some(id)) => id.to_string(),
+            (None, None) => String::new(),
+        };
+        vec![
+            self.agent.id.to_string(),
+            self.state().to_owned(),
+            self.gauge.level.to_string(),
+            context,
+            self.left().map_or_else(dash, tokens),
+            self.turns_left().map_or_else(dash, |n| format!("~{n}")),
+            if self.mail == 0 { String::new() } else { self.mail.to_string() },
+            handoff,
+        ]
+    }
+
+    fn json(&self) -> serde_json::Value {
+        json!({
+            "agent": self.agent,
+            "state": self.state(),
+            "level": self.gauge.level,
+            "reading": self.gauge.reading,
+            "percentage": self.gauge.reading.map(|r| r.percentage()),
+            "model": self.gauge.model,
+            "compaction": self.point,
+            "left": self.left(),
+            "turns_left": self.turns_left(),
+            "mail": self.mail,
+            "session": self.session,
+        })
+    }
+}
+
+/// Thresholds that lie beyond the compaction point of one of these agents.
+fn clamps(app: &App, rows: &[Row]) -> Vec<String> {
+    let thresholds = app.resolved.config.context.thresholds();
+    let mut lines: Vec<String> = rows
+        .iter()
+        .filter_map(|row| Some((row.gauge.reading?, row.point?)))
+        .flat_map(|(reading, point)| thresholds.clamps(reading.window, point.end()))
+        .map(|clamp| clamp.to_string())
+        .collect();
+    lines.dedup();
+    lines
+}
