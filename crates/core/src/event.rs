@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::ids::{BadId, SessionId};
 use crate::wire::claude::{BackgroundTask, HookPayload};
+use crate::wire::lax::Later;
 
 /// An event with what every event carries.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,7 +122,7 @@ impl<'a> TryFrom<HookPayload<'a>> for HookEvent<'a> {
                 context_tokens: p.context_tokens,
             },
             "UserPromptSubmit" => {
-                Event::UserPromptSubmit { prompt: p.prompt.and_then(|t| t.text()).unwrap_or_default() }
+                Event::UserPromptSubmit { prompt: p.prompt.and_then(Later::text).unwrap_or_default() }
             }
             "PostToolUse" => Event::ToolUsed { tool: p.tool_name, failed: false, interrupted: false },
             "PostToolUseFailure" => {
@@ -129,29 +130,29 @@ impl<'a> TryFrom<HookPayload<'a>> for HookEvent<'a> {
             }
             "Stop" => Event::Stop {
                 hook_active: p.stop_hook_active,
-                last_message: p.last_assistant_message.and_then(|t| t.text()),
+                last_message: p.last_assistant_message.and_then(Later::text),
                 tasks,
                 crons,
             },
             "StopFailure" => Event::StopFailure {
-                error: p.error.and_then(|t| t.text()).unwrap_or_default(),
-                details: p.error_details.and_then(|t| t.text()),
-                last_message: p.last_assistant_message.and_then(|t| t.text()),
+                error: p.error.and_then(Later::text).unwrap_or_default(),
+                details: p.error_details.and_then(Later::text),
+                last_message: p.last_assistant_message.and_then(Later::text),
             },
             "PreCompact" => Event::PreCompact {
                 trigger: Trigger::from(p.trigger.unwrap_or_default()),
-                instructions: p.custom_instructions.and_then(|t| t.text()).filter(|t| !t.is_empty()),
+                instructions: p.custom_instructions.and_then(Later::text).filter(|t| !t.is_empty()),
             },
             "PostCompact" => Event::PostCompact {
                 trigger: Trigger::from(p.trigger.unwrap_or_default()),
-                summary: p.compact_summary.and_then(|t| t.text()).filter(|t| !t.is_empty()),
+                summary: p.compact_summary.and_then(Later::text).filter(|t| !t.is_empty()),
             },
             "SessionEnd" => {
                 Event::SessionEnd { reason: p.reason.or(p.stop_reason).unwrap_or(Cow::Borrowed("other")) }
             }
             "Notification" => Event::Notification {
                 kind: p.notification_type.unwrap_or_default(),
-                message: p.message.and_then(|t| t.text()),
+                message: p.message.and_then(Later::text),
             },
             "PermissionRequest" => Event::PermissionRequest { tool: p.tool_name },
             "PostModelSwitch" => Event::ModelSwitched { to: p.to_model },

@@ -3,7 +3,9 @@
 //! Nothing in this crate reads a file, a clock, the environment or the network: state and time come in as
 //! arguments, decisions go out as values. The binary in `crates/baton` carries them out.
 
+pub mod compaction;
 pub mod event;
+pub mod forecast;
 pub mod ids;
 pub mod latch;
 pub mod level;

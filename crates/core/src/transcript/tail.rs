@@ -115,6 +115,10 @@ impl Judge {
         if self.usage.find(line).is_none() && self.boundary.find(line).is_none() {
             return None;
         }
+        // An array would be read as a record whose fields come in order.
+        if line.trim_ascii_start().first() != Some(&b'{') {
+            return None;
+        }
         // A torn last line does not parse, and says nothing.
         let record: Record<'_> = serde_json::from_slice(line).ok()?;
         if record.is_sidechain {
@@ -180,6 +184,3 @@ struct Metadata {
     #[serde(default, deserialize_with = "lax::count")]
     post_tokens: Option<u64>,
 }
-
-#[cfg(test)]
-mod tests;

@@ -51,10 +51,14 @@ pub const EVENTS: [&str; 33] = [
     "MessageDisplay",
 ];
 
-/// What arrived was not a hook payload.
+/// What arrived was not a payload of the client.
 #[derive(Debug, thiserror::Error)]
-#[error("this is not a hook payload of Claude Code: {0}")]
-pub struct NotAPayload(#[from] serde_json::Error);
+pub enum NotAPayload {
+    #[error("this is not a payload of Claude Code: it does not begin with an object")]
+    NoObject,
+    #[error("this is not a payload of Claude Code: {0}")]
+    Json(#[from] serde_json::Error),
+}
 
 /// One event, borrowed from the bytes it came in.
 #[derive(Debug, Clone, Deserialize)]
@@ -87,7 +91,7 @@ pub struct HookPayload<'a> {
     pub context_tokens: Option<u64>,
     #[serde(default, borrow, deserialize_with = "lax::text")]
     pub session_title: Option<Cow<'a, str>>,
-    /// PostModelSwitch.
+    /// `PostModelSwitch`.
     #[serde(default, borrow, deserialize_with = "lax::text")]
     pub to_model: Option<Cow<'a, str>>,
 
@@ -97,11 +101,11 @@ pub struct HookPayload<'a> {
     /// Every tool event.
     #[serde(default, borrow, deserialize_with = "lax::text")]
     pub tool_name: Option<Cow<'a, str>>,
-    /// PostToolUseFailure: the human pressed Esc.
+    /// `PostToolUseFailure`: the human pressed Esc.
     #[serde(default, deserialize_with = "lax::truth")]
     pub is_interrupt: bool,
 
-    /// Stop and SubagentStop.
+    /// `Stop` and `SubagentStop`.
     #[serde(default, deserialize_with = "lax::truth")]
     pub stop_hook_active: bool,
     #[serde(default, borrow)]
@@ -113,7 +117,7 @@ pub struct HookPayload<'a> {
     #[serde(default, borrow, deserialize_with = "lax::text")]
     pub agent_transcript_path: Option<Cow<'a, str>>,
 
-    /// StopFailure: the kind of failure. PostToolUseFailure: what the tool said.
+    /// `StopFailure`: the kind of failure. `PostToolUseFailure`: what the tool said.
     #[serde(default, borrow)]
     pub error: Option<Later<'a>>,
     #[serde(default, borrow)]
@@ -157,6 +161,14 @@ pub struct BackgroundTask<'a> {
 
 /// Reads one payload. Unknown fields and events pass; fields of an unexpected type count as absent.
 pub fn parse_hook(bytes: &[u8]) -> Result<HookPayload<'_>, NotAPayload> {
+    parse(bytes)
+}
+
+/// Derived readers take an array for a record whose fields come in order; the client never means that.
+fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, NotAPayload> {
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return Err(NotAPayload::NoObject);
+    }
     Ok(serde_json::from_slice(bytes)?)
 }
 

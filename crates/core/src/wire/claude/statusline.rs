@@ -79,5 +79,5 @@ impl Usage {
 
 /// Reads one status line payload; the same leniency as for hooks.
 pub fn parse_statusline(bytes: &[u8]) -> Result<StatusLine<'_>, NotAPayload> {
-    Ok(serde_json::from_slice(bytes)?)
+    super::parse(bytes)
 }

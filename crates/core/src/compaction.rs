@@ -1,0 +1,231 @@
+//! Where the client compacts by itself: a formula per window as the prior, replaced by what was observed.
+//!
+//! The formula fits every recorded case (100k, 200k and 1M windows, an override of 50 %) but is a fit and not
+//! the client's code; hence the observations.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What the client keeps free for the summary and its own needs.
+const RESERVE: u64 = 33_000;
+/// What it takes off the window before it applies a percentage of the user's.
+const OVERRIDE_RESERVE: u64 = 20_000;
+/// How many observations are kept, and how many of the latest are believed.
+const KEPT: usize = 5;
+const BELIEVED: usize = 3;
+
+/// Models on which the client was seen to compact only after the API had refused.
+const REACTIVE: [&str; 2] = ["claude-haiku-4-5", "claude-sonnet-4-5"];
+
+/// What moves the compaction point: settings and environment, as found by the caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CompactionSettings {
+    /// `autoCompactEnabled`, and no `DISABLE_AUTO_COMPACT`.
+    pub enabled: bool,
+    /// `CLAUDE_CODE_AUTO_COMPACT_WINDOW`
+    pub window: Option<u64>,
+    /// `CLAUDE_AUTOCOMPACT_PCT_OVERRIDE`
+    pub percentage: Option<u8>,
+}
+
+impl Default for CompactionSettings {
+    fn default() -> Self {
+        Self { enabled: true, window: None, percentage: None }
+    }
+}
+
+impl CompactionSettings {
+    /// From the settings file's `autoCompactEnabled` and a look into the environment. What does not parse
+    /// counts as not set, as the client has it.
+    pub fn from_env<'a>(auto_compact_enabled: Option<bool>, env: impl Fn(&str) -> Option<&'a str>) -> Self {
+        let disabled = env("DISABLE_AUTO_COMPACT").is_some_and(|v| !matches!(v, "" | "0" | "false"));
+        Self {
+            enabled: auto_compact_enabled.unwrap_or(true) && !disabled,
+            window: env("CLAUDE_CODE_AUTO_COMPACT_WINDOW")
+                .and_then(|v| v.trim().parse().ok())
+                .filter(|&w| w > 0),
+            percentage: env("CLAUDE_AUTOCOMPACT_PCT_OVERRIDE")
+                .and_then(|v| v.trim().parse().ok())
+                .filter(|p| (1..=100).contains(p)),
+        }
+    }
+}
+
+/// Where the context ends by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum CompactionPoint {
+    /// Compacted when input, cache and output together reach `tokens`.
+    At { tokens: u64, observed: bool },
+    /// Not compacted before the API refuses at the window's end.
+    Never { window: u64 },
+}
+
+impl CompactionPoint {
+    /// The end either way: thresholds must lie before it.
+    pub fn end(self) -> u64 {
+        match self {
+            Self::At { tokens, .. } => tokens,
+            Self::Never { window } => window,
+        }
+    }
+
+    /// How much still fits.
+    pub fn distance(self, total: u64) -> u64 {
+        self.end().saturating_sub(total)
+    }
+}
+
+/// The point for a model's window: as observed under the same settings, else by the formula.
+pub fn compaction_point(
+    model: Option<&str>,
+    window: u64,
+    settings: &CompactionSettings,
+    seen: &Observations,
+) -> CompactionPoint {
+    if !settings.enabled {
+        return CompactionPoint::Never { window };
+    }
+    if let Some(tokens) = seen.estimate(&key(model, window, settings)) {
+        return CompactionPoint::At { tokens, observed: true };
+    }
+    if model.is_some_and(|m| REACTIVE.iter().any(|r| m.contains(r))) {
+        return CompactionPoint::Never { window };
+    }
+    CompactionPoint::At { tokens: prior(window, settings), observed: false }
+}
+
+fn prior(window: u64, settings: &CompactionSettings) -> u64 {
+    let window = settings.window.map_or(window, |w| w.min(window));
+    let usual = window.saturating_sub(RESERVE);
+    match settings.percentage {
+        None => usual,
+        Some(p) => usual.min(window.saturating_sub(OVERRIDE_RESERVE) / 100 * u64::from(p)),
+    }
+}
+
+/// Under what an observation is kept: it tells nothing about another window or other settings.
+fn key(model: Option<&str>, window: u64, settings: &CompactionSettings) -> String {
+    let model = model.unwrap_or("unknown");
+    let window = settings.window.map_or(window, |w| w.min(window));
+    match settings.percentage {
+        None => format!("{model}/{window}"),
+        Some(p) => format!("{model}/{window}@{p}"),
+    }
+}
+
+/// The totals at which automatic compactions came, the latest last.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Observations(BTreeMap<String, Vec<u64>>);
+
+impl Observations {
+    /// An automatic compaction came at `total` tokens. The boundary's own `preTokens` is the best witness.
+    pub fn record(&mut self, model: Option<&str>, window: u64, settings: &CompactionSettings, total: u64) {
+        if total == 0 {
+            return;
+        }
+        let seen = self.0.entry(key(model, window, settings)).or_default();
+        seen.push(total);
+        if seen.len() > KEPT {
+            seen.remove(0);
+        }
+    }
+
+    /// The lowest of the latest few: to be early costs a few tokens, to be late costs the handoff.
+    fn estimate(&self, key: &str) -> Option<u64> {
+        self.0.get(key)?.iter().rev().take(BELIEVED).min().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(model: &str, window: u64, settings: CompactionSettings) -> CompactionPoint {
+        compaction_point(Some(model), window, &settings, &Observations::default())
+    }
+
+    fn at(tokens: u64) -> CompactionPoint {
+        CompactionPoint::At { tokens, observed: false }
+    }
+
+    #[test]
+    fn the_prior_lies_within_every_recorded_bracket() {
+        let usual = CompactionSettings::default();
+        let with = |window, percentage| CompactionSettings { window, percentage, ..usual };
+        // Recorded: fired after 968k and not after 965k, after 168k and not 166k, after 67k and not 64k,
+        // and with 50 % after 490k and not 480k.
+        assert_eq!(point("claude-opus-5-5", 1_000_000, usual), at(967_000));
+        assert_eq!(point("claude-opus-5-5", 1_000_000, with(Some(200_000), None)), at(167_000));
+        assert_eq!(point("claude-opus-5-5", 1_000_000, with(Some(100_000), None)), at(67_000));
+        assert_eq!(point("claude-opus-5-5", 1_000_000, with(None, Some(50))), at(490_000));
+        assert_eq!(point("claude-opus-5-5", 1_000_000, with(None, Some(100))), at(967_000));
+        assert_eq!(point("x", 10_000, usual), at(0));
+    }
+
+    #[test]
+    fn there_is_none_when_it_is_switched_off_or_the_model_only_compacts_after_a_refusal() {
+        let off = CompactionSettings { enabled: false, ..CompactionSettings::default() };
+        let never = CompactionPoint::Never { window: 200_000 };
+        assert_eq!(point("claude-opus-4-6", 200_000, off), never);
+        for model in ["claude-haiku-4-5", "claude-haiku-4-5-20251001", "claude-sonnet-4-5"] {
+            assert_eq!(point(model, 200_000, CompactionSettings::default()), never);
+        }
+        assert_eq!((never.end(), never.distance(150_000), never.distance(300_000)), (200_000, 50_000, 0));
+    }
+
+    #[test]
+    fn observations_replace_the_prior_for_the_same_model_window_and_settings() {
+        let usual = CompactionSettings::default();
+        let mut seen = Observations::default();
+        let find = |seen: &Observations, model, window| compaction_point(Some(model), window, &usual, seen);
+        seen.record(Some("claude-opus-4-6"), 200_000, &usual, 155_207);
+        assert_eq!(
+            find(&seen, "claude-opus-4-6", 200_000),
+            CompactionPoint::At { tokens: 155_207, observed: true }
+        );
+        assert_eq!(find(&seen, "claude-opus-4-6", 1_000_000), at(967_000));
+        assert_eq!(find(&seen, "claude-opus-5-5", 200_000), at(167_000));
+        let halved = CompactionSettings { percentage: Some(50), ..usual };
+        assert_eq!(compaction_point(Some("claude-opus-4-6"), 200_000, &halved, &seen), at(90_000));
+        // A model that was thought to wait for the refusal was seen not to.
+        seen.record(Some("claude-haiku-4-5"), 200_000, &usual, 160_000);
+        assert_eq!(find(&seen, "claude-haiku-4-5", 200_000).end(), 160_000);
+    }
+
+    #[test]
+    fn the_lowest_of_the_last_three_is_believed_so_one_odd_low_value_passes() {
+        let usual = CompactionSettings::default();
+        let mut seen = Observations::default();
+        let mut after = |total| {
+            seen.record(Some("m"), 200_000, &usual, total);
+            compaction_point(Some("m"), 200_000, &usual, &seen).end()
+        };
+        let ends: Vec<_> =
+            [167_000, 120_000, 168_000, 167_500, 167_800, 167_900, 0].into_iter().map(&mut after).collect();
+        assert_eq!(ends, [167_000, 120_000, 120_000, 120_000, 167_500, 167_500, 167_500]);
+        assert_eq!(seen.0["m/200000"].len(), KEPT);
+        let json = serde_json::to_string(&seen).unwrap();
+        assert_eq!(serde_json::from_str::<Observations>(&json).unwrap(), seen);
+    }
+
+    #[test]
+    fn the_environment_is_read_as_the_client_reads_it() {
+        let env = |name: &str| match name {
+            "CLAUDE_CODE_AUTO_COMPACT_WINDOW" => Some("100000"),
+            "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE" => Some("50"),
+            _ => None,
+        };
+        let expected = CompactionSettings { enabled: true, window: Some(100_000), percentage: Some(50) };
+        assert_eq!(CompactionSettings::from_env(None, env), expected);
+        assert!(!CompactionSettings::from_env(Some(false), env).enabled);
+        assert!(
+            !CompactionSettings::from_env(None, |n| (n == "DISABLE_AUTO_COMPACT").then_some("1")).enabled
+        );
+        let odd = CompactionSettings::from_env(None, |_| Some("0"));
+        assert_eq!(odd, CompactionSettings::default());
+        assert_eq!(CompactionSettings::from_env(None, |n| n.starts_with("CLAUDE").then_some("many")), odd);
+    }
+}

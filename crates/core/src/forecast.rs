@@ -1,0 +1,87 @@
+//! About how many turns are left before the context ends, from how much the recent ones took.
+
+use serde::{Deserialize, Serialize};
+
+/// How many ends of turns are remembered.
+const KEPT: usize = 12;
+/// Fewer steps than this say nothing.
+const ENOUGH: usize = 2;
+
+/// The context's size (input, cache and output) at the ends of recent turns, the latest last.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TurnEnds(Vec<u64>);
+
+impl TurnEnds {
+    pub fn push(&mut self, total: u64) {
+        self.0.push(total);
+        if self.0.len() > KEPT {
+            self.0.remove(0);
+        }
+    }
+
+    /// What a turn adds. A step down is a compaction and no growth; one exceptional turn counts for at most
+    /// four usual ones, so that reading a large file once does not spoil the forecast for an hour.
+    pub fn growth(&self) -> Option<u64> {
+        let mut steps: Vec<u64> = self.0.windows(2).filter(|w| w[1] > w[0]).map(|w| w[1] - w[0]).collect();
+        if steps.len() < ENOUGH {
+            return None;
+        }
+        steps.sort_unstable();
+        let cap = steps[(steps.len() - 1) / 2].saturating_mul(4);
+        let sum = steps.iter().map(|&s| s.min(cap)).fold(0u64, u64::saturating_add);
+        Some((sum / steps.len() as u64).max(1))
+    }
+
+    /// About how many turns fit into `distance` more tokens; nothing while too little is known.
+    pub fn turns_left(&self, distance: u64) -> Option<u64> {
+        Some(distance / self.growth()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends(totals: &[u64]) -> TurnEnds {
+        let mut ends = TurnEnds::default();
+        totals.iter().for_each(|&t| ends.push(t));
+        ends
+    }
+
+    #[test]
+    fn steady_growth_gives_the_turns_that_fit() {
+        let e = ends(&[20_000, 25_000, 30_000, 35_000]);
+        assert_eq!(e.growth(), Some(5_000));
+        assert_eq!(e.turns_left(132_000), Some(26));
+        assert_eq!(e.turns_left(4_999), Some(0));
+    }
+
+    #[test]
+    fn one_turn_says_nothing_and_neither_does_a_context_that_does_not_grow() {
+        assert_eq!(ends(&[]).turns_left(1), None);
+        assert_eq!(ends(&[20_000, 25_000]).turns_left(100_000), None);
+        assert_eq!(ends(&[20_000, 20_000, 20_000, 20_000]).turns_left(100_000), None);
+    }
+
+    #[test]
+    fn a_compaction_in_between_is_no_growth() {
+        let e = ends(&[150_000, 155_000, 160_000, 30_000, 35_000]);
+        assert_eq!(e.growth(), Some(5_000));
+    }
+
+    #[test]
+    fn one_huge_turn_does_not_spoil_the_forecast() {
+        let e = ends(&[20_000, 22_000, 24_000, 94_000, 96_000]);
+        assert_eq!(e.growth(), Some((2_000 * 3 + 8_000) / 4));
+    }
+
+    #[test]
+    fn only_recent_turns_count_and_they_survive_a_restart() {
+        let mut e = ends(&[0, 50_000, 100_000]);
+        (1..=12).for_each(|n| e.push(100_000 + n * 1_000));
+        assert_eq!(e.growth(), Some(1_000));
+        let json = serde_json::to_string(&e).unwrap();
+        assert_eq!(serde_json::from_str::<TurnEnds>(&json).unwrap(), e);
+    }
+}

@@ -1,0 +1,109 @@
+//! Claude Code's payloads, one file per event and variant: each is read whole, knows its session, and becomes
+//! the event it is.
+
+use std::fs;
+use std::path::PathBuf;
+
+use baton_core::event::{Event, HookEvent};
+use baton_core::reading::{DEFAULT_WINDOW, Reading};
+use baton_core::wire::claude::known::{unknown_fields, unknown_statusline_fields};
+use baton_core::wire::claude::statusline::parse_statusline;
+use baton_core::wire::claude::{EVENTS, parse_hook};
+use baton_core::wire::front::{Front, front};
+
+fn fixtures(folder: &str) -> Vec<(String, String)> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/claude").join(folder);
+    let mut files: Vec<_> = fs::read_dir(root)
+        .unwrap()
+        .map(|f| f.unwrap().path())
+        .map(|p| (p.file_stem().unwrap().to_str().unwrap().to_owned(), fs::read_to_string(&p).unwrap()))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty());
+    files
+}
+
+#[test]
+fn every_recorded_payload_holds_only_what_we_know() {
+    for (name, json) in fixtures("hooks") {
+        assert_eq!(unknown_fields(&json), [""; 0], "{name}");
+        let event = name.split('.').next().unwrap();
+        assert!(EVENTS.contains(&event), "{name}");
+        assert_eq!(front(json.as_bytes()), Front::Complete(json.trim_end().len()), "{name}");
+    }
+    for (name, json) in fixtures("statusline") {
+        assert_eq!(unknown_statusline_fields(&json), [""; 0], "{name}");
+    }
+}
+
+/// Each payload's own part; the head that all share is checked apart.
+#[test]
+fn every_recorded_payload_becomes_the_event_it_is() {
+    let mut seen = String::new();
+    for (name, json) in fixtures("hooks") {
+        let event = HookEvent::try_from(parse_hook(json.as_bytes()).unwrap()).unwrap();
+        assert_eq!(event.session.as_str(), "11111111-2222-4333-8444-555555555555", "{name}");
+        assert!(event.transcript.as_deref().unwrap().ends_with("555555555555.jsonl"), "{name}");
+        assert!(event.cwd.as_deref().unwrap().starts_with("/home/dev/proj"), "{name}");
+        assert_eq!(event.subagent.is_some(), json.contains("\"agent_id\""), "{name}");
+        let subagent = if event.subagent.is_some() { " (subagent)" } else { "" };
+        seen.push_str(&format!("{name}{subagent}: {:?}\n", event.event));
+    }
+    insta::assert_snapshot!(seen);
+}
+
+#[test]
+fn every_recorded_status_line_gives_its_reading() {
+    let now = "2026-11-16T04:00:00Z".parse().unwrap();
+    let mut seen = String::new();
+    for (name, json) in fixtures("statusline") {
+        let line = parse_statusline(json.as_bytes()).unwrap();
+        match Reading::from_statusline(&line, DEFAULT_WINDOW, now) {
+            None => seen.push_str(&format!("{name}: unknown\n")),
+            Some(r) => {
+                let shown = line.context_window.unwrap().used_percentage.unwrap();
+                assert_eq!(u64::from(r.percentage()), shown, "{name}: the client shows another percentage");
+                seen.push_str(&format!(
+                    "{name}: {} + {} of {} = {} %\n",
+                    r.tokens, r.output, r.window, shown
+                ));
+            }
+        }
+    }
+    insta::assert_snapshot!(seen, @r"
+    null-usage: unknown
+    null-usage-200kmodel: unknown
+    null-usage-named: unknown
+    over200k: 899950 + 50 of 1000000 = 90 %
+    over200k-200kmodel: 204950 + 50 of 200000 = 100 %
+    with-usage: 40100 + 50 of 1000000 = 4 %
+    with-usage-200kmodel: 149950 + 50 of 200000 = 75 %
+    with-usage-named: 20600 + 50 of 1000000 = 2 %
+    ");
+}
+
+#[test]
+fn an_event_and_fields_of_a_later_client_are_harmless() {
+    let json = br#"{"hook_event_name":"PreDream","session_id":"s1","cwd":7,"source":{"a":[1]},"prompt":3,
+        "stop_hook_active":"yes","background_tasks":"many","new":{"deep":[{"er":null}]}}"#;
+    let event = HookEvent::try_from(parse_hook(json).unwrap()).unwrap();
+    assert_eq!((event.session.as_str(), event.cwd, event.subagent), ("s1", None, None));
+    assert_eq!(event.event, Event::Other("PreDream".into()));
+    let stop = br#"{"hook_event_name":"Stop","session_id":"s1","background_tasks":{"a":1},"last_assistant_message":["x"]}"#;
+    let stop = HookEvent::try_from(parse_hook(stop).unwrap()).unwrap();
+    assert_eq!(stop.event, Event::Stop { hook_active: false, last_message: None, tasks: vec![], crons: 0 });
+}
+
+#[test]
+fn what_names_no_session_or_a_dangerous_one_is_refused() {
+    for json in [
+        r#"{"hook_event_name":"Stop"}"#,
+        r#"{"hook_event_name":"Stop","session_id":"../../x"}"#,
+        r#"{"session_id":"s"}"#,
+    ] {
+        assert!(HookEvent::try_from(parse_hook(json.as_bytes()).unwrap()).is_err(), "{json}");
+    }
+    for garbage in ["", "x", "[]", "{", "null", "{\"session_id\":"] {
+        assert!(parse_hook(garbage.as_bytes()).is_err(), "{garbage:?}");
+    }
+}
