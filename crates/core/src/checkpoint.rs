@@ -1,0 +1,180 @@
+//! Checkpoints: a workflow's goal and now, one event file each, which all instances of the workflow see.
+//!
+//! We write frontmatter and body as the seed shows them. We read those, and whatever else looks like it: whole
+//! YAML files, quoted values, lists in either style. What cannot be understood is passed over, never refused:
+//! the files are written by people and other tools.
+
+mod yaml;
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+
+/// One event file's contents.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Checkpoint {
+    pub event_type: String,
+    pub timestamp: Option<Timestamp>,
+    pub session_id: String,
+    pub session_name: Option<String>,
+    pub goal: String,
+    pub now: String,
+    pub done_this_session: Vec<String>,
+    pub blockers: Vec<String>,
+    pub next: Vec<String>,
+}
+
+impl Checkpoint {
+    /// The file's text.
+    pub fn format(&self) -> String {
+        let mut out = String::from("---\n");
+        let mut line = |key: &str, value: &str| {
+            let _ = writeln!(out, "{key}: {}", yaml::scalar(value));
+        };
+        line("event_type", if self.event_type.is_empty() { "handoff" } else { &self.event_type });
+        if let Some(at) = self.timestamp {
+            line("timestamp", &iso(at));
+        }
+        line("session_id", &self.session_id);
+        if let Some(name) = &self.session_name {
+            line("session_name", name);
+        }
+        out.push_str("---\n\n");
+        let _ = writeln!(out, "goal: {}", yaml::scalar(&self.goal));
+        let _ = writeln!(out, "now: {}", yaml::scalar(&self.now));
+        let lists = [
+            ("done_this_session", &self.done_this_session),
+            ("blockers", &self.blockers),
+            ("next", &self.next),
+        ];
+        for (key, items) in lists {
+            if !items.is_empty() {
+                let _ = writeln!(out, "{key}:");
+                for item in items {
+                    let _ = writeln!(out, "  - {}", yaml::scalar(item));
+                }
+            }
+        }
+        out
+    }
+
+    /// Reads any file of this shape; nothing if it has neither goal nor now.
+    ///
+    /// The first value of a key wins, so a body cannot change what the frontmatter says.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut c = Self::default();
+        for (key, values) in yaml::entries(text) {
+            let single = |slot: &mut String, values: Vec<String>| {
+                if slot.is_empty() {
+                    *slot = values.join("; ");
+                }
+            };
+            let several = |slot: &mut Vec<String>, values| {
+                if slot.is_empty() {
+                    *slot = values;
+                }
+            };
+            match key {
+                "event_type" => single(&mut c.event_type, values),
+                "timestamp" => c.timestamp = c.timestamp.or_else(|| values.first()?.parse().ok()),
+                "session_id" => single(&mut c.session_id, values),
+                "session_name" => c.session_name = c.session_name.or_else(|| values.into_iter().next()),
+                "goal" => single(&mut c.goal, values),
+                "now" => single(&mut c.now, values),
+                "done_this_session" => several(&mut c.done_this_session, values),
+                "blockers" => several(&mut c.blockers, values),
+                "next" => several(&mut c.next, values),
+                _ => {}
+            }
+        }
+        (!c.goal.is_empty() || !c.now.is_empty()).then_some(c)
+    }
+}
+
+/// `2026-01-09T14:00:00.000Z`
+fn iso(at: Timestamp) -> String {
+    format!("{at:.3}")
+}
+
+/// `2026-01-09T14-00-00.000Z_a1b2c3d4.md`
+pub fn file_name(at: Timestamp, session8: &str) -> String {
+    format!("{}_{session8}.md", iso(at).replace(':', "-"))
+}
+
+/// A file name taken apart. Ordered by its time, and by the rest of the name where the times are equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileName<'a> {
+    /// `20260109140000000`: the digits of the time, to the millisecond.
+    digits: u64,
+    name: &'a str,
+}
+
+impl<'a> FileName<'a> {
+    /// Nothing for a name that is not a checkpoint's. Built for folders of thousands: no date is computed.
+    pub fn parse(name: &'a str) -> Option<Self> {
+        const SHAPE: &[u8] = b"dddd-dd-ddTdd-dd-dd";
+        let stem = [".md", ".yaml", ".yml"].iter().find_map(|e| name.strip_suffix(e))?;
+        let (time, session) = stem.split_once('_')?;
+        let time = time.strip_suffix('Z')?.as_bytes();
+        if session.is_empty() || time.len() < SHAPE.len() {
+            return None;
+        }
+        let (time, fraction) = time.split_at(SHAPE.len());
+        let mut digits = 0u64;
+        for (&b, &want) in time.iter().zip(SHAPE) {
+            match (want, b) {
+                (b'd', b'0'..=b'9') => digits = digits * 10 + u64::from(b - b'0'),
+                (b'd', _) => return None,
+                // Some tools keep the colons.
+                (b'-', b':') => {}
+                (want, b) if want == b => {}
+                _ => return None,
+            }
+        }
+        let fraction = match fraction {
+            [] => &[][..],
+            [b'.', rest @ ..] if !rest.is_empty() && rest.iter().all(u8::is_ascii_digit) => rest,
+            _ => return None,
+        };
+        for place in 0..3 {
+            digits = digits * 10 + fraction.get(place).map_or(0, |b| u64::from(b - b'0'));
+        }
+        Some(Self { digits, name })
+    }
+
+    pub fn as_str(&self) -> &'a str {
+        self.name
+    }
+
+    /// The session's eight characters.
+    pub fn session8(&self) -> &'a str {
+        let rest = self.name.split_once('_').map_or("", |(_, rest)| rest);
+        rest.split_once('.').map_or(rest, |(session, _)| session)
+    }
+
+    /// When, by the file's name; nothing for a date that does not exist.
+    pub fn timestamp(&self) -> Option<Timestamp> {
+        let mut digits = self.digits;
+        let mut take = |base: u64| {
+            let part = digits % base;
+            digits /= base;
+            i32::try_from(part).ok()
+        };
+        let millisecond = take(1000)?;
+        let parts = [take(100)?, take(100)?, take(100)?, take(100)?, take(100)?].map(i8::try_from);
+        let [Ok(second), Ok(minute), Ok(hour), Ok(day), Ok(month)] = parts else { return None };
+        let year = i16::try_from(take(10_000)?).ok()?;
+        let civil =
+            jiff::civil::DateTime::new(year, month, day, hour, minute, second, millisecond * 1_000_000)
+                .ok()?;
+        civil.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|z| z.timestamp())
+    }
+}
+
+/// The newest checkpoint among the names of a folder; other files are not looked at.
+pub fn newest<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    names.into_iter().filter_map(FileName::parse).max().map(|n| n.name)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! The words of baton: what an agent hears in its context, and what its user reads.
+//!
+//! Quiet by design: one sentence at the soft line, one request at the hard one, what happens by itself next, and
+//! never an order to stop the user's work.
+
+use std::fmt::Write as _;
+
+use crate::reading::Reading;
+use crate::statusline::tokens;
+
+/// What the texts speak of.
+#[derive(Debug, Clone, Copy)]
+pub struct Situation<'a> {
+    pub reading: Reading,
+    /// Where the client compacts; nothing where it does not.
+    pub compaction: Option<u64>,
+    pub turns_left: Option<u64>,
+    /// At which percentage the request comes.
+    pub critical_percentage: u8,
+    /// Where the agent's handoff belongs.
+    pub path: &'a str,
+    /// Some actuator other than the user is live.
+    pub rotatable: bool,
+}
+
+impl Situation<'_> {
+    /// `52% full (104k of 200k tokens; compaction at about 167k)`
+    fn fill(&self) -> String {
+        let r = &self.reading;
+        let mut text =
+            format!("{}% full ({} of {} tokens", r.percentage(), tokens(r.tokens), tokens(r.window));
+        if let Some(at) = self.compaction {
+            let _ = write!(text, "; compaction at about {}", tokens(at));
+        }
+        match self.turns_left {
+            Some(0) => text.push_str(", within this turn or the next"),
+            Some(1) => text.push_str(", about 1 turn away"),
+            Some(n @ 2..=99) => {
+                let _ = write!(text, ", about {n} turns away");
+            }
+            _ => {}
+        }
+        text.push(')');
+        text
+    }
+
+    /// What happens if the agent does nothing about the request.
+    fn otherwise(&self) -> &'static str {
+        if self.rotatable {
+            "If you do not, baton seals a handoff from the facts in the transcript at the end of the turn and you continue from that one."
+        } else {
+            "If you do not, baton seals a handoff from the facts in the transcript at the end of the turn; your user decides when to start afresh."
+        }
+    }
+
+    fn how(&self) -> String {
+        let path = self.path;
+        format!(
+            "write your handoff to {path} (the user's request and rules in their own words, what is done and how it was checked, what is open, what failed and why, the next step), \
+             then run `baton handoff {path}` as the last act of that turn; `baton handoff -` takes the text on stdin instead"
+        )
+    }
+
+    fn then(&self) -> &'static str {
+        if self.rotatable {
+            "You then continue the same work in a fresh context that begins with it."
+        } else {
+            "The next fresh context begins with it."
+        }
+    }
+}
+
+/// At WARN: one sentence.
+pub fn advisory(s: &Situation<'_>) -> String {
+    format!(
+        "[baton] Context is {}: carry on as planned, you will be asked once for a handoff at {}%.",
+        s.fill(),
+        s.critical_percentage
+    )
+}
+
+/// At CRITICAL: what to do, and what happens by itself.
+pub fn request(s: &Situation<'_>) -> String {
+    format!(
+        "[baton] Context is {}. Nothing needs to be cut short: at the next good point of the work, {}. {} {}",
+        s.fill(),
+        s.how(),
+        s.then(),
+        s.otherwise()
+    )
+}
+
+/// The reason of the one block at Stop.
+pub fn stop_reason(s: &Situation<'_>) -> String {
+    format!(
+        "[baton] Before this turn ends, because context is {}: {}. {} {}",
+        s.fill(),
+        s.how(),
+        s.then(),
+        s.otherwise()
+    )
+}
+
+/// For the user, when the agent was asked.
+pub fn user_requested(s: &Situation<'_>) -> String {
+    format!("baton: context is {}; the agent was asked for a handoff", s.fill())
+}
+
+/// For the user, when a handoff was sealed at the end of a turn.
+pub fn user_sealed(id: &str, rotates: bool) -> String {
+    if rotates {
+        format!("baton: handoff {id} is sealed; a fresh context follows")
+    } else {
+        format!("baton: handoff {id} is sealed; type /clear to continue from it in a fresh context")
+    }
+}
+
+/// For the user, when a handoff was put in front of the agent.
+pub fn user_loaded(id: &str, channel: &str) -> String {
+    format!("baton: continuing from handoff {id} of channel {channel}")
+}
+
+/// For the user, when compaction came first.
+pub fn user_compacted(id: &str) -> String {
+    format!("baton: compaction came first; what the transcript proves is kept in handoff {id}")
+}
+
+/// For the parent agent, by mail.
+pub fn parent_compacted(agent: &str, id: &str) -> String {
+    format!(
+        "[baton] {agent} was compacted before it had handed off; handoff {id} holds what its transcript proves."
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reading::Source;
+
+    fn situation(tokens: u64) -> Situation<'static> {
+        let at = jiff::Timestamp::UNIX_EPOCH;
+        Situation {
+            reading: Reading { tokens, output: 50, window: 200_000, at, source: Source::StatusLine },
+            compaction: Some(167_000),
+            turns_left: Some(8),
+            critical_percentage: 65,
+            path: "thoughts/baton/handoff.md",
+            rotatable: true,
+        }
+    }
+
+    #[test]
+    fn the_advisory_is_one_sentence_that_asks_for_nothing() {
+        let text = advisory(&situation(104_400));
+        insta::assert_snapshot!(text, @"");
+        assert_eq!(text.matches(". ").count(), 0);
+        insta::assert_snapshot!(advisory(&Situation { compaction: None, turns_left: None, ..situation(104_400) }), @"");
+    }
+
+    #[test]
+    fn the_request_says_where_to_write_what_to_run_and_what_happens_otherwise() {
+        insta::assert_snapshot!(request(&situation(134_400)), @"");
+        insta::assert_snapshot!(request(&Situation { rotatable: false, turns_left: Some(0), ..situation(134_400) }), @"");
+    }
+
+    #[test]
+    fn the_stop_reason_repeats_the_request() {
+        insta::assert_snapshot!(stop_reason(&situation(134_400)), @"");
+    }
+
+    #[test]
+    fn the_user_reads_one_line() {
+        let s = situation(134_400);
+        let lines = [
+            user_requested(&s),
+            user_sealed("HO-20261116-040000-a1b2c3d4", true),
+            user_sealed("HO-20261116-040000-a1b2c3d4", false),
+            user_loaded("HO-20261116-040000-a1b2c3d4", "proj-1a2b3c"),
+            user_compacted("HO-20261116-040000-a1b2c3d4"),
+            parent_compacted("proj-2", "HO-20261116-040000-a1b2c3d4"),
+        ];
+        insta::assert_snapshot!(lines.join("\n"), @"");
+    }
+
+    #[test]
+    fn nobody_is_told_to_stop_working() {
+        for s in [situation(134_400), Situation { rotatable: false, ..situation(134_400) }] {
+            for text in [advisory(&s), request(&s), stop_reason(&s)] {
+                let lower = text.to_lowercase();
+                for word in ["stop ", " now", "immediately", "urgent", "must ", "imminent"] {
+                    assert!(!lower.contains(word), "{word:?} in {text}");
+                }
+                assert!(text.len() < 1_000, "{} characters", text.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The status line: one line that fits, the most useful parts first to stay.
+//!
+//! Values in, text out; who reads the terminal's width, `NO_COLOR` and the clock is the caller.
+
+use std::fmt::Write as _;
+
+use crate::level::Level;
+use crate::reading::Reading;
+
+/// All that the line may show. Texts of others come in plain; control characters are dropped again here.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Inputs<'a> {
+    pub reading: Option<Reading>,
+    pub level: Level,
+    /// Tokens until the client compacts.
+    pub left: Option<u64>,
+    pub turns_left: Option<u64>,
+    /// The workflow's latest checkpoint.
+    pub goal: Option<&'a str>,
+    pub now: Option<&'a str>,
+    pub mail: usize,
+    /// A sealed handoff waits to be loaded.
+    pub sealed: bool,
+    /// Parked at a usage limit until this time, in the user's zone.
+    pub parked_until: Option<&'a str>,
+}
+
+/// What the terminal can show.
+#[derive(Debug, Clone, Copy)]
+pub struct Look {
+    pub width: usize,
+    pub colour: bool,
+    pub unicode: bool,
+}
+
+const BAR: usize = 10;
+/// A goal or now of fewer columns says nothing and gives its place to the next part.
+const SHORTEST: usize = 12;
+
+struct Part {
+    text: String,
+    /// Order of leaving when there is no room: the highest goes first.
+    expendable: u8,
+    /// May be cut to what room there is.
+    cuttable: bool,
+}
+
+/// One line of at most `look.width` columns, without a line end.
+pub fn render(inputs: &Inputs<'_>, look: Look) -> String {
+    let separator = if look.unicode { " · " } else { " | " };
+    let mut parts = parts(inputs, look.unicode);
+    // Whole parts leave from the least valuable on. One that can be cut stays, shortened, if that makes it fit.
+    while width_of(&parts, separator) > look.width {
+        let Some(at) = (0..parts.len()).max_by_key(|&i| parts[i].expendable) else { break };
+        let excess = width_of(&parts, separator) - look.width;
+        let columns = columns(&parts[at].text);
+        if parts[at].cuttable && columns >= excess + SHORTEST {
+            parts[at].text = cut(&parts[at].text, columns - excess, look.unicode);
+        } else if parts.len() > 1 {
+            parts.remove(at);
+        } else {
+            parts[at].text = cut(&parts[at].text, look.width, look.unicode);
+        }
+    }
+    let mut line = String::new();
+    for (i, part) in parts.iter().enumerate() {
+        if i > 0 {
+            line.push_str(separator);
+        }
+        if look.colour && part.expendable <= FILL {
+            let _ = write!(line, "\x1b[{}m{}\x1b[0m", colour(inputs.level), part.text);
+        } else {
+            line.push_str(&part.text);
+        }
+    }
+    line
+}
+
+/// The percentage is the last to go; the bar beside it counts as the same thing for colour.
+const FILL: u8 = 1;
+
+fn parts(inputs: &Inputs<'_>, unicode: bool) -> Vec<Part> {
+    let mut parts = Vec::with_capacity(9);
+    let mut part = |expendable: u8, cuttable: bool, text: String| {
+        parts.push(Part { text, expendable, cuttable });
+    };
+    match inputs.reading {
+        Some(reading) => {
+            let percentage = reading.percentage();
+            let full = (usize::from(percentage) * BAR).div_ceil(100);
+            let (on, off) = if unicode { ("▰", "▱") } else { ("#", "-") };
+            part(FILL, false, format!("{}{} {percentage}%", on.repeat(full), off.repeat(BAR - full)));
+        }
+        None => part(FILL, false, String::from(if unicode { "context –" } else { "context ?" })),
+    }
+    if let Some(until) = inputs.parked_until {
+        part(2, false, format!("parked until {}", plain(until)));
+    }
+    if inputs.sealed {
+        part(3, false, String::from("handoff ready"));
+    }
+    if inputs.mail > 0 {
+        let sign = if unicode { "✉ " } else { "mail " };
+        part(4, false, format!("{sign}{}", inputs.mail));
+    }
+    if let Some(left) = inputs.left {
+        part(5, false, format!("{} left", tokens(left)));
+    }
+    if let Some(turns) = inputs.turns_left {
+        part(6, false, turns_text(turns));
+    }
+    for (expendable, label, text) in [(8, "goal", inputs.goal), (7, "now", inputs.now)] {
+        if let Some(text) = text.map(plain).filter(|t| !t.is_empty()) {
+            part(expendable, true, format!("{label}: {text}"));
+        }
+    }
+    parts
+}
+
+fn turns_text(turns: u64) -> String {
+    match turns {
+        0 => String::from("last turn"),
+        1 => String::from("~1 turn"),
+        2..=99 => format!("~{turns} turns"),
+        _ => String::from("99+ turns"),
+    }
+}
+
+/// `950`, `67k`, `1.2M`: short, never more than is there.
+pub fn tokens(n: u64) -> String {
+    match n {
+        0..=999 => n.to_string(),
+        1_000..=999_999 => format!("{}k", n / 1_000),
+        _ => format!("{}.{}M", n / 1_000_000, n / 100_000 % 10),
+    }
+}
+
+fn colour(level: Level) -> &'static str {
+    match level {
+        Level::Ok => "32",
+        Level::EarlyWarn => "36",
+        Level::Warn => "33",
+        Level::Critical => "1;31",
+    }
+}
+
+/// One line without control characters; runs of white space become one space.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_whitespace() {
+            if !out.ends_with(' ') && !out.is_empty() {
+                out.push(' ');
+            }
+        } else if !unprintable(c) {
+            out.push(c);
+        }
+    }
+    out.truncate(out.trim_end().len());
+    out
+}
+
+/// Controls, and the characters that reorder or hide what stands around them.
+fn unprintable(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+fn width_of(parts: &[Part], separator: &str) -> usize {
+    let texts: usize = parts.iter().map(|p| columns(&p.text)).sum();
+    texts + parts.len().saturating_sub(1) * columns(separator)
+}
+
+fn columns(text: &str) -> usize {
+    text.chars().map(width).sum()
+}
+
+/// Columns of one character: two for East Asian wide ones and emoji, none for combining marks. Where terminals
+/// disagree, the larger figure, so that the line is short rather than wrapped.
+fn width(c: char) -> usize {
+    match u32::from(c) {
+        0x0300..=0x036f | 0x1ab0..=0x1aff | 0x20d0..=0x20ff | 0xfe00..=0xfe0f | 0xfe20..=0xfe2f => 0,
+        0x1100..=0x115f | 0x231a..=0x231b | 0x23e9..=0x23f3 | 0x25fd..=0x25fe | 0x2614..=0x2615 => 2,
+        0x2648..=0x2653 | 0x267f | 0x2693 | 0x26a1 | 0x26aa..=0x26ab | 0x26bd..=0x26be | 0x26c4..=0x26c5 => 2,
+        0x26ce | 0x26d4 | 0x26ea | 0x26f2..=0x26f5 | 0x26fa | 0x26fd | 0x2705 | 0x270a..=0x270b | 0x2728 => 2,
+        0x274c | 0x274e | 0x2753..=0x2757 | 0x2795..=0x2797 | 0x27b0 | 0x27bf | 0x2b1b..=0x2b55 => 2,
+        0x2e80..=0xa4cf | 0xa960..=0xa97f | 0xac00..=0xd7ff | 0xf900..=0xfaff | 0xfe30..=0xfe6f => 2,
+        0xff00..=0xff60 | 0xffe0..=0xffe6 | 0x16fe0..=0x18fff | 0x1b000..=0x1b2ff | 0x1f000..=0x3fffd => 2,
+        _ => 1,
+    }
+}
+
+/// The beginning of `text` in at most `room` columns, the cut marked.
+fn cut(text: &str, room: usize, unicode: bool) -> String {
+    if columns(text) <= room {
+        return text.to_owned();
+    }
+    let mark = if unicode { "…" } else { "..." };
+    let Some(room) = room.checked_sub(columns(mark)) else { return String::new() };
+    let mut used = 0;
+    let kept: String = text
+        .chars()
+        .take_while(|&c| {
+            used += width(c);
+            used <= room
+        })
+        .collect();
+    format!("{}{mark}", kept.trim_end())
+}
+
+#[cfg(test)]
+mod tests;
