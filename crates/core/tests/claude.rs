@@ -1,6 +1,8 @@
 //! Claude Code's payloads, one file per event and variant: each is read whole, knows its session, and becomes
 //! the event it is.
 
+#![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
+
 use std::fs;
 use std::path::PathBuf;
 

@@ -2,6 +2,8 @@
 //!
 //! `BATON_LONG=1` runs 100,000 files instead of 2,000.
 
+#![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
+
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
 
 use baton_core::transcript::tail::{self, Compacted, REACH, Tail, TailUsage, last_usage, last_usage_in};
