@@ -45,7 +45,9 @@ mod tests {
 
     fn ends(totals: &[u64]) -> TurnEnds {
         let mut ends = TurnEnds::default();
-        totals.iter().for_each(|&t| ends.push(t));
+        for &total in totals {
+            ends.push(total);
+        }
         ends
     }
 
@@ -79,7 +81,9 @@ mod tests {
     #[test]
     fn only_recent_turns_count_and_they_survive_a_restart() {
         let mut e = ends(&[0, 50_000, 100_000]);
-        (1..=12).for_each(|n| e.push(100_000 + n * 1_000));
+        for n in 1..=12 {
+            e.push(100_000 + n * 1_000);
+        }
         assert_eq!(e.growth(), Some(1_000));
         let json = serde_json::to_string(&e).unwrap();
         assert_eq!(serde_json::from_str::<TurnEnds>(&json).unwrap(), e);

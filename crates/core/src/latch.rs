@@ -6,8 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Event, StartSource};
-use crate::level::Level;
+use crate::event::{Event, HookEvent, StartSource};
+use crate::level::{Level, Limits};
+use crate::reading::Reading;
 
 /// One session's latches, kept with its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -22,6 +23,16 @@ pub struct Latches {
     pub handed_off: bool,
     /// An automatic handoff was sealed because none came.
     pub sealed: bool,
+    /// What the context held when the cycle began.
+    pub before: Option<Usage>,
+}
+
+/// One answer's figures. Payloads of the status line bear no stamp: after a compaction the client may show the
+/// old figures again, and only the figures tell that they are old.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    pub tokens: u64,
+    pub output: u64,
 }
 
 /// What the agent hears at its next hook.
@@ -54,9 +65,11 @@ pub enum Rearm {
 }
 
 impl Rearm {
-    /// Whether an event begins a new cycle. A completed rotation is no event of the provider.
-    pub fn by(event: &Event<'_>) -> Option<Self> {
-        match event {
+    /// Whether an event begins a new cycle; a subagent's never does. A completed rotation is no event of the
+    /// provider.
+    pub fn by(event: &HookEvent<'_>) -> Option<Self> {
+        match event.event {
+            _ if event.subagent.is_some() => None,
             Event::PreCompact { .. } => Some(Self::PreCompact),
             Event::SessionStart { source: StartSource::Clear, .. } => Some(Self::Clear),
             _ => None,
@@ -89,6 +102,15 @@ pub struct StopContext {
 }
 
 impl Latches {
+    /// The level of a reading in this cycle. An unknown context is not full, and neither is one whose figures
+    /// are those of the cycle before.
+    pub fn level(&self, reading: Option<&Reading>, limits: &Limits) -> Level {
+        match reading {
+            Some(r) if self.before != Some(Usage { tokens: r.tokens, output: r.output }) => limits.level(r),
+            _ => Level::Ok,
+        }
+    }
+
     /// At a hook that can carry text: what to say now, if anything.
     ///
     /// Critical swallows a warning that was never said, so nobody hears two texts for one step.
@@ -137,10 +159,11 @@ impl Latches {
         self
     }
 
-    /// A fresh context: everything may be said again.
+    /// A fresh context: everything may be said again. `last` is the last reading of the cycle that ends.
     #[must_use]
-    pub fn rearm(self, _cause: Rearm) -> Self {
-        Self { cycle: self.cycle.wrapping_add(1), ..Self::default() }
+    pub fn rearm(self, _cause: Rearm, last: Option<&Reading>) -> Self {
+        let before = last.map(|r| Usage { tokens: r.tokens, output: r.output });
+        Self { cycle: self.cycle.wrapping_add(1), before, ..Self::default() }
     }
 }
 

@@ -90,6 +90,18 @@ pub fn newest(a: Option<Reading>, b: Option<Reading>) -> Option<Reading> {
     }
 }
 
+/// The reading that counts: what was last told, unless the transcript knows better.
+///
+/// A compaction at or after the told reading takes it back even where it does not say what it left.
+pub fn current(told: Option<Reading>, tail: &Tail, default_window: u64, now: Timestamp) -> Option<Reading> {
+    let found = Reading::from_tail(tail, told.map(|r| r.window), default_window, now);
+    let told = told.filter(|r| match tail {
+        Tail::Compacted(c) => c.at.is_some_and(|at| at < r.at),
+        _ => true,
+    });
+    newest(told, found)
+}
+
 /// The window: as the payload says, else as the model has it, else the default.
 pub fn resolve_window(payload: Option<u64>, model: Option<&str>, default: u64) -> u64 {
     payload.filter(|&w| w > 0).or_else(|| model.and_then(window_of)).unwrap_or(default)
@@ -183,7 +195,7 @@ mod tests {
     #[test]
     fn after_a_compaction_the_reading_is_what_it_left_or_unknown() {
         let left = |post_tokens| {
-            Tail::Compacted(Compacted { pre_tokens: Some(167_000), post_tokens, at: Some(at(9)) })
+            Tail::Compacted(Compacted { auto: true, pre_tokens: Some(167_000), post_tokens, at: Some(at(9)) })
         };
         let r = Reading::from_tail(&left(Some(2_875)), Some(200_000), DEFAULT_WINDOW, at(20)).unwrap();
         assert_eq!((r.tokens, r.output, r.at), (2_875, 0, at(9)));
@@ -192,5 +204,19 @@ mod tests {
         let usage = TailUsage { tokens: 9, output: 1, model: Some("claude-opus-5-5".into()), at: None };
         let r = Reading::from_tail(&Tail::Usage(usage), None, DEFAULT_WINDOW, at(20)).unwrap();
         assert_eq!((r.tokens, r.window, r.at), (9, 1_000_000, at(20)));
+    }
+
+    #[test]
+    fn a_compaction_takes_back_what_was_told_before_it_even_if_it_does_not_say_what_it_left() {
+        let told = Some(reading(160_000, 5, Source::StatusLine));
+        let compacted = |second, post_tokens| {
+            Tail::Compacted(Compacted { auto: true, pre_tokens: None, post_tokens, at: Some(at(second)) })
+        };
+        assert_eq!(current(told, &compacted(9, None), DEFAULT_WINDOW, at(20)), None);
+        assert_eq!(current(told, &compacted(9, Some(3_000)), DEFAULT_WINDOW, at(20)).unwrap().tokens, 3_000);
+        assert_eq!(current(told, &compacted(1, Some(3_000)), DEFAULT_WINDOW, at(20)), told);
+        assert_eq!(current(told, &Tail::OutOfReach, DEFAULT_WINDOW, at(20)), told);
+        let usage = TailUsage { tokens: 170_000, output: 1, model: None, at: Some(at(6)) };
+        assert_eq!(current(told, &Tail::Usage(usage), DEFAULT_WINDOW, at(20)).unwrap().tokens, 170_000);
     }
 }

@@ -3,6 +3,7 @@
 //! Quiet by design: one sentence at the soft line, one request at the hard one, what happens by itself next, and
 //! never an order to stop the user's work.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::reading::Reading;
@@ -31,14 +32,14 @@ impl Situation<'_> {
             format!("{}% full ({} of {} tokens", r.percentage(), tokens(r.tokens), tokens(r.window));
         if let Some(at) = self.compaction {
             let _ = write!(text, "; compaction at about {}", tokens(at));
-        }
-        match self.turns_left {
-            Some(0) => text.push_str(", within this turn or the next"),
-            Some(1) => text.push_str(", about 1 turn away"),
-            Some(n @ 2..=99) => {
-                let _ = write!(text, ", about {n} turns away");
+            match self.turns_left {
+                Some(0) => text.push_str(", within this turn or the next"),
+                Some(1) => text.push_str(", about 1 turn away"),
+                Some(n @ 2..=99) => {
+                    let _ = write!(text, ", about {n} turns away");
+                }
+                _ => {}
             }
-            _ => {}
         }
         text.push(')');
         text
@@ -53,11 +54,13 @@ impl Situation<'_> {
         }
     }
 
-    fn how(&self) -> String {
-        let path = self.path;
+    fn how(&self, turn: &str) -> String {
         format!(
-            "write your handoff to {path} (the user's request and rules in their own words, what is done and how it was checked, what is open, what failed and why, the next step), \
-             then run `baton handoff {path}` as the last act of that turn; `baton handoff -` takes the text on stdin instead"
+            "write your handoff to {} (the user's request and rules in their own words, what is done and how it \
+             was checked, what is open, what failed and why, the next step), then run `baton handoff {}` as the \
+             last act of {turn}; `baton handoff -` takes the text on stdin instead",
+            self.path,
+            shell_word(self.path)
         )
     }
 
@@ -67,6 +70,16 @@ impl Situation<'_> {
         } else {
             "The next fresh context begins with it."
         }
+    }
+}
+
+/// A path as a shell takes it for one word.
+fn shell_word(path: &str) -> Cow<'_, str> {
+    let bare = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | ',' | '@');
+    if !path.is_empty() && path.chars().all(bare) {
+        Cow::Borrowed(path)
+    } else {
+        Cow::Owned(format!("'{}'", path.replace('\'', r"'\''")))
     }
 }
 
@@ -84,7 +97,7 @@ pub fn request(s: &Situation<'_>) -> String {
     format!(
         "[baton] Context is {}. Nothing needs to be cut short: at the next good point of the work, {}. {} {}",
         s.fill(),
-        s.how(),
+        s.how("that turn"),
         s.then(),
         s.otherwise()
     )
@@ -95,7 +108,7 @@ pub fn stop_reason(s: &Situation<'_>) -> String {
     format!(
         "[baton] Before this turn ends, because context is {}: {}. {} {}",
         s.fill(),
-        s.how(),
+        s.how("that turn"),
         s.then(),
         s.otherwise()
     )
@@ -152,20 +165,20 @@ mod tests {
     #[test]
     fn the_advisory_is_one_sentence_that_asks_for_nothing() {
         let text = advisory(&situation(104_400));
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @"[baton] Context is 52% full (104k of 200k tokens; compaction at about 167k, about 8 turns away): carry on as planned, you will be asked once for a handoff at 65%.");
         assert_eq!(text.matches(". ").count(), 0);
-        insta::assert_snapshot!(advisory(&Situation { compaction: None, turns_left: None, ..situation(104_400) }), @"");
+        insta::assert_snapshot!(advisory(&Situation { compaction: None, turns_left: None, ..situation(104_400) }), @"[baton] Context is 52% full (104k of 200k tokens): carry on as planned, you will be asked once for a handoff at 65%.");
     }
 
     #[test]
     fn the_request_says_where_to_write_what_to_run_and_what_happens_otherwise() {
-        insta::assert_snapshot!(request(&situation(134_400)), @"");
-        insta::assert_snapshot!(request(&Situation { rotatable: false, turns_left: Some(0), ..situation(134_400) }), @"");
+        insta::assert_snapshot!(request(&situation(134_400)), @"[baton] Context is 67% full (134k of 200k tokens; compaction at about 167k, about 8 turns away). Nothing needs to be cut short: at the next good point of the work, write your handoff to thoughts/baton/handoff.md (the user's request and rules in their own words, what is done and how it was checked, what is open, what failed and why, the next step), then run `baton handoff thoughts/baton/handoff.md` as the last act of that turn; `baton handoff -` takes the text on stdin instead. You then continue the same work in a fresh context that begins with it. If you do not, baton seals a handoff from the facts in the transcript at the end of the turn and you continue from that one.");
+        insta::assert_snapshot!(request(&Situation { rotatable: false, turns_left: Some(0), ..situation(134_400) }), @"[baton] Context is 67% full (134k of 200k tokens; compaction at about 167k, within this turn or the next). Nothing needs to be cut short: at the next good point of the work, write your handoff to thoughts/baton/handoff.md (the user's request and rules in their own words, what is done and how it was checked, what is open, what failed and why, the next step), then run `baton handoff thoughts/baton/handoff.md` as the last act of that turn; `baton handoff -` takes the text on stdin instead. The next fresh context begins with it. If you do not, baton seals a handoff from the facts in the transcript at the end of the turn; your user decides when to start afresh.");
     }
 
     #[test]
     fn the_stop_reason_repeats_the_request() {
-        insta::assert_snapshot!(stop_reason(&situation(134_400)), @"");
+        insta::assert_snapshot!(stop_reason(&situation(134_400)), @"[baton] Before this turn ends, because context is 67% full (134k of 200k tokens; compaction at about 167k, about 8 turns away): write your handoff to thoughts/baton/handoff.md (the user's request and rules in their own words, what is done and how it was checked, what is open, what failed and why, the next step), then run `baton handoff thoughts/baton/handoff.md` as the last act of that turn; `baton handoff -` takes the text on stdin instead. You then continue the same work in a fresh context that begins with it. If you do not, baton seals a handoff from the facts in the transcript at the end of the turn and you continue from that one.");
     }
 
     #[test]
@@ -179,7 +192,20 @@ mod tests {
             user_compacted("HO-20261116-040000-a1b2c3d4"),
             parent_compacted("proj-2", "HO-20261116-040000-a1b2c3d4"),
         ];
-        insta::assert_snapshot!(lines.join("\n"), @"");
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        baton: context is 67% full (134k of 200k tokens; compaction at about 167k, about 8 turns away); the agent was asked for a handoff
+        baton: handoff HO-20261116-040000-a1b2c3d4 is sealed; a fresh context follows
+        baton: handoff HO-20261116-040000-a1b2c3d4 is sealed; type /clear to continue from it in a fresh context
+        baton: continuing from handoff HO-20261116-040000-a1b2c3d4 of channel proj-1a2b3c
+        baton: compaction came first; what the transcript proves is kept in handoff HO-20261116-040000-a1b2c3d4
+        [baton] proj-2 was compacted before it had handed off; handoff HO-20261116-040000-a1b2c3d4 holds what its transcript proves.
+        ");
+    }
+
+    #[test]
+    fn a_path_with_spaces_is_one_word_in_the_command() {
+        assert_eq!(shell_word("a/b-c.md"), "a/b-c.md");
+        assert_eq!(shell_word("it's $HOME.md"), r"'it'\''s $HOME.md'");
     }
 
     #[test]

@@ -35,31 +35,44 @@ pub struct Look {
 
 const BAR: usize = 10;
 /// A goal or now of fewer columns says nothing and gives its place to the next part.
-const SHORTEST: usize = 12;
+const SHORTEST: usize = 24;
 
 struct Part {
     text: String,
     /// Order of leaving when there is no room: the highest goes first.
     expendable: u8,
-    /// May be cut to what room there is.
-    cuttable: bool,
+    /// What can be done before it leaves.
+    shorter: Shorter,
+}
+
+enum Shorter {
+    No,
+    /// Cut to what room there is.
+    Cut,
+    /// Say this instead, and then leave only after the part with this rank.
+    Instead(String, u8),
 }
 
 /// One line of at most `look.width` columns, without a line end.
 pub fn render(inputs: &Inputs<'_>, look: Look) -> String {
     let separator = if look.unicode { " · " } else { " | " };
     let mut parts = parts(inputs, look.unicode);
-    // Whole parts leave from the least valuable on. One that can be cut stays, shortened, if that makes it fit.
+    // Parts leave from the least valuable on; one that can be shorter stays, shortened, if that makes it fit.
     while width_of(&parts, separator) > look.width {
         let Some(at) = (0..parts.len()).max_by_key(|&i| parts[i].expendable) else { break };
         let excess = width_of(&parts, separator) - look.width;
-        let columns = columns(&parts[at].text);
-        if parts[at].cuttable && columns >= excess + SHORTEST {
-            parts[at].text = cut(&parts[at].text, columns - excess, look.unicode);
-        } else if parts.len() > 1 {
-            parts.remove(at);
-        } else {
-            parts[at].text = cut(&parts[at].text, look.width, look.unicode);
+        let alone = parts.len() == 1;
+        let part = &mut parts[at];
+        let columns = columns(&part.text);
+        match std::mem::replace(&mut part.shorter, Shorter::No) {
+            Shorter::Instead(text, rank) => (part.text, part.expendable) = (text, rank),
+            Shorter::Cut if columns >= excess + SHORTEST => {
+                part.text = cut(&part.text, columns - excess, look.unicode);
+            }
+            _ if alone => part.text = cut(&part.text, look.width, look.unicode),
+            _ => {
+                parts.remove(at);
+            }
         }
     }
     let mut line = String::new();
@@ -67,7 +80,7 @@ pub fn render(inputs: &Inputs<'_>, look: Look) -> String {
         if i > 0 {
             line.push_str(separator);
         }
-        if look.colour && part.expendable <= FILL {
+        if look.colour && i == 0 {
             let _ = write!(line, "\x1b[{}m{}\x1b[0m", colour(inputs.level), part.text);
         } else {
             line.push_str(&part.text);
@@ -76,42 +89,42 @@ pub fn render(inputs: &Inputs<'_>, look: Look) -> String {
     line
 }
 
-/// The percentage is the last to go; the bar beside it counts as the same thing for colour.
-const FILL: u8 = 1;
-
+/// What there is to show, in reading order. The fill comes first and leaves last; its bar leaves early.
 fn parts(inputs: &Inputs<'_>, unicode: bool) -> Vec<Part> {
     let mut parts = Vec::with_capacity(9);
-    let mut part = |expendable: u8, cuttable: bool, text: String| {
-        parts.push(Part { text, expendable, cuttable });
+    let mut part = |expendable: u8, shorter: Shorter, text: String| {
+        parts.push(Part { text, expendable, shorter });
     };
     match inputs.reading {
         Some(reading) => {
             let percentage = reading.percentage();
             let full = (usize::from(percentage) * BAR).div_ceil(100);
             let (on, off) = if unicode { ("▰", "▱") } else { ("#", "-") };
-            part(FILL, false, format!("{}{} {percentage}%", on.repeat(full), off.repeat(BAR - full)));
+            let bare = format!("{percentage}%");
+            let text = format!("{}{} {bare}", on.repeat(full), off.repeat(BAR - full));
+            part(5, Shorter::Instead(bare, 0), text);
         }
-        None => part(FILL, false, String::from(if unicode { "context –" } else { "context ?" })),
+        None => part(0, Shorter::No, String::from(if unicode { "context –" } else { "context ?" })),
     }
     if let Some(until) = inputs.parked_until {
-        part(2, false, format!("parked until {}", plain(until)));
+        part(1, Shorter::No, format!("parked until {}", plain(until)));
     }
     if inputs.sealed {
-        part(3, false, String::from("handoff ready"));
+        part(2, Shorter::No, String::from("handoff ready"));
     }
     if inputs.mail > 0 {
         let sign = if unicode { "✉ " } else { "mail " };
-        part(4, false, format!("{sign}{}", inputs.mail));
+        part(3, Shorter::No, format!("{sign}{}", inputs.mail));
     }
     if let Some(left) = inputs.left {
-        part(5, false, format!("{} left", tokens(left)));
+        part(4, Shorter::No, format!("{} left", tokens(left)));
     }
     if let Some(turns) = inputs.turns_left {
-        part(6, false, turns_text(turns));
+        part(6, Shorter::No, turns_text(turns));
     }
     for (expendable, label, text) in [(8, "goal", inputs.goal), (7, "now", inputs.now)] {
         if let Some(text) = text.map(plain).filter(|t| !t.is_empty()) {
-            part(expendable, true, format!("{label}: {text}"));
+            part(expendable, Shorter::Cut, format!("{label}: {text}"));
         }
     }
     parts
@@ -175,17 +188,31 @@ fn columns(text: &str) -> usize {
     text.chars().map(width).sum()
 }
 
-/// Columns of one character: two for East Asian wide ones and emoji, none for combining marks. Where terminals
-/// disagree, the larger figure, so that the line is short rather than wrapped.
+/// Ranges that take two columns: East Asian wide characters and emoji. Where terminals disagree the wider view
+/// is taken, so that the line is short rather than wrapped.
+#[rustfmt::skip]
+const WIDE: [(u32, u32); 37] = [
+    (0x1100, 0x115f), (0x231a, 0x231b), (0x23e9, 0x23f3), (0x25fd, 0x25fe), (0x2614, 0x2615),
+    (0x2648, 0x2653), (0x267f, 0x267f), (0x2693, 0x2693), (0x26a1, 0x26a1), (0x26aa, 0x26ab),
+    (0x26bd, 0x26be), (0x26c4, 0x26c5), (0x26ce, 0x26ce), (0x26d4, 0x26d4), (0x26ea, 0x26ea),
+    (0x26f2, 0x26f5), (0x26fa, 0x26fa), (0x26fd, 0x26fd), (0x2705, 0x2705), (0x270a, 0x270b),
+    (0x2728, 0x2728), (0x274c, 0x274e), (0x2753, 0x2757), (0x2795, 0x2797), (0x27b0, 0x27b0),
+    (0x27bf, 0x27bf), (0x2b1b, 0x2b55), (0x2e80, 0xa4cf), (0xa960, 0xa97f), (0xac00, 0xd7ff),
+    (0xf900, 0xfaff), (0xfe30, 0xfe6f), (0xff00, 0xff60), (0xffe0, 0xffe6), (0x16fe0, 0x18fff),
+    (0x1b000, 0x1b2ff), (0x1f000, 0x3fffd),
+];
+
+/// Ranges that take none: combining marks and variation selectors.
+const COMBINING: [(u32, u32); 5] =
+    [(0x0300, 0x036f), (0x1ab0, 0x1aff), (0x20d0, 0x20ff), (0xfe00, 0xfe0f), (0xfe20, 0xfe2f)];
+
 fn width(c: char) -> usize {
-    match u32::from(c) {
-        0x0300..=0x036f | 0x1ab0..=0x1aff | 0x20d0..=0x20ff | 0xfe00..=0xfe0f | 0xfe20..=0xfe2f => 0,
-        0x1100..=0x115f | 0x231a..=0x231b | 0x23e9..=0x23f3 | 0x25fd..=0x25fe | 0x2614..=0x2615 => 2,
-        0x2648..=0x2653 | 0x267f | 0x2693 | 0x26a1 | 0x26aa..=0x26ab | 0x26bd..=0x26be | 0x26c4..=0x26c5 => 2,
-        0x26ce | 0x26d4 | 0x26ea | 0x26f2..=0x26f5 | 0x26fa | 0x26fd | 0x2705 | 0x270a..=0x270b | 0x2728 => 2,
-        0x274c | 0x274e | 0x2753..=0x2757 | 0x2795..=0x2797 | 0x27b0 | 0x27bf | 0x2b1b..=0x2b55 => 2,
-        0x2e80..=0xa4cf | 0xa960..=0xa97f | 0xac00..=0xd7ff | 0xf900..=0xfaff | 0xfe30..=0xfe6f => 2,
-        0xff00..=0xff60 | 0xffe0..=0xffe6 | 0x16fe0..=0x18fff | 0x1b000..=0x1b2ff | 0x1f000..=0x3fffd => 2,
+    let code = u32::from(c);
+    let within = |ranges: &[(u32, u32)]| ranges.iter().any(|&(from, to)| (from..=to).contains(&code));
+    match code {
+        0..0x0300 => 1,
+        _ if within(&COMBINING) => 0,
+        _ if within(&WIDE) => 2,
         _ => 1,
     }
 }

@@ -1,6 +1,9 @@
 //! Claude Code's payloads, one file per event and variant: each is read whole, knows its session, and becomes
 //! the event it is.
 
+#![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
+
+use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
@@ -47,7 +50,7 @@ fn every_recorded_payload_becomes_the_event_it_is() {
         assert!(event.cwd.as_deref().unwrap().starts_with("/home/dev/proj"), "{name}");
         assert_eq!(event.subagent.is_some(), json.contains("\"agent_id\""), "{name}");
         let subagent = if event.subagent.is_some() { " (subagent)" } else { "" };
-        seen.push_str(&format!("{name}{subagent}: {:?}\n", event.event));
+        let _ = writeln!(seen, "{name}{subagent}: {:?}", event.event);
     }
     insta::assert_snapshot!(seen);
 }
@@ -59,14 +62,11 @@ fn every_recorded_status_line_gives_its_reading() {
     for (name, json) in fixtures("statusline") {
         let line = parse_statusline(json.as_bytes()).unwrap();
         match Reading::from_statusline(&line, DEFAULT_WINDOW, now) {
-            None => seen.push_str(&format!("{name}: unknown\n")),
+            None => seen.push_str(&(name + ": unknown\n")),
             Some(r) => {
                 let shown = line.context_window.unwrap().used_percentage.unwrap();
                 assert_eq!(u64::from(r.percentage()), shown, "{name}: the client shows another percentage");
-                seen.push_str(&format!(
-                    "{name}: {} + {} of {} = {} %\n",
-                    r.tokens, r.output, r.window, shown
-                ));
+                let _ = writeln!(seen, "{name}: {} + {} of {} = {shown} %", r.tokens, r.output, r.window);
             }
         }
     }
@@ -106,4 +106,52 @@ fn what_names_no_session_or_a_dangerous_one_is_refused() {
     for garbage in ["", "x", "[]", "{", "null", "{\"session_id\":"] {
         assert!(parse_hook(garbage.as_bytes()).is_err(), "{garbage:?}");
     }
+}
+
+/// Payloads cut, spliced and with bytes changed: each is read or refused, and nothing panics. `BATON_LONG=1`
+/// makes a million of them.
+#[test]
+fn no_payload_makes_the_reader_panic() {
+    let rounds = if std::env::var_os("BATON_LONG").is_some() { 1_000_000 } else { 20_000 };
+    let files: Vec<_> =
+        fixtures("hooks").into_iter().chain(fixtures("statusline")).map(|(_, json)| json).collect();
+    let mut state = 1u64;
+    let mut dice = |sides: usize| {
+        // xorshift64: a fixed sequence, so that a failure can be seen again.
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state % sides as u64).unwrap()
+    };
+    let (mut read, mut events) = (0, 0);
+    for _ in 0..rounds {
+        let mut bytes = files[dice(files.len())].clone().into_bytes();
+        for _ in 0..=dice(3) {
+            let at = dice(bytes.len());
+            match dice(5) {
+                0 => bytes.truncate(at + 1),
+                1 => bytes[at] = u8::try_from(dice(256)).unwrap(),
+                2 => bytes[at] = b"{}[]\"\\:,0n"[dice(10)],
+                3 => {
+                    let other = files[dice(files.len())].as_bytes();
+                    bytes.splice(at..at, other[dice(other.len())..].iter().copied());
+                }
+                _ => {
+                    bytes.remove(at);
+                    if bytes.is_empty() {
+                        bytes.push(b'{');
+                    }
+                }
+            }
+        }
+        let _ = front(&bytes);
+        if let Ok(payload) = parse_hook(&bytes) {
+            read += 1;
+            events += u32::from(HookEvent::try_from(payload).is_ok());
+        }
+        if let Ok(line) = parse_statusline(&bytes) {
+            let _ = Reading::from_statusline(&line, DEFAULT_WINDOW, jiff::Timestamp::UNIX_EPOCH);
+        }
+    }
+    assert!(read > rounds / 10 && events > rounds / 20 && read < rounds, "{read} read, {events} events");
 }

@@ -2,6 +2,8 @@
 //!
 //! `BATON_LONG=1` runs 100,000 files instead of 2,000.
 
+#![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
+
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
 
 use baton_core::transcript::tail::{self, Compacted, REACH, Tail, TailUsage, last_usage, last_usage_in};
@@ -70,7 +72,8 @@ fn record(dice: &mut Dice) -> Value {
         7 => assistant("claude-opus-5-5", json!({"input_tokens": 0, "output_tokens": 3})),
         8 => assistant("claude-opus-5-5", if dice.roll(2) == 0 { Value::Null } else { json!("soon") }),
         9 => {
-            let mut metadata = json!({"trigger": "auto", "preTokens": read});
+            let mut metadata =
+                json!({"trigger": if dice.roll(2) == 0 { "auto" } else { "manual" }, "preTokens": read});
             if dice.roll(2) == 0 {
                 metadata["postTokens"] = dice.roll(9_000).into();
             }
@@ -143,8 +146,13 @@ fn full_parse(bytes: &[u8]) -> Tail {
             }
         } else if r["type"] == "system" && r["subtype"] == "compact_boundary" {
             let n = |key: &str| r["compactMetadata"][key].as_u64();
-            last =
-                Tail::Compacted(Compacted { pre_tokens: n("preTokens"), post_tokens: n("postTokens"), at });
+            let auto = r["compactMetadata"]["trigger"] == "auto";
+            last = Tail::Compacted(Compacted {
+                auto,
+                pre_tokens: n("preTokens"),
+                post_tokens: n("postTokens"),
+                at,
+            });
         }
     }
     last
@@ -191,7 +199,7 @@ fn usage_before_the_last_compaction_is_not_the_current_fill() {
         format!("{}\n", json!({"type": "system", "subtype": "compact_boundary", "compactMetadata": metadata}))
     };
     let old = format!("{}{}", answer(160_000), boundary(json!({"preTokens": 167_000})));
-    let expected = Compacted { pre_tokens: Some(167_000), post_tokens: None, at: None };
+    let expected = Compacted { auto: false, pre_tokens: Some(167_000), post_tokens: None, at: None };
     assert_eq!(last_usage_in(old.as_bytes()), Tail::Compacted(expected));
     let new = format!("{}{}", answer(160_000), boundary(json!({"preTokens": 167_000, "postTokens": 2_875})));
     assert!(matches!(last_usage_in(new.as_bytes()), Tail::Compacted(c) if c.post_tokens == Some(2_875)));

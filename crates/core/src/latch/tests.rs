@@ -1,32 +1,31 @@
-use std::borrow::Cow;
-
 use proptest::prelude::*;
 
 use super::*;
-use crate::event::Trigger;
 use crate::level::Thresholds;
 use crate::reading::{Reading, Source};
+use crate::wire::claude::{EVENTS, parse_hook};
 
-fn level(percentage: u64) -> Level {
-    let reading = Reading {
-        tokens: percentage * 2_000,
-        output: 0,
-        window: 200_000,
-        at: jiff::Timestamp::UNIX_EPOCH,
-        source: Source::StatusLine,
-    };
-    Thresholds::default().limits(200_000, 167_000).level(&reading)
+fn reading(percentage: u64) -> Reading {
+    let at = jiff::Timestamp::UNIX_EPOCH;
+    Reading { tokens: percentage * 2_000, output: 0, window: 200_000, at, source: Source::StatusLine }
+}
+
+fn level(latches: Latches, percentage: u64) -> Level {
+    latches.level(Some(&reading(percentage)), &Thresholds::default().limits(200_000, 167_000))
 }
 
 fn hear(latches: &mut Latches, percentage: u64) -> Option<Say> {
-    let (next, say) = latches.at_level(level(percentage), Voice::default());
+    let (next, say) = latches.at_level(level(*latches, percentage), Voice::default());
     *latches = next;
     say
 }
 
 fn stop(latches: &mut Latches, percentage: u64, hook_active: bool, rotatable: bool) -> AtStop {
-    let (next, act) =
-        latches.at_stop(level(percentage), Voice::default(), StopContext { hook_active, rotatable });
+    let (next, act) = latches.at_stop(
+        level(*latches, percentage),
+        Voice::default(),
+        StopContext { hook_active, rotatable },
+    );
     *latches = next;
     act
 }
@@ -53,8 +52,19 @@ fn flags_not_reset_by_used_pct_below_warning_pct() {
 fn flags_reset_by_precompact_even_if_the_context_stays_above_the_warning_line() {
     let mut l = Latches::default();
     assert_eq!(hear(&mut l, 67), Some(Say::Request));
-    l = l.rearm(Rearm::PreCompact);
+    l = l.rearm(Rearm::PreCompact, Some(&reading(67)));
     assert_eq!(hear(&mut l, 55), Some(Say::Advisory));
+    assert_eq!(hear(&mut l, 68), Some(Say::Request));
+}
+
+#[test]
+fn figures_shown_again_after_a_compaction_are_not_heard_as_new() {
+    let mut l = Latches::default();
+    assert_eq!(hear(&mut l, 67), Some(Say::Request));
+    l = l.rearm(Rearm::PreCompact, Some(&reading(80)));
+    assert_eq!(hear(&mut l, 80), None, "the status line still shows what was there before");
+    assert_eq!(stop(&mut l, 80, false, true), AtStop::Nothing);
+    assert_eq!(l.level(None, &Thresholds::default().limits(200_000, 167_000)), Level::Ok);
     assert_eq!(hear(&mut l, 67), Some(Say::Request));
 }
 
@@ -63,7 +73,7 @@ fn flags_reset_by_a_completed_rotation_and_by_clear() {
     for cause in [Rearm::Rotation, Rearm::Clear] {
         let mut l = Latches::default();
         assert_eq!(hear(&mut l, 67), Some(Say::Request));
-        l = l.handed_off().rearm(cause);
+        l = l.handed_off().rearm(cause, None);
         assert_eq!((l.cycle, hear(&mut l, 52)), (1, Some(Say::Advisory)));
     }
 }
@@ -77,16 +87,24 @@ fn critical_without_a_warning_sends_only_the_critical_text() {
 
 #[test]
 fn only_precompact_and_clear_among_the_events_begin_a_cycle() {
-    let start = |source| Event::SessionStart { source, model: None, context_tokens: None };
-    assert_eq!(Rearm::by(&start(StartSource::Clear)), Some(Rearm::Clear));
-    let compact = Event::PreCompact { trigger: Trigger::Auto, instructions: None };
-    assert_eq!(Rearm::by(&compact), Some(Rearm::PreCompact));
-    for source in [StartSource::Startup, StartSource::Resume, StartSource::Fork, StartSource::Compact] {
-        assert_eq!(Rearm::by(&start(source)), None);
+    let rearm = |json: &str| {
+        let json = json.replacen('{', r#"{"session_id":"s","#, 1);
+        Rearm::by(&HookEvent::try_from(parse_hook(json.as_bytes()).unwrap()).unwrap())
+    };
+    assert_eq!(rearm(r#"{"hook_event_name":"SessionStart","source":"clear"}"#), Some(Rearm::Clear));
+    assert_eq!(rearm(r#"{"hook_event_name":"PreCompact","trigger":"auto"}"#), Some(Rearm::PreCompact));
+    assert_eq!(rearm(r#"{"hook_event_name":"PreCompact","trigger":"manual"}"#), Some(Rearm::PreCompact));
+    assert_eq!(rearm(r#"{"hook_event_name":"PreCompact","trigger":"auto","agent_id":"a1"}"#), None);
+    for source in ["startup", "resume", "fork", "compact", "dream"] {
+        assert_eq!(
+            rearm(&format!(r#"{{"hook_event_name":"SessionStart","source":"{source}"}}"#)),
+            None,
+            "{source}"
+        );
     }
-    let prompt = Event::UserPromptSubmit { prompt: Cow::Borrowed("/clear") };
-    assert_eq!(Rearm::by(&prompt), None);
-    assert_eq!(Rearm::by(&Event::PostCompact { trigger: Trigger::Auto, summary: None }), None);
+    for event in EVENTS.into_iter().filter(|e| !matches!(*e, "PreCompact")) {
+        assert_eq!(rearm(&format!(r#"{{"hook_event_name":"{event}","prompt":"/clear"}}"#)), None, "{event}");
+    }
 }
 
 #[test]
@@ -179,7 +197,7 @@ proptest! {
                 },
                 Step::HandOff => { l = l.handed_off(); handed = true; }
                 Step::Rearm(cause) => {
-                    l = l.rearm(cause);
+                    l = l.rearm(cause, None);
                     (advised, requested, blocked, sealed, handed) = (0, 0, 0, 0, false);
                 }
             }

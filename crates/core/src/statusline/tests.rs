@@ -3,14 +3,14 @@ use proptest::prelude::*;
 use super::*;
 use crate::reading::Source;
 
-fn reading(tokens: u64) -> Option<Reading> {
+fn reading(tokens: u64) -> Reading {
     let at = jiff::Timestamp::UNIX_EPOCH;
-    Some(Reading { tokens, output: 50, window: 200_000, at, source: Source::StatusLine })
+    Reading { tokens, output: 50, window: 200_000, at, source: Source::StatusLine }
 }
 
 fn busy() -> Inputs<'static> {
     Inputs {
-        reading: reading(104_400),
+        reading: Some(reading(104_400)),
         level: Level::Warn,
         left: Some(62_550),
         turns_left: Some(8),
@@ -29,7 +29,13 @@ fn at(inputs: &Inputs<'_>, width: usize) -> String {
 #[test]
 fn at_every_width_the_most_useful_parts_stay() {
     let lines: Vec<_> = [200, 110, 80, 40, 20].map(|w| format!("{w:>3} {}", at(&busy(), w))).into();
-    insta::assert_snapshot!(lines.join("\n"), @"");
+    insta::assert_snapshot!(lines.join("\n"), @r"
+    200 ▰▰▰▰▰▰▱▱▱▱ 52% · parked until 14:30 · handoff ready · ✉ 2 · 62k left · ~8 turns · goal: the parser accepts tabs and reports the column of every error · now: run the tests, then update the changelog
+    110 ▰▰▰▰▰▰▱▱▱▱ 52% · parked until 14:30 · handoff ready · ✉ 2 · 62k left · ~8 turns · now: run the tests, then up…
+     80 ▰▰▰▰▰▰▱▱▱▱ 52% · parked until 14:30 · handoff ready · ✉ 2 · 62k left · ~8 turns
+     40 52% · parked until 14:30 · handoff ready
+     20 52%
+    ");
 }
 
 #[test]
@@ -38,7 +44,13 @@ fn an_ordinary_session_in_a_plain_terminal_without_unicode() {
     let lines: Vec<_> = [200, 110, 80, 40, 20]
         .map(|width| format!("{width:>3} {}", render(&inputs, Look { width, colour: false, unicode: false })))
         .into();
-    insta::assert_snapshot!(lines.join("\n"), @"");
+    insta::assert_snapshot!(lines.join("\n"), @r"
+    200 ######---- 52% | mail 1 | 62k left | ~8 turns | goal: the parser accepts tabs and reports the column of every error | now: run the tests, then update the changelog
+    110 ######---- 52% | mail 1 | 62k left | ~8 turns | now: run the tests, then update the changelog
+     80 ######---- 52% | mail 1 | 62k left | ~8 turns | now: run the tests, then upda...
+     40 ######---- 52% | mail 1 | 62k left
+     20 52% | mail 1
+    ");
 }
 
 #[test]
@@ -48,12 +60,21 @@ fn the_colour_is_the_levels_and_takes_no_room() {
     for (level, tokens) in
         [(Level::Ok, 20_000), (Level::EarlyWarn, 80_000), (Level::Warn, 104_000), (Level::Critical, 134_000)]
     {
-        let inputs =
-            Inputs { reading: reading(tokens), level, left: Some(167_000 - tokens), ..Inputs::default() };
+        let inputs = Inputs {
+            reading: Some(reading(tokens)),
+            level,
+            left: Some(167_000 - tokens),
+            ..Inputs::default()
+        };
         seen.push_str(&render(&inputs, look).replace('\x1b', "ESC"));
         seen.push('\n');
     }
-    insta::assert_snapshot!(seen, @"");
+    insta::assert_snapshot!(seen, @r"
+    ESC[32m▰▱▱▱▱▱▱▱▱▱ 10%ESC[0m · 147k left
+    ESC[36m▰▰▰▰▱▱▱▱▱▱ 40%ESC[0m · 87k left
+    ESC[33m▰▰▰▰▰▰▱▱▱▱ 52%ESC[0m · 63k left
+    ESC[1;31m▰▰▰▰▰▰▰▱▱▱ 67%ESC[0m · 33k left
+    ");
 }
 
 #[test]
@@ -79,7 +100,7 @@ proptest! {
         tokens in proptest::option::of(0u64..3_000_000), left in proptest::option::of(0u64..3_000_000),
     ) {
         let inputs = Inputs {
-            reading: tokens.and_then(reading), left, turns_left: left, goal: Some(&goal), now: Some(&now), mail,
+            reading: tokens.map(reading), left, turns_left: left, goal: Some(&goal), now: Some(&now), mail,
             sealed: mail % 2 == 0, parked_until: (mail % 3 == 0).then_some("14:30"), level: Level::Ok,
         };
         let line = render(&inputs, Look { width, colour: false, unicode });

@@ -42,7 +42,9 @@ pub struct TailUsage {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compacted {
-    /// Where it came: an observation of the compaction point.
+    /// The client compacted by itself; only then is `pre_tokens` where it does.
+    pub auto: bool,
+    /// What the context held when it came.
     pub pre_tokens: Option<u64>,
     /// What it left; older clients do not say.
     pub post_tokens: Option<u64>,
@@ -139,6 +141,7 @@ impl Judge {
             "system" if record.subtype.as_deref() == Some("compact_boundary") => {
                 let metadata = record.compact_metadata.unwrap_or_default();
                 Some(Tail::Compacted(Compacted {
+                    auto: metadata.trigger.as_deref() == Some("auto"),
                     pre_tokens: metadata.pre_tokens,
                     post_tokens: metadata.post_tokens,
                     at,
@@ -164,8 +167,8 @@ struct Record<'a> {
     timestamp: Option<Cow<'a, str>>,
     #[serde(default, borrow, deserialize_with = "lax::object")]
     message: Option<Message<'a>>,
-    #[serde(default, deserialize_with = "lax::object")]
-    compact_metadata: Option<Metadata>,
+    #[serde(default, borrow, deserialize_with = "lax::object")]
+    compact_metadata: Option<Metadata<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -178,7 +181,9 @@ struct Message<'a> {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
-struct Metadata {
+struct Metadata<'a> {
+    #[serde(default, borrow, deserialize_with = "lax::text")]
+    trigger: Option<Cow<'a, str>>,
     #[serde(default, deserialize_with = "lax::count")]
     pre_tokens: Option<u64>,
     #[serde(default, deserialize_with = "lax::count")]
