@@ -2,6 +2,7 @@
 //!
 //! Reads the transcript from where it was last read, so that sealing a long session again costs what grew.
 
+use std::fmt::Write as _;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -98,7 +99,7 @@ pub fn compose(
     steps.push(format!("Announce: \"Restored from {auto}. Channel: {}\"", session.channel));
     steps.push("Continue where we left off".to_owned());
     for (n, step) in steps.iter().enumerate() {
-        body.push_str(&format!("{}. {step}\n", n + 1));
+        let _ = writeln!(body, "{}. {step}", n + 1);
     }
     redact(&plain(&body)).text.into_owned()
 }

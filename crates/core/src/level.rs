@@ -143,20 +143,36 @@ impl Limits {
 
 /// The last resort, when there is no reading: the transcript's length. Nothing where a compaction is known to
 /// have come, because the file keeps what the context no longer holds.
-pub fn last_resort(tail: &Tail, transcript_bytes: u64) -> Option<Level> {
+pub fn last_resort(tail: &Tail, transcript_bytes: u64, limits: &ByteLimits) -> Option<Level> {
     match tail {
-        Tail::Nothing | Tail::OutOfReach => Some(level_of_bytes(transcript_bytes)),
+        Tail::Nothing | Tail::OutOfReach => Some(limits.level(transcript_bytes)),
         Tail::Usage(_) | Tail::Compacted(_) => None,
     }
 }
 
+/// Sizes of the transcript in kilobytes at which the levels begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ByteLimits {
+    pub early_warning_kb: u64,
+    pub warning_kb: u64,
+    pub critical_kb: u64,
+}
+
 /// The thresholds of the first script, which knew only bytes.
-fn level_of_bytes(bytes: u64) -> Level {
-    match bytes / 1024 {
-        1700.. => Level::Critical,
-        1500.. => Level::Warn,
-        1300.. => Level::EarlyWarn,
-        _ => Level::Ok,
+impl Default for ByteLimits {
+    fn default() -> Self {
+        Self { early_warning_kb: 1300, warning_kb: 1500, critical_kb: 1700 }
+    }
+}
+
+impl ByteLimits {
+    fn level(&self, bytes: u64) -> Level {
+        match bytes / 1024 {
+            kb if kb >= self.critical_kb => Level::Critical,
+            kb if kb >= self.warning_kb => Level::Warn,
+            kb if kb >= self.early_warning_kb => Level::EarlyWarn,
+            _ => Level::Ok,
+        }
     }
 }
 
@@ -217,11 +233,11 @@ mod tests {
 
     #[test]
     fn bytes_are_judged_by_the_first_scripts_thresholds_and_only_as_the_last_resort() {
-        let kb = |n: u64| last_resort(&Tail::OutOfReach, n * 1024).unwrap();
+        let kb = |n: u64| last_resort(&Tail::OutOfReach, n * 1024, &ByteLimits::default()).unwrap();
         assert_eq!([kb(1299), kb(1300), kb(1499)], [Level::Ok, Level::EarlyWarn, Level::EarlyWarn]);
         assert_eq!([kb(1500), kb(1699), kb(1700)], [Level::Warn, Level::Warn, Level::Critical]);
         let compacted = Compacted { auto: true, pre_tokens: None, post_tokens: None, at: None };
-        assert_eq!(last_resort(&Tail::Compacted(compacted), 3 << 20), None);
+        assert_eq!(last_resort(&Tail::Compacted(compacted), 3 << 20, &ByteLimits::default()), None);
     }
 
     #[test]

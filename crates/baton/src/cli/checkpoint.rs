@@ -1,5 +1,7 @@
 //! `baton checkpoint`: where a workflow stands, for all its instances.
 
+use std::fmt::Write as _;
+
 use baton_core::checkpoint::Checkpoint;
 use baton_core::plain::plain_line;
 use jiff::Timestamp;
@@ -86,7 +88,7 @@ fn list(app: &App, name: Option<&str>, limit: usize, json: bool) -> anyhow::Resu
         .collect();
     let mut out = table(Paint::stdout(), &["AGE", "SESSION", "GOAL", "NOW"], &rows);
     if more > 0 {
-        out.push_str(&format!("… and {more} more\n"));
+        let _ = writeln!(out, "… and {more} more");
     }
     print(&out)?;
     Ok(Outcome::Done)

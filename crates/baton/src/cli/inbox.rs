@@ -10,15 +10,10 @@ use super::{App, Outcome};
 use crate::store::mail::State;
 
 pub fn run(app: &App, args: &InboxArgs) -> anyhow::Result<Outcome> {
-    let agent = match &args.agent {
-        Some(agent) => agent.clone(),
-        None => match app.current_session() {
-            Some(session) => session.agent,
-            None => {
-                eprintln!("baton: name the agent whose messages you want; `baton status` lists them");
-                return Ok(Outcome::Usage);
-            }
-        },
+    let own = || app.current_session().map(|session| session.agent);
+    let Some(agent) = args.agent.clone().or_else(own) else {
+        eprintln!("baton: name the agent whose messages you want; `baton status` lists them");
+        return Ok(Outcome::Usage);
     };
     let messages = app.store().mail().list(&agent);
     if args.json {

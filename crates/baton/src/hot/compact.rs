@@ -47,7 +47,7 @@ pub fn pre(
     let mark =
         PreCompact { at: scene.now, transcript_len: measured.transcript_len, handoff: handoff.clone() };
     hook::update(scene, session, |s| {
-        s.latches = s.latches.rearm(Rearm::PreCompact);
+        s.latches = s.latches.rearm(Rearm::PreCompact, measured.gauge.reading.as_ref());
         s.precompact = Some(mark);
         s.request = None;
     });

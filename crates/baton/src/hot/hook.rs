@@ -90,8 +90,8 @@ fn answer(scene: &Scene, event: &HookEvent<'_>) -> Option<Answer> {
         }
     };
     match &event.event {
-        Event::UserPromptSubmit { .. } => post::prompt(scene, &session),
-        Event::ToolUsed { failed, .. } => post::tool(scene, &session, *failed),
+        Event::UserPromptSubmit { .. } => Some(post::prompt(scene, &session)),
+        Event::ToolUsed { failed, .. } => Some(post::tool(scene, &session, *failed)),
         Event::Stop { hook_active, tasks, crons, .. } => {
             let mut background: Vec<String> = tasks
                 .iter()
@@ -102,7 +102,7 @@ fn answer(scene: &Scene, event: &HookEvent<'_>) -> Option<Answer> {
             if *crons > 0 {
                 background.push(format!("{crons} scheduled prompts"));
             }
-            stop::stop(scene, &session, *hook_active, background)
+            Some(stop::stop(scene, &session, *hook_active, background))
         }
         Event::StopFailure { error, last_message, .. } => {
             stop::failure(scene, &session, error, last_message.as_deref());

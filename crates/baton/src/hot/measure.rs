@@ -1,7 +1,7 @@
 //! Takes a reading, decides the level, and publishes what changed.
 
-use baton_core::level::{Level, context_status};
-use baton_core::reading::{Reading, Source, newest};
+use baton_core::level::{Level, context_status, last_resort};
+use baton_core::reading::{Reading, newest};
 use baton_core::session::{Gauge, Session};
 use baton_core::transcript::tail::{REACH, Tail, last_usage};
 
@@ -31,10 +31,11 @@ pub fn measure(scene: &Scene, session: &Session) -> Measured {
         gauge.model.clone_from(&usage.model);
     }
     // Right after a compaction the older reading is of a context that no longer exists.
-    let compacted = matches!(tail, Some(Tail::Compacted(_)));
-    let old = gauge.reading.filter(|old| !compacted || is_after(tail.as_ref(), old));
+    let old = gauge.reading.filter(|old| !is_before_compaction(tail.as_ref(), old));
     gauge.reading = newest(old, reading);
-    gauge.level = level(scene, session, &gauge, transcript_len, compacted);
+    let resort =
+        tail.as_ref().and_then(|tail| last_resort(tail, transcript_len, &scene.config.context.byte_limits()));
+    gauge.level = level(scene, session, &gauge, resort);
     publish(scene, session, &mut gauge, transcript_len);
     if gauge != before
         && let Err(e) = sessions.put_gauge(&session.id, &gauge)
@@ -44,8 +45,8 @@ pub fn measure(scene: &Scene, session: &Session) -> Measured {
     Measured { gauge, transcript_len }
 }
 
-fn is_after(tail: Option<&Tail>, reading: &Reading) -> bool {
-    matches!(tail, Some(Tail::Compacted(c)) if c.at.is_some_and(|at| reading.at > at))
+fn is_before_compaction(tail: Option<&Tail>, reading: &Reading) -> bool {
+    matches!(tail, Some(Tail::Compacted(c)) if c.at.is_none_or(|at| reading.at <= at))
 }
 
 fn tail(session: &Session) -> (Option<Tail>, u64) {
@@ -56,16 +57,12 @@ fn tail(session: &Session) -> (Option<Tail>, u64) {
     (last_usage(&mut file, REACH).ok(), len)
 }
 
-/// The level by tokens; by bytes only when no token count can be had at all.
-pub fn level(scene: &Scene, session: &Session, gauge: &Gauge, len: u64, compacted: bool) -> Level {
-    match &gauge.reading {
-        Some(reading) if reading.source != Source::Bytes => {
-            let end = scene.compaction_point(session, gauge, reading.window).end();
-            scene.config.context.thresholds().limits(reading.window, end).level(reading)
-        }
-        _ if compacted => Level::Ok,
-        _ => scene.config.context.byte_limits().level(len),
-    }
+/// The level by tokens; `resort`, the level by bytes, only when no token count can be had at all.
+pub fn level(scene: &Scene, session: &Session, gauge: &Gauge, resort: Option<Level>) -> Level {
+    let Some(reading) = &gauge.reading else { return resort.unwrap_or_default() };
+    let end = scene.compaction_point(session, gauge, reading.window).end();
+    let limits = scene.config.context.thresholds().limits(reading.window, end);
+    session.latches.level(Some(reading), &limits)
 }
 
 /// Files that other people's scripts read; written when they change.

@@ -16,13 +16,13 @@ use super::{HOT_PATIENCE, hook};
 use crate::offer;
 use crate::store::mail::Claimed;
 
-pub fn prompt(scene: &Scene, session: &Session) -> Option<Answer> {
+pub fn prompt(scene: &Scene, session: &Session) -> Answer {
     hook::turn(scene, session, Turn::Working);
     settle_claim(scene, session);
     carry(scene, session, "UserPromptSubmit")
 }
 
-pub fn tool(scene: &Scene, session: &Session, failed: bool) -> Option<Answer> {
+pub fn tool(scene: &Scene, session: &Session, failed: bool) -> Answer {
     // A tool that ran is work, also after a permission dialog or when no prompt was seen.
     hook::turn(scene, session, Turn::Working);
     settle_claim(scene, session);
@@ -30,7 +30,7 @@ pub fn tool(scene: &Scene, session: &Session, failed: bool) -> Option<Answer> {
 }
 
 /// Measures, and puts what is due in front of the agent.
-fn carry(scene: &Scene, session: &Session, event: &str) -> Option<Answer> {
+fn carry(scene: &Scene, session: &Session, event: &str) -> Answer {
     let measured = measure(scene, session);
     let gauge = &measured.gauge;
     let mut line = scene.line(event, session);
@@ -59,7 +59,7 @@ fn carry(scene: &Scene, session: &Session, event: &str) -> Option<Answer> {
     }
     scene.log(&line);
     let context = (!parts.is_empty()).then(|| parts.join("\n\n"));
-    Some(Answer { text: output(event, context, message), mail })
+    Answer { text: output(event, context, message), mail }
 }
 
 /// What the latches let through now. Looked at without a lock first, because the usual answer is nothing.

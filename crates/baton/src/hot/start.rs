@@ -5,6 +5,7 @@ use std::path::Path;
 use baton_core::agent::{Agent, Arrival, Whose, whose};
 use baton_core::compaction::CompactionSettings;
 use baton_core::event::{HookEvent, StartSource};
+use baton_core::forecast::TurnEnds;
 use baton_core::handoff::{Claimant, Refusal};
 use baton_core::ids::{AgentId, ChannelName, SessionId};
 use baton_core::latch::{Latches, Rearm};
@@ -114,7 +115,7 @@ fn loaded_into(scene: &Scene, session: &Session, loaded: &Loaded) -> Given {
     let id = loaded.entry.id.clone();
     let claimed = hook::update(scene, session, |s| {
         s.claim = Some(id.clone());
-        s.latches = s.latches.rearm(Rearm::Rotation);
+        s.latches = s.latches.rearm(Rearm::Rotation, None);
     });
     if claimed.is_none() {
         // Nobody would ever turn this claim into consumption; the words are still the agent's.
@@ -250,14 +251,14 @@ fn try_register(
         latches: Latches::default(),
         turn: Turn::Idle,
         turn_since: None,
-        turn_ends: Default::default(),
+        turn_ends: TurnEnds::default(),
         compaction: CompactionSettings::default(),
         claim: None,
         request: None,
         last_handoff: None,
         precompact: None,
         background: Vec::new(),
-        unknown: Default::default(),
+        unknown: serde_json::Map::default(),
     });
     session.agent = agent.id.clone();
     session.channel = channel;
@@ -269,7 +270,7 @@ fn try_register(
     session.headless = std::env::var("CLAUDE_CODE_ENTRYPOINT").is_ok_and(|e| e.starts_with("sdk"));
     session.compaction = compaction_settings(scene);
     if source == "clear" {
-        session.latches = session.latches.rearm(Rearm::Clear);
+        session.latches = session.latches.rearm(Rearm::Clear, None);
     }
     sessions.put(&session)?;
     publish(scene, &session, previous.as_ref());

@@ -91,7 +91,7 @@ fn keep(scene: &Scene, session: &Session, payload: &StatusLine<'_>) -> Gauge {
         (old, new) => newest(old, new),
     };
     let len = session.transcript.as_deref().and_then(|t| std::fs::metadata(t).ok()).map_or(0, |m| m.len());
-    gauge.level = measure::level(scene, session, &gauge, len, gauge.reading.is_none());
+    gauge.level = measure::level(scene, session, &gauge, None);
     measure::publish(scene, session, &mut gauge, len);
     if gauge != before
         && let Err(e) = sessions.put_gauge(&session.id, &gauge)

@@ -18,7 +18,7 @@ use super::scene::Scene;
 use crate::offer;
 use crate::sealing::{self, Sealing};
 
-pub fn stop(scene: &Scene, session: &Session, hook_active: bool, background: Vec<String>) -> Option<Answer> {
+pub fn stop(scene: &Scene, session: &Session, hook_active: bool, background: Vec<String>) -> Answer {
     settle_claim(scene, session);
     let measured = measure(scene, session);
     let gauge = &measured.gauge;
@@ -68,7 +68,7 @@ pub fn stop(scene: &Scene, session: &Session, hook_active: bool, background: Vec
         (None, AtStop::Nothing | AtStop::Seal { .. }) => None,
     };
     scene.log(&line);
-    Some(Answer { text: answer, mail: Vec::new() })
+    Answer { text: answer, mail: Vec::new() }
 }
 
 /// The agent ran `baton handoff` in this turn: seal its words with the facts, ask for a fresh context.
