@@ -112,9 +112,9 @@ impl Mail {
                 Err(e) => return Err(FileError::new("claim", &from, e)),
                 Ok(()) => {}
             }
-            match record::read::<Message>(&held)? {
-                Some(message) => return Ok(Some(Claimed { message, path, held })),
-                None => continue,
+            // A message that cannot be read was set aside by the look at it; the next one is tried.
+            if let Some(message) = record::read::<Message>(&held)? {
+                return Ok(Some(Claimed { message, path, held }));
             }
         }
         Ok(None)

@@ -26,14 +26,12 @@ pub enum RecordError {
 /// The record at `path`; `None` if there is none or it was damaged and set aside.
 pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FileError> {
     let Some(bytes) = fs::read(path, MAX)? else { return Ok(None) };
-    match serde_json::from_slice(&bytes) {
-        Ok(record) => Ok(Some(record)),
-        Err(_) => {
-            let stamp = Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
-            fs::set_aside(path, &stamp)?;
-            Ok(None)
-        }
+    if let Ok(record) = serde_json::from_slice(&bytes) {
+        return Ok(Some(record));
     }
+    let stamp = Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
+    fs::set_aside(path, &stamp)?;
+    Ok(None)
 }
 
 /// Replaces the record. Not synced: it is rebuilt from what the clients say.
