@@ -3,8 +3,8 @@
 //! The kernel frees it when its holder dies, so a stale lock cannot exist; the text inside is for people.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{Read, Seek};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -57,12 +57,14 @@ impl Lock {
         }
     }
 
-    fn hold(mut file: File) -> Self {
+    fn hold(file: File) -> Self {
         let predecessor_died = !read_text(&file).is_empty();
-        // Shown to people only; a full disk must not keep anybody from the lock.
-        let _ = file.set_len(0);
-        let _ = file.rewind();
-        let _ = write!(file, "{}:{}", std::process::id(), Timestamp::now().as_second());
+        // Written over the old text and only then cut to length: at no instant is a held lock empty, so whoever
+        // comes after a killed holder knows. For people otherwise; a full disk must not keep anybody from the lock.
+        let holder = format!("{}:{}", std::process::id(), Timestamp::now().as_second());
+        if file.write_all_at(holder.as_bytes(), 0).is_ok() {
+            let _ = file.set_len(holder.len() as u64);
+        }
         Self { file, predecessor_died }
     }
 }
