@@ -1,5 +1,6 @@
 //! The binary as its users meet it: real processes, real files.
 
+mod faults;
 mod kill;
 mod store;
 
