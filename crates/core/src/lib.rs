@@ -19,6 +19,7 @@ pub mod plain;
 pub mod process;
 pub mod reading;
 pub mod redact;
+pub mod rotation;
 pub mod say;
 pub mod session;
 pub mod statusline;
