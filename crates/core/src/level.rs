@@ -150,7 +150,7 @@ pub fn last_resort(tail: &Tail, transcript_bytes: u64) -> Option<Level> {
     }
 }
 
-/// The thresholds of the first script, which knew only bytes.
+/// Thresholds in KB, for a context of which nothing but its transcript's size is known.
 fn level_of_bytes(bytes: u64) -> Level {
     match bytes / 1024 {
         1700.. => Level::Critical,
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_those_of_the_seeds() {
+    fn the_defaults_are_forty_fifty_and_sixty_five_percent() {
         let limits = Thresholds::default().limits(200_000, 167_000);
         let level = |tokens| limits.level(&reading(tokens, 200_000)).as_str();
         assert_eq!([level(79_999), level(80_000)], ["OK", "EARLY_WARN"]);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_judged_by_the_first_scripts_thresholds_and_only_as_the_last_resort() {
+    fn bytes_are_judged_by_the_byte_thresholds_and_only_as_the_last_resort() {
         let kb = |n: u64| last_resort(&Tail::OutOfReach, n * 1024).unwrap();
         assert_eq!([kb(1299), kb(1300), kb(1499)], [Level::Ok, Level::EarlyWarn, Level::EarlyWarn]);
         assert_eq!([kb(1500), kb(1699), kb(1700)], [Level::Warn, Level::Warn, Level::Critical]);
