@@ -1,0 +1,3 @@
+//! The testkit itself, and the real clients driven by it.
+
+mod model;
