@@ -1,4 +1,4 @@
-//! A turn in the words of Anthropic Messages.
+//! A turn in the words of the Messages API.
 
 use std::io::{self, Write};
 use std::thread;
@@ -34,15 +34,12 @@ fn stream(output: &mut impl Write, Answer { request, turn, id }: &Answer<'_>) ->
     events.event(&json!({"type": "message_start", "message": envelope(request, id, &at_start)}))?;
     for (index, block) in blocks(turn, id).enumerate() {
         let mut empty = block.clone();
-        let deltas = match block["text"].as_str() {
-            Some(text) => {
-                empty["text"] = "".into();
-                pieces(text, turn).map(|word| json!({"type": "text_delta", "text": word})).collect()
-            }
-            None => {
-                empty["input"] = json!({});
-                vec![json!({"type": "input_json_delta", "partial_json": block["input"].to_string()})]
-            }
+        let deltas: Vec<Value> = if let Some(text) = block["text"].as_str() {
+            empty["text"] = "".into();
+            pieces(text, turn).map(|word| json!({"type": "text_delta", "text": word})).collect()
+        } else {
+            empty["input"] = json!({});
+            vec![json!({"type": "input_json_delta", "partial_json": block["input"].to_string()})]
         };
         events.event(&json!({"type": "content_block_start", "index": index, "content_block": empty}))?;
         for delta in deltas {

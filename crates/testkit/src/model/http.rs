@@ -99,14 +99,23 @@ pub(super) fn write_json(
     body: &Value,
 ) -> io::Result<()> {
     let body = body.to_string();
-    let mut head = format!("HTTP/1.1 {status} {}\r\n", reason(status));
-    for (name, value) in headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
-    }
-    head.push_str(&format!("content-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len()));
-    output.write_all(head.as_bytes())?;
+    let head = format!("content-type: application/json\r\ncontent-length: {}", body.len());
+    write_head(output, status, headers, &head)?;
     output.write_all(body.as_bytes())?;
     output.flush()
+}
+
+fn write_head(
+    output: &mut impl Write,
+    status: u16,
+    headers: &[(String, String)],
+    last: &str,
+) -> io::Result<()> {
+    write!(output, "HTTP/1.1 {status} {}\r\n", reason(status))?;
+    for (name, value) in headers {
+        write!(output, "{name}: {value}\r\n")?;
+    }
+    write!(output, "{last}\r\n\r\n")
 }
 
 /// An event stream under way, sent in chunks so that the connection can be used again.
@@ -116,12 +125,8 @@ pub(super) struct EventStream<'a, W: Write> {
 
 impl<'a, W: Write> EventStream<'a, W> {
     pub(super) fn start(output: &'a mut W, headers: &[(String, String)]) -> io::Result<Self> {
-        let mut head = String::from("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n");
-        for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
-        }
-        head.push_str("cache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n");
-        output.write_all(head.as_bytes())?;
+        let head = "content-type: text/event-stream\r\ncache-control: no-cache\r\ntransfer-encoding: chunked";
+        write_head(output, 200, headers, head)?;
         output.flush()?;
         Ok(EventStream { output })
     }

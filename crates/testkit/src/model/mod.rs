@@ -2,7 +2,7 @@
 //!
 //! A test says what the model answers ([`Script`], [`text`], [`tool`], …), starts a [`ScriptedModel`],
 //! points a client at its address and then asserts on what the model was sent ([`Request`]).
-//! It speaks Anthropic Messages (Claude Code) and OpenAI Responses (Codex).
+//! It speaks the Messages API of Claude Code and the Responses API of Codex.
 
 mod anthropic;
 mod http;

@@ -1,4 +1,4 @@
-//! A turn in the words of OpenAI Responses.
+//! A turn in the words of the Responses API.
 
 use std::io::{self, Write};
 use std::thread;

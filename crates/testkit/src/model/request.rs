@@ -102,7 +102,7 @@ impl Request {
     }
 }
 
-/// A message of either protocol; items of OpenAI that are no messages (tool calls, reasoning) are left out,
+/// A message of either protocol; items of the Responses API that are no messages (tool calls, reasoning) are left out,
 /// the outputs of tools have the role `tool`.
 fn message_of(item: &Value) -> Option<Message> {
     let text = match item["type"].as_str() {

@@ -1,3 +1,5 @@
 //! The testkit itself, and the real clients driven by it.
 
+mod clients;
 mod model;
+mod tmux;

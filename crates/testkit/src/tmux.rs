@@ -1,0 +1,213 @@
+//! A real tmux on a socket of its own: programs in real terminals, keys, pastes and what is on the screen.
+//!
+//! The server starts with an empty environment, so a pane sees exactly what its [`Launch`] gives it plus
+//! what tmux itself sets. Nothing outside this socket is ever touched.
+
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use tempfile::TempDir;
+
+use crate::clients::Launch;
+
+/// How often the screen is looked at while waiting for it.
+const LOOK_EVERY: Duration = Duration::from_millis(15);
+
+/// A tmux server of our own; it and everything in it ends when this is dropped.
+pub struct Tmux {
+    /// Holds the socket.
+    folder: TempDir,
+}
+
+impl Tmux {
+    /// True if there is a tmux on this machine.
+    pub fn is_installed() -> bool {
+        Command::new("tmux").arg("-V").stdout(Stdio::null()).status().is_ok_and(|status| status.success())
+    }
+
+    pub fn new() -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("baton-tmux-").tempdir();
+        Ok(Tmux { folder: folder.context("making the folder of the tmux socket")? })
+    }
+
+    /// Starts a program in a session of its own, in a terminal of 160 × 48.
+    pub fn run(&self, name: &str, launch: &Launch) -> Result<Pane<'_>> {
+        let mut tmux = self.command();
+        tmux.args(["-f", "/dev/null", "new-session", "-d", "-P", "-F", "#{pane_id}"]);
+        tmux.args(["-s", name, "-x", "160", "-y", "48", "-c"]).arg(&launch.cwd);
+        for (key, value) in &launch.env {
+            let mut pair = std::ffi::OsString::from(key);
+            pair.push("=");
+            pair.push(value);
+            tmux.arg("-e").arg(pair);
+        }
+        tmux.arg("--").arg(&launch.program).args(&launch.args);
+        // In the same call, so that a program that ends at once still leaves its exit code to be read.
+        tmux.args([";", "set-option", "-w", "remain-on-exit", "on"]);
+        let output = checked(tmux.output(), "starting a tmux session")?;
+        let id = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        ensure!(id.starts_with('%'), "tmux gave no pane for {name}: {id:?}");
+        Ok(Pane { tmux: self, id })
+    }
+
+    /// The value of the variable `TMUX` that reaches this server, for programs outside of it.
+    pub fn socket(&self) -> std::path::PathBuf {
+        let uid = rustix::process::getuid().as_raw();
+        self.folder.path().join(format!("tmux-{uid}")).join("baton")
+    }
+
+    /// Runs any tmux command on this server and returns what it printed.
+    pub fn tmux<S: AsRef<std::ffi::OsStr>>(&self, args: &[S]) -> Result<String> {
+        let output = checked(self.command().args(args).output(), "running tmux")?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn command(&self) -> Command {
+        let mut tmux = Command::new("tmux");
+        tmux.env_clear().env("TMUX_TMPDIR", self.folder.path()).env("LANG", "C.UTF-8");
+        if let Some(path) = std::env::var_os("PATH") {
+            tmux.env("PATH", path);
+        }
+        tmux.args(["-L", "baton"]).stdin(Stdio::null());
+        tmux
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        let _ = self.command().arg("kill-server").stderr(Stdio::null()).status();
+    }
+}
+
+/// How the program of a pane ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    Code(i32),
+    Signal(i32),
+}
+
+/// One terminal with a program in it.
+pub struct Pane<'a> {
+    tmux: &'a Tmux,
+    id: String,
+}
+
+impl Pane<'_> {
+    /// `%0`, as in `TMUX_PANE`.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The process that tmux started here.
+    pub fn pid(&self) -> Result<i32> {
+        self.format("#{pane_pid}")?.parse().context("reading the pid of a pane")
+    }
+
+    /// Any tmux format of this pane, such as `#{cursor_x}`.
+    pub fn format(&self, format: &str) -> Result<String> {
+        let text = self.tmux.tmux(&["display-message", "-p", "-t", &self.id, format])?;
+        Ok(text.trim_end().to_owned())
+    }
+
+    /// Keys by their tmux names: `Enter`, `C-c`, `Escape`.
+    pub fn keys(&self, keys: &[&str]) -> Result<()> {
+        self.tmux.tmux(&[&["send-keys", "-t", &self.id], keys].concat()).map(drop)
+    }
+
+    /// Text as typed, letter by letter, without Enter.
+    pub fn type_text(&self, text: &str) -> Result<()> {
+        self.tmux.tmux(&["send-keys", "-t", &self.id, "-l", "--", text]).map(drop)
+    }
+
+    /// Text as a bracketed paste, without Enter.
+    pub fn paste(&self, text: &str) -> Result<()> {
+        let mut load = self.tmux.command();
+        load.args(["load-buffer", "-b", "testkit", "-"]).stdin(Stdio::piped());
+        let mut child = load.stdout(Stdio::null()).spawn().context("starting tmux load-buffer")?;
+        let mut stdin = child.stdin.take().context("tmux load-buffer has no stdin")?;
+        stdin.write_all(text.as_bytes()).context("handing the paste to tmux")?;
+        drop(stdin);
+        ensure!(child.wait().context("waiting for tmux load-buffer")?.success(), "tmux refused the paste");
+        self.tmux.tmux(&["paste-buffer", "-p", "-d", "-b", "testkit", "-t", &self.id]).map(drop)
+    }
+
+    /// Types a prompt and, as a key of its own, Enter.
+    pub fn submit(&self, text: &str) -> Result<()> {
+        self.type_text(text)?;
+        // Codex takes text and Enter that arrive together for a paste; 10 ms apart was seen to be enough.
+        thread::sleep(Duration::from_millis(30));
+        self.keys(&["Enter"])
+    }
+
+    /// What is on the screen now.
+    pub fn screen(&self) -> Result<String> {
+        self.tmux.tmux(&["capture-pane", "-p", "-t", &self.id])
+    }
+
+    /// What is on the screen, with its colours and attributes as escape sequences.
+    pub fn styled_screen(&self) -> Result<String> {
+        self.tmux.tmux(&["capture-pane", "-p", "-e", "-t", &self.id])
+    }
+
+    /// Waits until a text is on the screen; the error shows the screen as it was instead.
+    pub fn wait_for(&self, text: &str, deadline: Duration) -> Result<String> {
+        self.wait_until(&format!("{text:?} on the screen"), deadline, |screen| screen.contains(text))
+    }
+
+    /// Waits until the screen satisfies a condition; `what` names it in the error.
+    pub fn wait_until(
+        &self,
+        what: &str,
+        deadline: Duration,
+        mut holds: impl FnMut(&str) -> bool,
+    ) -> Result<String> {
+        let end = Instant::now() + deadline;
+        loop {
+            let screen = self.screen()?;
+            if holds(&screen) {
+                return Ok(screen);
+            }
+            if Instant::now() >= end {
+                bail!("waited {deadline:?} for {what}; the screen was:\n{}", screen.trim_end());
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Waits until the program has ended.
+    pub fn wait_for_end(&self, deadline: Duration) -> Result<Ended> {
+        let end = Instant::now() + deadline;
+        loop {
+            let state = self.format("#{pane_dead} #{pane_dead_status} #{pane_dead_signal}")?;
+            if let Some(ended) = ended(&state) {
+                return Ok(ended);
+            }
+            if Instant::now() >= end {
+                bail!("waited {deadline:?} for the program to end; the screen was:\n{}", self.screen()?);
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+/// Reads `dead status signal`; tmux leaves the field that does not apply empty.
+fn ended(state: &str) -> Option<Ended> {
+    let (dead, rest) = state.split_once(' ').unwrap_or((state, ""));
+    let (status, signal) = rest.split_once(' ').unwrap_or((rest, ""));
+    if dead != "1" {
+        return None;
+    }
+    match signal.parse() {
+        Ok(signal) => Some(Ended::Signal(signal)),
+        Err(_) => status.parse().ok().map(Ended::Code),
+    }
+}
+
+fn checked(output: std::io::Result<Output>, what: &str) -> Result<Output> {
+    let output = output.with_context(|| what.to_owned())?;
+    ensure!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    Ok(output)
+}
