@@ -1,5 +1,6 @@
 //! The tmux driver on its own, with plain programs.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -17,7 +18,6 @@ fn tmux() -> Option<Tmux> {
     if Tmux::is_installed() {
         return Some(Tmux::new().unwrap());
     }
-    use std::io::Write as _;
     let _ = writeln!(std::io::stderr(), "skipped: there is no tmux");
     None
 }
@@ -27,8 +27,8 @@ fn what_is_typed_reaches_the_program_and_its_exit_code_comes_back() -> Result<()
     let Some(tmux) = tmux() else { return Ok(()) };
     let place = Place::new()?;
     let pane = tmux.run("typed", &sh(&place, "read line; echo got:$line; exit 7"))?;
-    pane.submit("Enter the word")?;
-    pane.wait_for("got:Enter the word", SOON)?;
+    pane.submit("Enter; the word;")?;
+    pane.wait_for("got:Enter; the word;", SOON)?;
     assert_eq!(pane.wait_for_end(SOON)?, Ended::Code(7));
     Ok(())
 }
@@ -74,18 +74,15 @@ fn a_paste_is_bracketed_and_whole() -> Result<()> {
     let Some(tmux) = tmux() else { return Ok(()) };
     let place = Place::new()?;
     // Asks for bracketed paste as the clients do, and shows the bytes.
-    let pane = tmux.run(
-        "paste",
-        &sh(
-            &place,
-            r"stty raw -echo; printf '\033[?2004h'; echo ready; dd bs=1 count=23 2>/dev/null | od -An -c",
-        ),
-    )?;
+    let show =
+        r"stty raw -echo; printf '\033[?2004h'; echo ready; dd bs=1 count=25 2>/dev/null | od -An -c -w32";
+    let pane = tmux.run("paste", &sh(&place, show))?;
     pane.wait_for("ready", SOON)?;
     pane.paste("line one\nlast")?;
-    let screen = pane.wait_for("~", SOON)?;
-    let seen: String = screen.split_whitespace().skip(1).collect();
-    assert!(seen.starts_with("033[200~lineone\\rlast"), "{seen}");
+    pane.wait_until("the whole paste", SOON, |screen| {
+        let seen: String = screen.split_whitespace().collect();
+        seen.contains(r"033[200~lineone\rlast033[201~")
+    })?;
     Ok(())
 }
 
