@@ -22,6 +22,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(15);
 /// How long programs get to end after their terminal is gone.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// How long typed text may take to show.
+const ECHO: Duration = Duration::from_secs(10);
+
+/// Codex takes an Enter that comes too soon after a burst of letters for part of a paste.
+const SETTLE: Duration = Duration::from_millis(150);
+
 /// A tmux server of our own; it and everything in it ends when this is dropped.
 pub struct Tmux {
     /// Holds the socket.
@@ -90,14 +96,15 @@ impl Drop for Tmux {
         let _ = self.command().arg("kill-server").stderr(Stdio::null()).status();
         // A client that is told to end still writes into its home, which the test is about to remove.
         let end = Instant::now() + GRACE;
-        let alive = |pid: &str| {
-            let pid = pid.parse().ok().and_then(rustix::process::Pid::from_raw);
-            pid.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
-        };
-        while programs.lines().any(alive) && Instant::now() < end {
+        let runs = |pid: &str| pid.parse().is_ok_and(is_running);
+        while programs.lines().any(runs) && Instant::now() < end {
             thread::sleep(LOOK_EVERY);
         }
     }
+}
+
+fn squeezed(text: &str) -> String {
+    text.split_whitespace().collect()
 }
 
 /// How the program of a pane ended.
@@ -154,11 +161,15 @@ impl Pane<'_> {
         self.tmux.tmux(&["paste-buffer", "-p", "-d", "-b", "testkit", "-t", &self.id]).map(drop)
     }
 
-    /// Types a prompt and, as a key of its own, Enter.
-    pub fn submit(&self, text: &str) -> Result<()> {
-        self.type_text(text)?;
-        // Codex takes text and Enter that arrive together for a paste; 10 ms apart was seen to be enough.
-        thread::sleep(Duration::from_millis(30));
+    /// Types one line and, when it shows on the screen, Enter as a key of its own.
+    pub fn submit(&self, line: &str) -> Result<()> {
+        self.type_text(line)?;
+        // Its end is enough: a long line is broken by the input box.
+        let end: String =
+            squeezed(line).chars().rev().take(20).collect::<Vec<_>>().into_iter().rev().collect();
+        let what = format!("{line:?} in the input box");
+        self.wait_until(&what, ECHO, |screen| squeezed(screen).contains(&end))?;
+        thread::sleep(SETTLE);
         self.keys(&["Enter"])
     }
 
@@ -215,6 +226,16 @@ impl Pane<'_> {
             }
             thread::sleep(LOOK_EVERY);
         }
+    }
+}
+
+/// True for a process that still does something; one that ended but was not waited for does not.
+pub fn is_running(pid: i32) -> bool {
+    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        // The name in parentheses may hold anything, the state follows the last one.
+        Ok(stat) => !stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')),
+        Err(_) => rustix::process::Pid::from_raw(pid)
+            .is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok()),
     }
 }
 

@@ -69,14 +69,17 @@ fn connect(model: &ScriptedModel) -> BufReader<TcpStream> {
     BufReader::new(stream)
 }
 
-fn post_on(connection: &mut BufReader<TcpStream>, path: &str, session: &str, body: &Value) -> Response {
+/// Sends a request with these header lines and reads the response.
+fn send(connection: &mut BufReader<TcpStream>, path: &str, head: &str, body: &Value) -> Response {
     let body = body.to_string();
-    let head = format!(
-        "POST {path} HTTP/1.1\r\nHost: x\r\nX-Claude-Code-Session-Id: {session}\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    );
-    connection.get_mut().write_all((head + &body).as_bytes()).unwrap();
+    let length = body.len();
+    let request = format!("POST {path} HTTP/1.1\r\nHost: x\r\n{head}Content-Length: {length}\r\n\r\n{body}");
+    connection.get_mut().write_all(request.as_bytes()).unwrap();
     read_response(connection)
+}
+
+fn post_on(connection: &mut BufReader<TcpStream>, path: &str, session: &str, body: &Value) -> Response {
+    send(connection, path, &format!("X-Claude-Code-Session-Id: {session}\r\n"), body)
 }
 
 fn post(model: &ScriptedModel, path: &str, session: &str, body: &Value) -> Response {
@@ -169,19 +172,21 @@ fn turns_are_played_in_order_and_then_the_standing_answer() {
 #[test]
 fn side_requests_are_answered_and_use_up_no_turn() {
     let model = ScriptedModel::start(Script::new().turn(text("the turn"))).unwrap();
-    let message = |system: &str, prompt: &str, max_tokens: u64, tools: Value| {
-        json!({"model": "m", "max_tokens": max_tokens, "stream": true, "system": system, "tools": tools,
-            "messages": [{"role": "user", "content": prompt}]})
+    let message = |system: &str, prompt: &str, more: Value| {
+        let mut body = json!({"model": "m", "max_tokens": 100, "stream": true, "system": system,
+            "messages": [{"role": "user", "content": prompt}]});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
     };
-    let tools = json!([{"name": "Bash"}]);
+    let state = r#"Respond with ONLY this JSON: {"state":"<working|blocked|done|failed>","detail":"…"}"#;
+    let summary = "the prompt\nCRITICAL: Respond with TEXT ONLY. … a detailed summary of …";
+    let title = json!({"output_config": {"format": {"type": "json_schema", "schema": {"properties": {"title": {"type": "string"}}}}}});
     let cases = [
-        (Kind::Probe, message("", "quota", 1, json!([]))),
-        (Kind::Title, message("Generate a concise session title.", "hi", 100, json!([]))),
-        (Kind::Side, message("Say in which state the work is.", "…", 100, json!([]))),
-        (
-            Kind::Compaction,
-            message("", "CRITICAL: Respond with TEXT ONLY. … a detailed summary of …", 100, tools),
-        ),
+        (Kind::Probe, message("", "quota", json!({"max_tokens": 1}))),
+        (Kind::Title, message("You are naming a session.", "hi", title)),
+        (Kind::State, message(state, "Current state: working", json!({"stream": false}))),
+        (Kind::Side, message("Anything else.", "…", json!({}))),
+        (Kind::Compaction, message("", summary, json!({"tools": [{"name": "Bash"}]}))),
     ];
     for (kind, body) in &cases {
         assert_eq!(post(&model, "/v1/messages?beta=true", "s1", body).status, 200);
@@ -192,7 +197,7 @@ fn side_requests_are_answered_and_use_up_no_turn() {
     assert_eq!(said(&ask(&model, "hi")), "the turn");
     assert_eq!(model.compactions(), 1);
     assert_eq!(model.main_requests().len(), 1);
-    assert_eq!(model.requests().len(), 6);
+    assert_eq!(model.requests().len(), 7);
 }
 
 #[test]
@@ -346,16 +351,21 @@ fn the_responses_api_gets_text_calls_and_usage_in_its_own_words() {
 }
 
 #[test]
-fn the_title_thread_of_codex_uses_up_no_turn() {
+fn what_codex_asks_beside_the_conversation_uses_up_no_turn() {
     let model = ScriptedModel::start(Script::new().turn(text("the turn"))).unwrap();
-    let ask = |prompt: &str| {
+    let ask = |source: &str, kind: &str| {
+        let metadata = json!({"request_kind": kind, "thread_source": source}).to_string();
         let body = json!({"model": "m", "stream": true, "input": [{"type": "message", "role": "user",
-            "content": [{"type": "input_text", "text": prompt}]}]});
-        post(&model, "/v1/responses", "", &body).body
+            "content": [{"type": "input_text", "text": "fix the tests"}]}]});
+        let head = format!("X-Codex-Turn-Metadata: {metadata}\r\nThread-Id: t1\r\n");
+        send(&mut connect(&model), "/v1/responses", &head, &body).body
     };
-    assert!(ask("Generate a concise, single-line task title for: fix the tests").contains("Scripted title"));
-    assert!(ask("fix the tests").contains("the turn"));
-    assert_eq!(model.requests()[0].kind, Kind::Title);
+    assert!(ask("thread_title", "turn").contains("Scripted title"));
+    assert!(ask("user", "compaction").contains("Scripted summary"));
+    assert!(ask("user", "turn").contains("the turn"));
+    let kinds: Vec<Kind> = model.requests().iter().map(|request| request.kind).collect();
+    assert_eq!(kinds, [Kind::Title, Kind::Compaction, Kind::Main]);
+    assert_eq!(model.requests()[2].session.as_deref(), Some("t1"));
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn main() -> Result<()> {
     let mut seen = 0;
     loop {
         let next =
-            model.wait_until("the next request", Duration::from_secs(3600), |requests| requests.len() > seen);
+            model.wait_until("the next request", Duration::from_hours(1), |requests| requests.len() > seen);
         if next.is_err() {
             continue;
         }

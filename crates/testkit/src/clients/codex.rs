@@ -13,6 +13,8 @@ use crate::tmux::{Pane, Tmux};
 /// The window that the configuration below announces.
 pub const WINDOW: u64 = 100_000;
 
+const MODEL: &str = "scripted-model";
+
 const START: Duration = Duration::from_secs(30);
 
 /// Codex at a place, ready to be started as often as a test needs it.
@@ -63,14 +65,16 @@ impl Codex {
     }
 }
 
-/// True if the screen shows the input line.
+/// True if the screen shows the input line and, below it, the model. The line alone is drawn earlier, and
+/// what is typed then is lost in part.
 pub fn takes_input(screen: &str) -> bool {
-    screen.lines().any(|line| line.starts_with("› "))
+    let mut lines = screen.lines().skip_while(|line| !line.starts_with("› "));
+    lines.any(|line| line.trim_start().starts_with(MODEL))
 }
 
 fn config(project: &Path, url: &str) -> String {
     format!(
-        r#"model = "scripted-model"
+        r#"model = "{MODEL}"
 model_provider = "scripted"
 model_context_window = {WINDOW}
 model_auto_compact_token_limit = 80000

@@ -19,7 +19,9 @@ pub enum Kind {
     CountTokens,
     /// A step of a subagent's conversation.
     Subagent,
-    /// Any other question beside the conversation, such as the state of a background session.
+    /// Whether a background session is done, at work or waiting for its user.
+    State,
+    /// Any other question beside the conversation.
     Side,
     /// Not a request to a model at all.
     Other,
@@ -50,7 +52,7 @@ fn anthropic(request: &Request) -> Kind {
         return Kind::Compaction;
     }
     if request.tools().is_empty() {
-        return if system.to_lowercase().contains("title") { Kind::Title } else { Kind::Side };
+        return beside(request, &system);
     }
     if request.header("x-claude-code-agent-id").is_some() { Kind::Subagent } else { Kind::Main }
 }
@@ -61,24 +63,34 @@ fn asks_for_summary(request: &Request) -> bool {
     last.contains("CRITICAL: Respond with TEXT ONLY") && last.contains("detailed summary")
 }
 
+/// A conversation always offers tools; what offers none stands beside it.
+fn beside(request: &Request, system: &str) -> Kind {
+    if request.body["output_config"]["format"]["schema"]["properties"]["title"].is_object() {
+        Kind::Title
+    } else if system.contains(r#"{"state":"<working|blocked|done|failed>""#) {
+        Kind::State
+    } else {
+        Kind::Side
+    }
+}
+
 fn openai(request: &Request) -> Kind {
-    // Codex says what each request is for; the words are the fallback for versions that do not.
+    // Codex says what each request is for; the words are for versions that do not.
     let metadata: Value = request
         .header("x-codex-turn-metadata")
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default();
     let last = request.last_user_text();
-    if metadata["request_kind"].as_str().is_some_and(|kind| kind.contains("compact")) {
-        return Kind::Compaction;
+    let source = metadata["thread_source"].as_str().unwrap_or_default();
+    if metadata["request_kind"] == "compaction"
+        || last.starts_with("You are performing a CONTEXT CHECKPOINT COMPACTION")
+    {
+        Kind::Compaction
+    } else if source == "thread_title" || last.starts_with("Generate a concise, single-line task title") {
+        Kind::Title
+    } else if source.starts_with("subagent") {
+        Kind::Subagent
+    } else {
+        Kind::Main
     }
-    if request.text().contains("Generate a concise, single-line task title") {
-        return Kind::Title;
-    }
-    if last.contains("CONTEXT CHECKPOINT COMPACTION") {
-        return Kind::Compaction;
-    }
-    if metadata["thread_source"].as_str().is_some_and(|source| source.contains("subagent")) {
-        return Kind::Subagent;
-    }
-    Kind::Main
 }

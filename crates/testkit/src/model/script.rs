@@ -278,6 +278,9 @@ impl Script {
             Kind::Compaction => self.compaction.clone(),
             Kind::Subagent => self.subagent.clone(),
             Kind::Title => text(json!({"title": "Scripted title"}).to_string()),
+            Kind::State => text(
+                json!({"state": "done", "detail": "scripted", "tempo": "idle", "output": {}}).to_string(),
+            ),
             Kind::Probe | Kind::CountTokens | Kind::Side | Kind::Other => text("ok"),
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use baton_testkit::clients::Place;
 use baton_testkit::clients::codex::Codex;
-use baton_testkit::model::{Script, ScriptedModel, shell, text};
+use baton_testkit::model::{Script, ScriptedModel, shell, text, too_long};
 use baton_testkit::tmux::{Ended, Tmux};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -39,5 +39,35 @@ fn a_prompt_typed_in_a_terminal_is_answered_on_the_screen() -> Result<()> {
     assert_eq!(model.main_requests().len(), 1, "the title of the session used up a turn");
     pane.submit("/quit")?;
     assert_eq!(pane.wait_for_end(LONG)?, Ended::Code(0));
+    Ok(())
+}
+
+#[test]
+fn the_fill_level_that_the_script_reports_makes_the_client_compact() -> Result<()> {
+    let script = Script::new()
+        .turn(shell("echo first").usage(30_000))
+        .turn(shell("echo second").usage(82_000))
+        .turn(text("Done.").usage(20_000))
+        .on_compaction(text("What the summary kept."));
+    let model = ScriptedModel::start(script)?;
+    let place = Place::new()?;
+    let Some(codex) = Codex::new(&place, &model)? else { return Ok(()) };
+    let finished = codex.exec("Work.", LONG)?;
+    assert_eq!(finished.stdout.trim(), "Done.", "{finished:?}");
+    assert_eq!(model.compactions(), 1);
+    let asked = model.main_requests();
+    assert_eq!(asked.len(), 3, "the summary used up a turn");
+    assert!(asked[2].text().contains("What the summary kept."));
+    Ok(())
+}
+
+#[test]
+fn a_full_window_is_reported_as_such() -> Result<()> {
+    let model = ScriptedModel::start(Script::new().otherwise(too_long()))?;
+    let place = Place::new()?;
+    let Some(codex) = Codex::new(&place, &model)? else { return Ok(()) };
+    let finished = codex.exec("Too much.", LONG)?;
+    assert_eq!(finished.code, Some(1), "{finished:?}");
+    assert!(finished.stderr.contains("context window"), "{finished:?}");
     Ok(())
 }
