@@ -33,6 +33,7 @@ impl Claude {
             .env("ANTHROPIC_API_KEY", FAKE_KEY)
             .env("ANTHROPIC_BASE_URL", model.url())
             .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+            .env("CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL", "1")
             .env("DISABLE_TELEMETRY", "1")
             .env("DISABLE_AUTOUPDATER", "1")
             .env("DISABLE_ERROR_REPORTING", "1")

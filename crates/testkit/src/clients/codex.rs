@@ -99,6 +99,8 @@ screen_reader_detection_done = true
 trust_level = "trusted"
 
 [features]
+# Each start would ask the network for plugins.
+plugins = false
 daemon_auto_start = false
 "#,
         project = project.display()

@@ -111,11 +111,13 @@ fn write_head(
     headers: &[(String, String)],
     last: &str,
 ) -> io::Result<()> {
-    write!(output, "HTTP/1.1 {status} {}\r\n", reason(status))?;
+    let mut head = Vec::new();
+    write!(head, "HTTP/1.1 {status} {}\r\n", reason(status))?;
     for (name, value) in headers {
-        write!(output, "{name}: {value}\r\n")?;
+        write!(head, "{name}: {value}\r\n")?;
     }
-    write!(output, "{last}\r\n\r\n")
+    write!(head, "{last}\r\n\r\n")?;
+    output.write_all(&head)
 }
 
 /// An event stream under way, sent in chunks so that the connection can be used again.
@@ -135,7 +137,7 @@ impl<'a, W: Write> EventStream<'a, W> {
     pub(super) fn event(&mut self, data: &Value) -> io::Result<()> {
         let name = data["type"].as_str().unwrap_or("message");
         let event = format!("event: {name}\ndata: {data}\n\n");
-        write!(self.output, "{:x}\r\n{event}\r\n", event.len())?;
+        self.output.write_all(format!("{:x}\r\n{event}\r\n", event.len()).as_bytes())?;
         self.output.flush()
     }
 

@@ -236,7 +236,7 @@ impl Inner {
 /// What the clients ask of their server besides answers.
 fn other(request: &Request, output: &mut impl Write) -> io::Result<()> {
     if request.method == "HEAD" {
-        return write!(output, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        return output.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
     }
     if request.path.split('?').next().is_some_and(|path| path.ends_with("/models")) {
         return http::write_json(output, 200, &[], &json!({"object": "list", "data": [], "models": []}));

@@ -8,7 +8,7 @@ use baton_testkit::clients::codex::Codex;
 use baton_testkit::model::{Script, ScriptedModel, shell, text, too_long};
 use baton_testkit::tmux::{Ended, Tmux};
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 #[test]
 fn a_prompt_without_a_terminal_runs_a_tool_and_is_answered_by_the_script() -> Result<()> {
