@@ -1,1 +1,5 @@
 //! Drives baton in tests.
+
+pub mod clients;
+pub mod model;
+pub mod tmux;
