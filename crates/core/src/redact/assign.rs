@@ -188,6 +188,20 @@ fn typed_value(text: &str) -> Option<usize> {
 
 const MAX_VALUE: usize = 2048;
 
+/// Where an unquoted value ends.
+static ENV_ENDS: [bool; 256] = table(b" \t\n\r\x0b\x0c\"'`\\<");
+static BARE_ENDS: [bool; 256] = table(b" \t\n\r\x0b\x0c\"'`\\<,;&|>(){}[]");
+
+const fn table(bytes: &[u8]) -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut i = 0;
+    while i < bytes.len() {
+        table[bytes[i] as usize] = true;
+        i += 1;
+    }
+    table
+}
+
 /// The value at `at`, without its quotes.
 fn value(text: &str, at: usize, separator: Separator, name: &str) -> Option<(Form, Range<usize>)> {
     // Longer is no value of this kind, and a hostile line must not be read to its end for each of its names.
@@ -206,12 +220,8 @@ fn value(text: &str, at: usize, separator: Separator, name: &str) -> Option<(For
         return (len > 0).then_some((Form::Quoted, at + start..at + start + len));
     }
     let env = separator == Separator::Tight && !name.bytes().any(|b| b.is_ascii_lowercase());
-    let ends = |c: char| {
-        c.is_whitespace()
-            || matches!(c, '"' | '\'' | '`' | '\\' | '<')
-            || (!env && ",;&|<>(){}[]".contains(c))
-    };
-    let len = rest.find(ends).unwrap_or(rest.len());
+    let ends = if env { &ENV_ENDS } else { &BARE_ENDS };
+    let len = rest.bytes().position(|b| ends[usize::from(b)]).unwrap_or(rest.len());
     // A call, an index, a block: what stands here is an expression.
     if !env && rest[len..].starts_with(['(', '[', '{']) {
         return None;
