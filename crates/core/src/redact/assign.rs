@@ -234,19 +234,25 @@ fn value(text: &str, at: usize, separator: Separator, name: &str) -> Option<(For
 const SYMBOLS: &[u8] = b"!@#$%^&*+~?";
 
 fn looks_right(class: Class, form: Form, value: &str) -> bool {
-    if judge::is_code(value) || value.contains(char::is_whitespace) {
+    // A shell takes what stands after `=` as it is; elsewhere braces and calls are code.
+    let is_code = if form == Form::Env { judge::is_reference(value) } else { judge::is_code(value) };
+    if is_code || value.contains(char::is_whitespace) {
         return false;
     }
     let digit = value.bytes().any(|b| b.is_ascii_digit());
     let letter = value.bytes().any(|b| b.is_ascii_alphabetic());
     let symbol = value.bytes().any(|b| SYMBOLS.contains(&b));
     match (class, form) {
-        // Words alone are a label or a rule; with a number or as a long chain they are a password that people choose.
+        // Words alone are a label or a rule; with a number, as a long chain, or as one long word in small letters they
+        // are a password that people choose.
         (Class::Password, Form::Quoted) => {
             let inner_symbol = value.trim_end_matches(['!', '?', '*']).bytes().any(|b| SYMBOLS.contains(&b));
             let chosen = inner_symbol
                 || (digit && !value.contains(['|', '.', ':', '/', ',']))
-                || value.matches('-').count() >= 3;
+                || value.matches('-').count() >= 3
+                || (value.len() >= 8
+                    && value.bytes().all(|b| b.is_ascii_lowercase())
+                    && !value.contains("pass"));
             value.len() >= 6 && (chosen || !judge::is_wordy(value))
         }
         (Class::Password, Form::Env) => value.len() >= 6,

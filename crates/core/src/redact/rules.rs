@@ -25,9 +25,11 @@ pub(super) struct Rule {
 #[derive(Clone, Copy)]
 pub(super) enum How {
     Shape(&'static str),
-    /// From the text and the place of the keyword to the variant and the place of the secret.
-    Code(fn(&str, Range<usize>) -> Option<(usize, Range<usize>)>),
+    Code(Find),
 }
+
+/// From the text and the place of the keyword to the variant and the place of the secret.
+pub(super) type Find = fn(&str, Range<usize>) -> Option<(usize, Range<usize>)>;
 
 impl Rule {
     pub(super) fn kind(&self, variant: usize) -> &'static str {
@@ -69,11 +71,7 @@ const fn after(
     Rule { exact_case: false, whole_word: false, ..key(kinds, keywords, shape) }
 }
 
-const fn code(
-    kinds: &'static [&'static str],
-    keywords: &'static [&'static str],
-    find: fn(&str, Range<usize>) -> Option<(usize, Range<usize>)>,
-) -> Rule {
+const fn code(kinds: &'static [&'static str], keywords: &'static [&'static str], find: Find) -> Rule {
     Rule { how: How::Code(find), exact_case: false, ..key(kinds, keywords, "") }
 }
 
@@ -198,7 +196,7 @@ pub(super) const RULES: &[Rule] = &[
     after(&["basic-auth"], &["basic "], r"(?i:basic) +([A-Za-z0-9+/]{8,}={0,2})").when(judge::is_basic_credential),
     after(&["authorization"], &["authorization"],
         r#"(?i:authorization)[\\"']*[ \t]*[:=][ \t]*[\\"']*(?:(?i:token|apikey|api-key|key|bot|digest) +)?([A-Za-z0-9._~+/=-]{16,})"#).when(judge::is_token),
-    after(&["cookie"], &["cookie:"], r#"(?i:cookie): *([\w.-]+=[!#-&(-+\--:<-\[\]-~]{8,}(?:; *[\w.-]+=[!#-&(-+\--:<-\[\]-~]*)*)"#).when(judge::is_cookie),
+    after(&["cookie"], &["cookie:"], r"(?i:cookie): *([\w.-]+=[!#-&(-+\--:<-\[\]-~]{8,}(?:; *[\w.-]+=[!#-&(-+\--:<-\[\]-~]*)*)").when(judge::is_cookie),
     after(&["url-password"], &["://"], r#"://(?u:[^\s/?#@:"'`<>\\]*):((?u:[^\s/?#@"'`<>\\]+))@[\w\[$%.-]"#).when(judge::is_url_password),
 
     // Files and command lines that carry passwords without naming them.
