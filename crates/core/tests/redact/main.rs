@@ -164,6 +164,9 @@ fn a_placeholder_in_the_shape_of_a_key_stays() {
         unchanged(&format!("{}{masked}", &key[..body_start.min(5)]));
     }
     unchanged(&["AKIA", "IOSFODNN7", "EXAMPLE"].concat());
+    // Longer than the vendor makes them.
+    unchanged(&["AKIA", &Dice(2).of("ABCDEFGH234567", 24)].concat());
+    unchanged(&["np", "m_", &Dice(2).of(ALNUM, 44)].concat());
     unchanged("sk-ant-api03-your-api-key-goes-right-here");
     unchanged("ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
 }
@@ -319,6 +322,23 @@ fn where_two_rules_meet_the_more_specific_one_gives_the_name() {
         redact(&format!("https://robot:{key}@host/x")).text,
         "https://robot:[REDACTED:github-token]@host/x"
     );
+}
+
+#[test]
+fn a_secret_that_shows_only_once_another_is_gone_is_found_too() {
+    // The quote that closes the token is part of the password.
+    let text = "token = \"a1B2c3D4e5F6g7H8 machine h login a password hunt\"er2x9";
+    let out = redact(text);
+    assert_eq!(out.text, "token = \"[REDACTED:token] machine h login a password [REDACTED:netrc-password]");
+    let seen: Vec<_> = out.hits.iter().map(|hit| &text[hit.range.clone()]).collect();
+    assert_eq!(seen, ["a1B2c3D4e5F6g7H8", "hunt\"er2x9"]);
+}
+
+#[test]
+fn the_kind_in_a_marker_is_not_the_name_of_a_value() {
+    let key = ["gh", "p_", &Dice(8).of(ALNUM, 36)].concat();
+    let text = format!("{key} = \"a1B2c3D4e5F6g7H8i9\"");
+    assert_eq!(redact(&text).text, "[REDACTED:github-token] = \"a1B2c3D4e5F6g7H8i9\"");
 }
 
 /// Texts in which secrets, pieces of them, markers and what surrounds them meet in every way.
