@@ -152,8 +152,8 @@ impl App {
         let mut live: Vec<Agent> =
             agents.all().into_iter().filter(|a| a.channel == channel && agents.is_live(&a.id)).collect();
         if live.len() > 1 {
-            let names: Vec<_> = live.iter().map(|a| a.id.as_str()).collect();
-            eprintln!("baton: several agents run in this project; name one of {}", names.join(", "));
+            let running: Vec<_> = live.iter().map(|a| a.id.as_str()).collect();
+            eprintln!("baton: several agents run in this project; name one of {}", running.join(", "));
             return Ok(None);
         }
         if live.is_empty() {

@@ -7,7 +7,7 @@ use crate::supervisor::{self, Options};
 use crate::sys::child::end_like;
 
 pub fn run(app: &App, args: RunArgs) -> anyhow::Result<Outcome> {
-    let (provider, rest) = choose(app, &args.command)?;
+    let (provider, rest) = choose(app, &args.command);
     let options =
         Options { provider, args: rest, name: args.name, keep_alive: args.keep_alive, cwd: app.cwd.clone() };
     let change = supervisor::run(app.store(), app.resolved.config.clone(), options)?;
@@ -15,13 +15,13 @@ pub fn run(app: &App, args: RunArgs) -> anyhow::Result<Outcome> {
 }
 
 /// The provider named first, else the configured one, else the first that is there.
-fn choose(app: &App, command: &[String]) -> anyhow::Result<(&'static Provider, Vec<String>)> {
+fn choose(app: &App, command: &[String]) -> (&'static Provider, Vec<String>) {
     if let Some(provider) = command.first().and_then(|name| providers::find(name)) {
-        return Ok((provider, command[1..].to_vec()));
+        return (provider, command[1..].to_vec());
     }
     let configured = app.resolved.config.run.provider.as_deref().and_then(providers::find);
     if let Some(provider) = configured {
-        return Ok((provider, command.to_vec()));
+        return (provider, command.to_vec());
     }
     let found = PROVIDERS.iter().find(|p| p.locate().is_some());
     let provider = found.unwrap_or(&PROVIDERS[PROVIDERS.len() - 1]);
@@ -29,5 +29,5 @@ fn choose(app: &App, command: &[String]) -> anyhow::Result<(&'static Provider, V
         let how: Vec<_> = PROVIDERS.iter().filter(|p| p.name != "demo").map(|p| p.install).collect();
         eprintln!("baton: no client is on the PATH ({}); this is the scripted agent", how.join(", or "));
     }
-    Ok((provider, command.to_vec()))
+    (provider, command.to_vec())
 }

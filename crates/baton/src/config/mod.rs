@@ -196,7 +196,7 @@ impl Config {
             run: Run {
                 max_restarts: 10,
                 grace: Duration::from_secs(5),
-                background_wait: Duration::from_secs(600),
+                background_wait: Duration::from_mins(10),
                 park: true,
                 provider: None,
             },
