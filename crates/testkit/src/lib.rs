@@ -1,1 +1,3 @@
 //! Drives baton in tests.
+
+pub mod quality;

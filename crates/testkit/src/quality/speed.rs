@@ -1,0 +1,41 @@
+//! Time and memory: the ledger against one typed pass over the same bytes.
+
+use std::time::{Duration, Instant};
+
+use baton_core::ledger::Ledger;
+use serde::Deserialize;
+
+/// The least that any reader of transcripts must do: find the lines and parse each into a type.
+#[derive(Deserialize)]
+struct Typed<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<std::borrow::Cow<'a, str>>,
+}
+
+pub fn typed_pass(bytes: &[u8]) -> usize {
+    bytes
+        .split(|b| *b == b'\n')
+        .filter_map(|line| serde_json::from_slice::<Typed<'_>>(line).ok())
+        .filter(|line| line.kind.is_some())
+        .count()
+}
+
+/// The fastest of `n` runs.
+pub fn best(n: usize, mut run: impl FnMut()) -> Duration {
+    let once = |_| {
+        let start = Instant::now();
+        run();
+        start.elapsed()
+    };
+    (0..n).map(once).min().unwrap_or_default()
+}
+
+pub fn ledger(bytes: &[u8]) -> Ledger {
+    Ledger::of(bytes).expect("reading from memory does not fail")
+}
+
+/// Anonymous memory of this process, in kilobytes.
+pub fn anonymous_kb() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    status.lines().find_map(|line| line.strip_prefix("RssAnon:")?.trim().strip_suffix(" kB")?.trim().parse().ok())
+}
