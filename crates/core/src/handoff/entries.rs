@@ -1,5 +1,6 @@
 //! A ledger as entries of a document: each one a few lines of text with a section it stands in and a value for the
-//! next turn. Everything between backticks or behind `>` is verbatim; the rest is labels, counts and stamps.
+//! next turn. Everything in code spans and fences is verbatim, and so is what follows a label; the rest is labels,
+//! counts and stamps. Verbatim text gets no marks inside, so that a search for it finds it.
 
 use crate::ledger::text::{clip, clip_lines, fits, fold};
 use crate::ledger::{Answered, Command, Failure, File, Ledger, Outcome, Said, Task, Way};
@@ -138,7 +139,7 @@ impl List {
             self.add(Section::Now, 1_000, forms);
         }
         for call in ledger.in_flight().take(4) {
-            self.one(Section::Now, 872, format!("- in flight at the end: {}", code(clip_lines(call, 300))));
+            self.one(Section::Now, 872, format!("- in flight at the end: {}", code(&fold(clip_lines(call, 300)))));
         }
         if let Some(reply) = &ledger.last_reply {
             let forms = quoted("Last message of the agent:", reply, &[self.share.of(8, 300), self.share.of(16, 200)]);
@@ -192,7 +193,7 @@ impl List {
         }
         for (rank, refused) in words.refused.iter().rev().enumerate() {
             let value = self.value(refused.stretch, 700, 330, 10, rank);
-            self.one(Section::Tried, value, format!("- refused by the user: {}", code(&refused.text)));
+            self.one(Section::Tried, value, format!("- refused by the user: {}", code(&fold(&refused.text))));
         }
     }
 
@@ -252,8 +253,11 @@ impl List {
             let value = self.value(0, 500, 500, 20, rank);
             self.one(Section::Git, value, format!("- earlier branch: {}", code(name)));
         }
-        if let Some(cwd) = &ledger.cwd {
-            self.one(Section::Git, 760, format!("- folder: {}", code(cwd)));
+        if let Some(root) = &ledger.root {
+            self.one(Section::Git, 850, format!("- folder: {}", code(root)));
+        }
+        if let Some(cwd) = ledger.cwd.as_ref().filter(|cwd| ledger.root.as_ref() != Some(cwd)) {
+            self.one(Section::Git, 760, format!("- working in: {}", code(cwd)));
         }
         for (rank, commit) in ledger.git.commits.iter().rev().enumerate() {
             let value = self.value(commit.stretch, 810, 460, 3, rank);
@@ -274,13 +278,14 @@ impl List {
     }
 
     fn files(&mut self, ledger: &Ledger) {
+        let root = ledger.root.as_deref();
         for (rank, file) in ledger.files.changed().enumerate() {
             let value = self.value(file.stretch, 845, 470, 3, rank);
-            self.one(Section::Files, value, format!("- {} · {}", changes(file), code(&file.path)));
+            self.one(Section::Files, value, format!("- {} · {}", changes(file), code(relative(&file.path, root))));
         }
         for (rank, file) in ledger.files.read_only().take(40).enumerate() {
             let value = self.value(file.stretch, 410, 200, 4, rank);
-            self.one(Section::Read, value, format!("- {}", code(&file.path)));
+            self.one(Section::Read, value, format!("- {}", code(relative(&file.path, root))));
         }
     }
 
@@ -312,7 +317,7 @@ impl List {
             let result = job.result.as_deref().and_then(|result| clip(result, most));
             let mut forms = vec![head.clone()];
             if let Some(result) = result {
-                forms.insert(0, format!("{head}\n{}", quote("  > ", result)));
+                forms.insert(0, lines(&head, result));
             }
             self.add(Section::Agents, value, forms);
         }
@@ -334,9 +339,8 @@ fn quoted(label: &str, said: &Said, sizes: &[usize]) -> Vec<String> {
         let form = match clip(&said.text, max) {
             Some(shown) => {
                 let left = whole.saturating_sub(shown.chars().count());
-                // What follows the last shown sentence is counted, never hinted at.
                 let more = if left > 2 { format!("\n({left} more characters)") } else { String::new() };
-                format!("{label}\n{}{more}", quote("> ", shown))
+                format!("{label}\n{}{more}", fenced(shown))
             }
             None => format!("{label} {whole} characters, too long to be shown here."),
         };
@@ -354,24 +358,25 @@ fn bullet(way: Way, text: &str, said: &Said, cut: bool) -> String {
         Way::Refusal => "- refusing a call:",
         Way::Answer => "- asked and answered:",
     };
-    let mut out = lines(label, text);
-    if cut {
-        let left = (said.text.chars().count() + said.left_out).saturating_sub(text.chars().count());
-        out.push_str(&format!(" ({left} more characters)"));
+    if !cut {
+        return lines(label, text);
     }
-    out
+    let left = (said.text.chars().count() + said.left_out).saturating_sub(text.chars().count());
+    lines(&format!("{label} ({left} more characters)"), text)
 }
 
-/// One line stands behind its label, several stand quoted below it.
+/// One line stands behind its label, several stand fenced below it.
 fn lines(label: &str, text: &str) -> String {
     let text = text.trim();
-    if text.contains('\n') { format!("{label}\n{}", quote("  > ", text)) } else { format!("{label} {text}") }
+    if text.contains('\n') { format!("{label}\n{}", fenced(text)) } else { format!("{label} {text}") }
 }
 
-fn quote(mark: &str, text: &str) -> String {
-    let kept: Vec<String> =
-        text.lines().filter(|line| !line.trim().is_empty()).map(|line| format!("{mark}{}", line.trim_end())).collect();
-    kept.join("\n")
+/// Verbatim lines, without the blank ones: headings and lists in them cannot be taken for ours.
+fn fenced(text: &str) -> String {
+    let kept: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}\n{}\n{fence}", kept.join("\n"))
 }
 
 fn failure(error: &Failure, max: usize) -> String {
@@ -379,7 +384,7 @@ fn failure(error: &Failure, max: usize) -> String {
     let shown = clip_lines(&error.text, max);
     let left = error.text.chars().count() + error.left_out - shown.chars().count();
     let more = if left > 0 { format!(" ({left} more characters)") } else { String::new() };
-    format!("- {}{cause}{more}\n{}", outcome(error.outcome), quote("  > ", shown))
+    lines(&format!("- {}{cause}{more} →", outcome(error.outcome)), shown)
 }
 
 fn outcome(outcome: Outcome) -> String {
@@ -420,6 +425,12 @@ fn changes(file: &File) -> String {
         parts.push("deleted".to_owned());
     }
     parts.join(", ")
+}
+
+/// Paths below the folder of the session are shown without it.
+fn relative<'p>(path: &'p str, root: Option<&str>) -> &'p str {
+    let below = root.and_then(|root| path.strip_prefix(root)?.strip_prefix('/'));
+    below.filter(|rest| !rest.is_empty()).unwrap_or(path)
 }
 
 /// A code span whatever the text holds.

@@ -72,6 +72,9 @@ impl Ledger {
         if let Some(branch) = &record.branch {
             self.git.on_branch(branch, self.stretch, || record.origin());
         }
+        if self.root.is_none() {
+            self.root = record.cwd.as_deref().map(str::to_owned);
+        }
         for (place, value) in [(&mut self.session, &record.session), (&mut self.cwd, &record.cwd)] {
             if let Some(value) = value
                 && place.as_deref() != Some(value)

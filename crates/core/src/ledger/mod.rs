@@ -35,6 +35,8 @@ use crate::transcript::{Counts, Origin, Parser, Provider};
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Ledger {
     pub session: Option<String>,
+    /// The folder in which the session began, and the one it was in last.
+    pub root: Option<String>,
     pub cwd: Option<String>,
     /// Stamps of the first and the last record that has one, as the provider wrote them.
     pub started: Option<String>,

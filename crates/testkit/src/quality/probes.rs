@@ -136,6 +136,7 @@ pub fn of(cut: &Cut) -> Vec<Probe> {
     let mut jobs: Vec<String> = Vec::new();
     let mut plan = None;
     let mut branch = None;
+    let root = cut.before.iter().find_map(|r| r["cwd"].as_str()).unwrap_or_default();
     // Todos of before the stretch are open todos still.
     for (i, record) in cut.before.iter().enumerate() {
         let here = i >= cut.stretch;
@@ -182,7 +183,9 @@ pub fn of(cut: &Cut) -> Vec<Probe> {
                     let output = output(&block["content"]);
                     let failed = block["is_error"] == true;
                     let refused = output.starts_with("The user doesn't want to proceed");
-                    let path = call.input["file_path"].as_str().unwrap_or_default().to_owned();
+                    let path = call.input["file_path"].as_str().unwrap_or_default();
+                    // Asked for as people write it: below the folder of the session.
+                    let path = path.strip_prefix(root).and_then(|p| p.strip_prefix('/')).unwrap_or(path).to_owned();
                     match call.name {
                         "Edit" | "MultiEdit" | "NotebookEdit" if here && !failed => edited.push((path.clone(), "edited")),
                         "Write" if here && !failed => {
@@ -198,7 +201,8 @@ pub fn of(cut: &Cut) -> Vec<Probe> {
                         "Bash" if here && !refused => {
                             let command = call.input["command"].as_str().unwrap_or_default();
                             let exit = if failed { exit_code(&output) } else { Some(0) };
-                            if CHECK.is_match(command) {
+                            // The text of a here-document is not a command.
+                            if CHECK.is_match(command.split("<<").next().unwrap_or_default()) {
                                 commands.push((fold(command), exit));
                             }
                             shells.push((fold(command), failed));
@@ -208,7 +212,7 @@ pub fn of(cut: &Cut) -> Vec<Probe> {
                         }
                         _ => {}
                     }
-                    let plan_path = path.ends_with(".md") && path.contains("/plans/");
+                    let plan_path = path.ends_with(".md") && path.contains("plans/");
                     if here && plan_path && matches!(call.name, "Write" | "Edit") && !failed {
                         plan = Some(path.clone());
                     }

@@ -57,7 +57,8 @@ impl Score {
     }
 }
 
-const LABELS: [&str; 37] = [
+const LABELS: [&str; 38] = [
+    "working in:",
     "First request since the last compaction:",
     "First request:",
     "Latest request",
@@ -99,13 +100,25 @@ const LABELS: [&str; 37] = [
 
 fn statements(text: &str) -> Vec<String> {
     let mut out = Vec::new();
+    let mut fence: Option<&str> = None;
     for line in text.lines() {
         let line = line.trim();
-        if line.is_empty() || line.starts_with("## ") || line.starts_with("Whole: ") || line.starts_with("Left out") {
-            continue;
+        match fence {
+            Some(mark) if line == mark => {
+                fence = None;
+                continue;
+            }
+            Some(_) => {
+                out.push(fold(line));
+                continue;
+            }
+            None if line.starts_with("```") && line.bytes().all(|b| b == b'`') => {
+                fence = Some(line);
+                continue;
+            }
+            None => {}
         }
-        if let Some(quoted) = line.strip_prefix('>') {
-            out.push(fold(quoted));
+        if line.is_empty() || line.starts_with("## ") || line.starts_with("Whole: ") || line.starts_with("Left out") {
             continue;
         }
         let mut rest = String::new();
