@@ -42,7 +42,7 @@ impl Section {
             Self::Tried => "Tried and replaced",
             Self::Done => "Done",
             Self::Agents => "Subagents",
-            Self::Errors => "Errors since resolved",
+            Self::Errors => "Earlier errors",
             Self::Read => "Files read",
             Self::Mentions => "Names used last",
         }
@@ -221,20 +221,26 @@ impl List {
     }
 
     fn errors(&mut self, ledger: &Ledger) {
-        let mut open = 0;
+        let root = ledger.root.as_deref();
         let long = self.share.of(9, 300);
-        for (rank, error) in ledger.commands.errors.iter().rev().enumerate() {
-            let newest = rank == 0;
-            let (section, value) = if error.resolved.is_none() {
+        // An unresolved error blocks while the request it happened under is the latest one.
+        let since = ledger.words.latest().map_or(0, |said| said.origin.offset);
+        let errors = ledger.commands.errors.iter().rev().enumerate();
+        let mut newest = true;
+        let mut open = 0;
+        for (rank, error) in errors.filter(|(rank, error)| *rank == 0 || !error.refusal) {
+            let stuck = error.resolved.is_none() && error.blocking;
+            let (section, value) = if stuck && (newest || error.origin.offset >= since) {
                 open += 1;
-                (Section::Blockers, self.value(error.stretch, 870, 480, 60, open - 1))
+                (Section::Blockers, self.value(error.stretch, 870, 480, 40, open - 1))
             } else {
-                let here = if newest { 865 } else { 420 };
-                (Section::Errors, self.value(error.stretch, here, 250, 10, rank))
+                (Section::Errors, self.value(error.stretch, if newest { 865 } else { 420 }, 250, 10, rank))
             };
-            let most = if newest { long.max(self.share.of(6, 300)) } else { long };
-            let forms = [most, most.min(400), most.min(160)].map(|max| failure(error, max)).to_vec();
+            let most = if newest { self.share.of(6, 300) } else { long };
+            let forms = [most, most.min(500), most.min(280)].map(|max| failure(error, root, max)).to_vec();
             self.add(section, value, forms);
+            // Behind a refusal the last real error is still the newest.
+            newest &= error.refusal;
         }
         for (rank, entry) in ledger.commands.replaced.iter().rev().enumerate() {
             let value = self.value(entry.stretch, 735, 340, 8, rank);
@@ -353,6 +359,8 @@ fn quoted(label: &str, said: &Said, sizes: &[usize]) -> Vec<String> {
 
 fn bullet(way: Way, text: &str, said: &Said, cut: bool) -> String {
     let label = match way {
+        Way::Prompt | Way::Queued if !cut && text.trim().contains('\n') => "- in full:",
+        Way::Prompt | Way::Queued if cut => "- beginning",
         Way::Prompt | Way::Queued => "-",
         Way::Command => "- with a command:",
         Way::Refusal => "- refusing a call:",
@@ -362,7 +370,7 @@ fn bullet(way: Way, text: &str, said: &Said, cut: bool) -> String {
         return lines(label, text);
     }
     let left = (said.text.chars().count() + said.left_out).saturating_sub(text.chars().count());
-    lines(&format!("{label} ({left} more characters)"), text)
+    lines(&format!("{label} ({left} more characters):"), text)
 }
 
 /// One line stands behind its label, several stand fenced below it.
@@ -379,12 +387,14 @@ fn fenced(text: &str) -> String {
     format!("{fence}\n{}\n{fence}", kept.join("\n"))
 }
 
-fn failure(error: &Failure, max: usize) -> String {
-    let cause = if error.cause.is_empty() { String::new() } else { format!(" · {}", code(&fold(&error.cause))) };
+fn failure(error: &Failure, root: Option<&str>, max: usize) -> String {
+    let cause = fold(&error.cause);
+    let cause = if cause.is_empty() { cause } else { format!(" · {}", code(relative(&cause, root))) };
+    let since = if error.resolved.is_some() { ", resolved since" } else { "" };
     let shown = clip_lines(&error.text, max);
     let left = error.text.chars().count() + error.left_out - shown.chars().count();
     let more = if left > 0 { format!(" ({left} more characters)") } else { String::new() };
-    lines(&format!("- {}{cause}{more} →", outcome(error.outcome)), shown)
+    lines(&format!("- {}{since}{cause}{more} →", outcome(error.outcome)), shown)
 }
 
 fn outcome(outcome: Outcome) -> String {
@@ -404,7 +414,11 @@ fn command_forms(command: &Command) -> Vec<String> {
         Kind::Run => "run",
     };
     let times = if command.runs > 1 { format!(" · ×{}", command.runs) } else { String::new() };
-    let short = format!("- {kind} · {}{times} · {}", outcome(command.outcome), code(&fold(&command.text)));
+    let status = match command.outcome {
+        Outcome::Exit(0) if command.complains => "exit 0, but its output complains".to_owned(),
+        other => outcome(other),
+    };
+    let short = format!("- {kind} · {status}{times} · {}", code(&fold(&command.text)));
     match &command.result {
         Some(result) => vec![format!("{short} → {}", code(&fold(result))), short],
         None => vec![short],

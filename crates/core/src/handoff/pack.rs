@@ -47,20 +47,7 @@ fn pack_facts(ledger: &Ledger, budget: usize, pointer: &str) -> Packed {
     let whole = footer(&[], pointer);
     let worst = footer(&counts(&list, &[]), pointer);
     let room = budget.saturating_sub(chars(&worst).min(chars(&whole) + 420) + 2);
-    let mut chosen: Vec<(usize, usize)> = Vec::new();
-    let mut used = 0;
-    let mut headed = Vec::new();
-    for i in order {
-        let entry = &list[i];
-        let head = if headed.contains(&entry.section) { 0 } else { chars(entry.section.title()) + HEADING };
-        let fit = entry.forms.iter().position(|form| used + head + chars(form) < room);
-        if let Some(form) = fit {
-            used += head + chars(&entry.forms[form]) + 1;
-            headed.push(entry.section);
-            chosen.push((i, form));
-        }
-    }
-    chosen.sort_unstable();
+    let chosen = choose(&list, &order, room);
     let dropped = counts(&list, &chosen);
     let text = join(assemble(&list, &chosen), &footer(&dropped, pointer));
     if chars(&text) > budget {
@@ -68,6 +55,41 @@ fn pack_facts(ledger: &Ledger, budget: usize, pointer: &str) -> Packed {
         return Packed { text: first_chars(&whole, budget).to_owned(), dropped: counts(&list, &[]) };
     }
     Packed { text, dropped }
+}
+
+/// From this value on an entry is needed rather than useful: as many of these as possible go in, in their shortest
+/// form, before any of them is given at length.
+const NEEDED: i32 = 600;
+
+fn choose(list: &[Entry], order: &[usize], room: usize) -> Vec<(usize, usize)> {
+    let mut chosen: Vec<(usize, usize)> = Vec::new();
+    let mut used = 0;
+    let mut headed = Vec::new();
+    for needed in [true, false] {
+        for &i in order.iter().filter(|&&i| (list[i].value >= NEEDED) == needed) {
+            let entry = &list[i];
+            let head = if headed.contains(&entry.section) { 0 } else { chars(entry.section.title()) + HEADING };
+            let shortest = entry.forms.len().saturating_sub(1);
+            let mut forms = if needed { shortest..shortest + 1 } else { 0..shortest + 1 };
+            if let Some(form) = forms.find(|&form| used + head + chars(&entry.forms[form]) < room) {
+                used += head + chars(&entry.forms[form]) + 1;
+                headed.push(entry.section);
+                chosen.push((i, form));
+            }
+        }
+        if needed {
+            for (i, form) in &mut chosen {
+                let forms = &list[*i].forms;
+                let free = room.saturating_sub(used) + chars(&forms[*form]);
+                if let Some(longer) = (0..*form).find(|&longer| chars(&forms[longer]) < free) {
+                    used = used + chars(&forms[longer]) - chars(&forms[*form]);
+                    *form = longer;
+                }
+            }
+        }
+    }
+    chosen.sort_unstable();
+    chosen
 }
 
 /// `## `, a count like ` (12 of 345)` and the blank lines around a heading.

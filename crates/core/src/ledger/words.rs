@@ -12,6 +12,8 @@ const RECENT: usize = 80;
 const RULES: usize = 160;
 /// A sentence longer than this is pasted material, not a rule.
 const RULE_CHARS: usize = 700;
+/// A message longer than this was not typed.
+const PASTED: usize = 1_500;
 
 /// How words reached the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,11 +124,16 @@ impl Words {
     }
 
     fn find_rules(&mut self, words: &str, way: Way, stretch: u32, origin: &Origin) {
+        let pasted = !text::fits(words, PASTED);
         for sentence in text::sentences(words) {
             let strength = rule_strength(sentence);
             // What is said when refusing a call is a correction, whatever its words.
             let strong = strength == Some(true) || way == Way::Refusal;
-            if strength.is_none() && way != Way::Refusal || !text::fits(sentence, RULE_CHARS) {
+            // In pasted material a wish is somebody else's, and so is a row of a table.
+            let counts = if pasted { strong && !sentence.starts_with('|') } else { strong || strength.is_some() };
+            let marked = ["- ", "* ", "• "].iter().find_map(|mark| sentence.strip_prefix(mark));
+            let sentence = marked.unwrap_or(sentence).trim_start();
+            if !counts || sentence.is_empty() || !text::fits(sentence, RULE_CHARS) {
                 continue;
             }
             let same = |rule: &Rule| rule.text == sentence;
@@ -141,14 +148,13 @@ impl Words {
 
 /// Whether a sentence sets a rule (`Some(true)`) or a preference (`Some(false)`).
 pub fn rule_strength(sentence: &str) -> Option<bool> {
-    const STRONG: [&str; 17] = [
+    const STRONG: [&str; 21] = [
         "must", "never", "don't", "dont", "do not", "always", "only", "instead of", "mustn't", "not allowed",
-        "forbidden", "required", "rather than", "no longer", "under no", "at all times", "mandatory",
+        "forbidden", "required", "should not", "shouldn't", "avoid", "make sure", "rather than", "no longer", "under no", "at all times", "mandatory",
     ];
-    const WEAK: [&str; 24] = [
-        "should", "shouldn't", "avoid", "make sure", "ensure", "prefer", "instead", "let's not", "not", "without",
-        "keep", "stop", "can't", "cannot", "won't", "need to", "needs to", "have to", "has to", "isn't", "wrong",
-        "until", "unless", "leave",
+    const WEAK: [&str; 17] = [
+        "should", "ensure", "prefer", "instead", "let's not", "without", "keep",
+        "stop", "can't", "cannot", "won't", "need to", "needs to", "have to", "has to", "unless", "not",
     ];
     // Typographic apostrophes are apostrophes.
     let lower = sentence.to_lowercase().replace('\u{2019}', "'");

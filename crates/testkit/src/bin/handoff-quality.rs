@@ -1,4 +1,4 @@
-//! `handoff-quality CORPUS [--missed] [--speed]`: what handoffs carry over real compactions.
+//! `handoff-quality CORPUS [--ends] [--missed] [--show] [--speed]`: what handoffs carry over real compactions.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -19,13 +19,14 @@ fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let flag = |name: &str| args.iter().any(|arg| arg == name);
     let Some(folder) = args.iter().find(|arg| !arg.starts_with("--")) else {
-        bail!("usage: handoff-quality CORPUS [--missed] [--show] [--speed]");
+        bail!("usage: handoff-quality CORPUS [--ends] [--missed] [--show] [--speed]");
     };
     let transcripts = corpus::load(Path::new(folder)).context("cannot read the corpus")?;
     let mut out = std::io::stdout().lock();
     let bytes: usize = transcripts.iter().map(|t| t.bytes.len()).sum();
+    let ends = flag("--ends");
     let cuts: Vec<(usize, corpus::Cut)> =
-        transcripts.iter().enumerate().flat_map(|(i, t)| corpus::cuts(t).into_iter().map(move |c| (i, c))).collect();
+        transcripts.iter().enumerate().flat_map(|(i, t)| corpus::cuts(t, ends).into_iter().map(move |c| (i, c))).collect();
     writeln!(out, "{} transcripts, {} bytes, {} compactions\n", transcripts.len(), bytes, cuts.len())?;
 
     if flag("--speed") {

@@ -48,7 +48,9 @@ pub struct Cut {
     pub summary: String,
 }
 
-pub fn cuts(transcript: &Transcript) -> Vec<Cut> {
+/// The compactions of a transcript; with `ends`, its end counts as one more, so that sessions that never
+/// compacted are measured too (there is no summary to compare with then).
+pub fn cuts(transcript: &Transcript, ends: bool) -> Vec<Cut> {
     let mut cuts = Vec::new();
     let mut records: Vec<Value> = Vec::new();
     let mut stretch = 0;
@@ -72,6 +74,11 @@ pub fn cuts(transcript: &Transcript) -> Vec<Cut> {
         }
         records.push(record);
         at += line.len();
+    }
+    if ends {
+        let stem = transcript.path.file_name().unwrap_or_default().to_string_lossy();
+        let name = format!("{}@end", stem.get(..8).unwrap_or(&stem));
+        cuts.push(Cut { name, end: at, before: records, stretch, summary: String::new() });
     }
     cuts
 }

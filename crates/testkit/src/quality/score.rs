@@ -57,7 +57,11 @@ impl Score {
     }
 }
 
-const LABELS: [&str; 38] = [
+const LABELS: [&str; 42] = [
+    "exit 0, but its output complains",
+    "resolved since",
+    "in full:",
+    "beginning",
     "working in:",
     "First request since the last compaction:",
     "First request:",
