@@ -2,7 +2,7 @@
 //! next turn. Everything in code spans and fences is verbatim, and so is what follows a label; the rest is labels,
 //! counts and stamps. Verbatim text gets no marks inside, so that a search for it finds it.
 
-use crate::ledger::text::{clip, clip_lines, fits, fold};
+use crate::ledger::text::{clip, clip_lines, fits, fold, sentences};
 use crate::ledger::{Answered, Command, Failure, File, Ledger, Outcome, Said, Task, Way};
 use crate::ledger::{rule_strength, shell::Kind};
 use crate::transcript::TodoStatus;
@@ -164,13 +164,6 @@ impl List {
                 }
                 continue;
             }
-            if said.left_out > 0 || !fits(&said.text, whole) {
-                if let Some(head) = clip(&said.text, 240) {
-                    let value = self.value(said.stretch, 640, 300, 4, rank);
-                    self.one(Section::Words, value, bullet(said.way, head, said, head.len() < said.text.len()));
-                }
-                continue;
-            }
             let value = match rule_strength(&said.text) {
                 Some(true) => 850,
                 _ if said.way == Way::Refusal => 850,
@@ -178,8 +171,20 @@ impl List {
                 None => 690,
             };
             let value = value - 4 * i32::try_from(rank).unwrap_or(100).min(100);
-            self.one(Section::Words, value, bullet(said.way, &said.text, said, false));
-            in_full.push(fold(&said.text));
+            let mut forms = Vec::new();
+            if said.left_out == 0 && fits(&said.text, self.share.of(7, 600)) {
+                forms.push(bullet(said, &said.text));
+            }
+            if forms.is_empty() || !fits(&said.text, whole) {
+                let digest = digest(&said.text);
+                if !digest.is_empty() {
+                    in_full.push(fold(&digest));
+                    forms.push(bullet(said, &digest));
+                }
+            } else {
+                in_full.push(fold(&said.text));
+            }
+            self.add(Section::Words, value, forms);
             rank += 1;
         }
         let rules = words.rules.iter().rev();
@@ -357,20 +362,37 @@ fn quoted(label: &str, said: &Said, sizes: &[usize]) -> Vec<String> {
     forms
 }
 
-fn bullet(way: Way, text: &str, said: &Said, cut: bool) -> String {
-    let label = match way {
-        Way::Prompt | Way::Queued if !cut && text.trim().contains('\n') => "- in full:",
-        Way::Prompt | Way::Queued if cut => "- beginning",
-        Way::Prompt | Way::Queued => "-",
-        Way::Command => "- with a command:",
-        Way::Refusal => "- refusing a call:",
-        Way::Answer => "- asked and answered:",
-    };
-    if !cut {
-        return lines(label, text);
+/// Of a long message: how it begins and the sentences that set a rule, each whole.
+fn digest(text: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    let mut seen = 0;
+    let mut used = 0;
+    for sentence in sentences(text) {
+        let size = sentence.chars().count();
+        if (seen + size <= 240 || rule_strength(sentence) == Some(true)) && used + size <= 900 {
+            kept.push(sentence);
+            used += size;
+        }
+        seen += size;
     }
-    let left = (said.text.chars().count() + said.left_out).saturating_sub(text.chars().count());
-    lines(&format!("{label} ({left} more characters):"), text)
+    kept.join("\n")
+}
+
+/// A message of the user, or the sentences that are shown of it.
+fn bullet(said: &Said, shown: &str) -> String {
+    let label = match said.way {
+        Way::Prompt | Way::Queued => "",
+        Way::Command => "with a command:",
+        Way::Refusal => "refusing a call:",
+        Way::Answer => "asked and answered:",
+    };
+    let left = (said.text.chars().count() + said.left_out).saturating_sub(shown.chars().count());
+    let label = match (shown.trim().contains('\n'), label) {
+        _ if left > 2 => format!("- {label} in part ({left} more characters):").replace("  ", " "),
+        (true, "") => "- in full:".to_owned(),
+        (_, label) => format!("- {label}").trim_end().to_owned(),
+    };
+    lines(&label, shown)
 }
 
 /// One line stands behind its label, several stand fenced below it.

@@ -61,7 +61,7 @@ const LABELS: [&str; 42] = [
     "exit 0, but its output complains",
     "resolved since",
     "in full:",
-    "beginning",
+    "in part",
     "working in:",
     "First request since the last compaction:",
     "First request:",
