@@ -156,6 +156,7 @@ impl List {
         let mut in_full: Vec<String> = Vec::new();
         let mut rank = 0;
         let now = self.now;
+        let opening = words.recent.iter().find(|s| s.stretch == now && matches!(s.way, Way::Prompt | Way::Queued));
         for said in words.recent.iter().rev().filter(|s| s.stretch == now) {
             if shown_elsewhere.iter().any(|s| s.origin == said.origin && s.text == said.text) {
                 // Rules in it are still listed by themselves when it is too long to be shown whole.
@@ -170,7 +171,9 @@ impl List {
                 Some(false) => 740,
                 None => 690,
             };
-            let value = value - 4 * i32::try_from(rank).unwrap_or(100).min(100);
+            // A session may begin with a command; the first request in plain words counts as well.
+            let opening = opening.is_some_and(|first| std::ptr::eq(first, said));
+            let value = if opening { 899 } else { value - 4 * i32::try_from(rank).unwrap_or(100).min(100) };
             let mut forms = Vec::new();
             if said.left_out == 0 && fits(&said.text, self.share.of(7, 600)) {
                 forms.push(bullet(said, &said.text));
