@@ -209,6 +209,11 @@ impl List {
         for question in &ledger.questions {
             self.one(Section::Next, 885, lines("- question left open:", &question.text));
         }
+        // A long last message may be shown in part only; what it asks is shown in any case.
+        let reply = ledger.last_reply.as_ref().filter(|r| ledger.words.answered == Answered::Yes && !fits(&r.text, 300));
+        for question in reply.iter().flat_map(|r| sentences(&r.text)).filter(|s| s.ends_with('?') && fits(s, 300)).take(4) {
+            self.one(Section::Next, 883, lines("- question left open:", question));
+        }
         if let Some(plan) = &ledger.plan {
             self.one(Section::Next, 890, format!("- plan file: {}", code(&plan.path)));
         }

@@ -175,25 +175,28 @@ pub fn pack_document(text: &str, budget: usize, pointer: &str) -> Packed {
     let mut shown: Vec<Option<String>> = vec![None; parts.len()];
     let mut used = 0;
     for i in order {
-        let size = chars(parts[i].text) + 1;
+        let whole = parts[i].text.trim_end();
+        let size = chars(whole) + 2;
         if used + size <= room {
             used += size;
-            shown[i] = Some(parts[i].text.to_owned());
-        } else if let Some(beginning) = beginning(parts[i].text, room.saturating_sub(used + 1)) {
-            used += chars(&beginning) + 1;
+            shown[i] = Some(whole.to_owned());
+        } else if let Some(beginning) = beginning(whole, room.saturating_sub(used + 2)) {
+            used += chars(&beginning) + 2;
             shown[i] = Some(beginning);
         }
     }
     let mut left = Vec::new();
     let mut body = String::new();
     for (part, shown) in parts.iter().zip(shown) {
-        let kept = shown.as_deref().unwrap_or_default();
-        let missing = chars(part.text.trim_end()).saturating_sub(chars(kept.trim_end()));
+        let kept = shown.as_deref().unwrap_or_default().trim_end();
+        let missing = chars(part.text.trim_end()).saturating_sub(chars(kept));
         if missing > 0 {
             left.push((part.title.clone(), missing));
         }
-        body.push_str(kept.trim_end());
-        body.push('\n');
+        if !kept.is_empty() {
+            body.push_str(kept);
+            body.push_str("\n\n");
+        }
     }
     let text = join(body.trim().to_owned(), &footer(&left));
     if chars(&text) > budget {

@@ -14,7 +14,7 @@ use crate::transcript::{Action, Body, Item, Origin, Record, TodoStatus, Touch};
 /// Calls whose outcome has not come. More than this many at once means that outcomes are missing.
 const OPEN: usize = 128;
 const REPLY_CHARS: usize = 6_000;
-/// A shell output beyond this is decoded for nobody: facts stand in the first and last lines.
+/// A tool's output beyond this is an image or a dump: no rule looks into it.
 const OUTPUT: usize = 1 << 20;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -138,6 +138,7 @@ impl Ledger {
         self.questions.clear();
         self.git.find_links(words, self.stretch, origin);
         self.mentions.find(words);
+        self.seen.scan(words);
         self.words.say(words, way, self.stretch, origin);
     }
 
@@ -170,6 +171,9 @@ impl Ledger {
     }
 
     fn outcome(&mut self, id: &str, failed: bool, body: &Body<'_>, origin: &Origin) {
+        if body.size() <= OUTPUT {
+            self.seen.scan(body.stored());
+        }
         let Some(act) = self.open.close(id) else { return };
         if failed {
             let output = body.text();

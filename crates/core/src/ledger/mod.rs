@@ -10,6 +10,7 @@ mod files;
 mod git;
 mod jobs;
 mod mentions;
+pub mod seen;
 pub mod shell;
 pub mod text;
 mod todos;
@@ -54,6 +55,7 @@ pub struct Ledger {
     pub questions: Vec<Question>,
     pub last_reply: Option<Said>,
     pub mentions: Mentions,
+    pub seen: seen::Filter,
     parser: Parser,
     open: feed::OpenCalls,
     read_to: u64,

@@ -10,7 +10,7 @@ use super::record::{Item, Record};
 use super::{claude, codex};
 
 /// How many record ids are remembered to recognise a record that a resume copied.
-const REMEMBERED_IDS: usize = 1 << 13;
+const REMEMBERED_IDS: usize = 1 << 12;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

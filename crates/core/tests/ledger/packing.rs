@@ -21,7 +21,45 @@ fn long_session(messages: usize) -> Transcript {
 
 #[test]
 fn what_the_next_turn_needs_goes_in_first_and_the_rest_is_counted() {
-    insta::assert_snapshot!(pack(&long_session(40).ledger(), None, 1200, POINTER).text, @"");
+    insta::assert_snapshot!(pack(&long_session(40).ledger(), None, 1200, POINTER).text, @r#"
+    ## Goal
+    First request:
+    ```
+    Build the importer. It must stream.
+    ```
+
+    ## Now
+    Latest request (not answered yet):
+    ```
+    Now write the report.
+    ```
+
+    ## The user's words (6 of 40)
+    - Point 39: never drop row 39. Ünïcode — keep it as it is, please, and tell me.
+    - Point 38: never drop row 38. Ünïcode — keep it as it is, please, and tell me.
+    - Point 37: never drop row 37. Ünïcode — keep it as it is, please, and tell me.
+    - Point 36: never drop row 36. Ünïcode — keep it as it is, please, and tell me.
+    - Point 35: never drop row 35. Ünïcode — keep it as it is, please, and tell me.
+    - Point 34: never drop row 34. Ünïcode — keep it as it is, please, and tell me.
+
+    ## Git
+    - branch: `fix/login`
+    - folder: `/home/dev/app`
+
+    ## Files changed (6 of 40)
+    - edited · `src/part_39.rs`
+    - edited · `src/part_38.rs`
+    - edited · `src/part_37.rs`
+    - edited · `src/part_36.rs`
+    - edited · `src/part_35.rs`
+    - edited · `src/part_34.rs`
+
+    ## Commands (2 of 40)
+    - test · ok (exit 0) · `cargo test part_39`
+    - test · ok (exit 0) · `cargo test part_38`
+
+    Left out for space: the user's words 34, files changed 34, commands 38. Whole: archive/HO-1.md
+    "#);
 }
 
 #[test]
@@ -49,7 +87,41 @@ fn a_document_keeps_its_head_and_its_most_valuable_sections() {
         "<!-- HANDOFF-ID: HO-1 -->\n# Handoff\nOne line.\n\n## History\n{filler}\n## Next steps\nShip it.\n\n## Trivia\n```\n# no heading\n```\n{filler}"
     );
     let packed = pack_document(&text, 700, POINTER);
-    insta::assert_snapshot!(packed.text, @"");
+    insta::assert_snapshot!(packed.text, @r#"
+    <!-- HANDOFF-ID: HO-1 -->
+
+    # Handoff
+    One line.
+
+    ## History
+    Some words about it.
+    Some words about it.
+    Some words about it.
+    Some words about it.
+    Some words about it.
+    Some words about it.
+    Some words about it.
+    Some words about it.
+    Some words about it.
+    Some words about it.
+    Some words about it.
+    Some words about it.
+    Some words about it.
+    Some words about it.
+    Some words about it.
+    Some words about it.
+    Some words about it.
+    Some words about it.
+    Some words about it.
+    Some words about it.
+    Some words about it.
+    Some words about it.
+
+    ## Next steps
+    Ship it.
+
+    Left out for space (characters): History (798), Trivia (1290). Whole: archive/HO-1.md
+    "#);
     assert_eq!(packed.dropped.len(), 2);
     assert_eq!(pack_document(&text, 10_000, POINTER).text, text.trim_end(), "what fits is not touched");
 }

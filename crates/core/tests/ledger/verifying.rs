@@ -13,7 +13,14 @@ All tests pass.
 ```
 cargo test --test 4242
 ```";
-    insta::assert_snapshot!(mark(narrative, &working_session().ledger()), @"");
+    insta::assert_snapshot!(mark(narrative, &working_session().ledger()), @r#"
+    Fixed `src/login.rs` and src/session.rs [unproven] in commit 1a2b3c4, then deadbee1 [unproven].
+    PR #17 is open; coverage went from 71% [unproven] to 93% [unproven].
+    All tests pass.
+    ```
+    cargo test --test 4242
+    ```
+    "#);
     assert_eq!(unproven(narrative, &working_session().ledger()), ["src/session.rs", "deadbee1", "71%", "93%"]);
 }
 
