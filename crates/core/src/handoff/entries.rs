@@ -106,7 +106,8 @@ impl List {
 
     fn notes(&mut self, ledger: &Ledger) {
         if ledger.is_empty() {
-            let text = "Nothing of the work could be read from the transcript: no request, no answer, no file.";
+            let text =
+                "Nothing of the work could be read from the transcript: no request, no answer, no file.";
             self.one(Section::Notes, 2_000, text.to_owned());
         }
         for note in ledger.notes() {
@@ -119,12 +120,14 @@ impl List {
         let latest = words.latest();
         let same = |a: &Said, b: Option<&Said>| b.is_some_and(|b| a.origin == b.origin && a.text == b.text);
         if let Some(first) = words.first.as_ref().filter(|f| !same(f, latest)) {
-            let forms = quoted("First request:", first, &[self.share.of(5, 400), self.share.of(12, 300), 300]);
+            let forms =
+                quoted("First request:", first, &[self.share.of(5, 400), self.share.of(12, 300), 300]);
             self.add(Section::Goal, 905, forms);
         }
         let start = words.first_of_stretch.as_ref().filter(|f| f.stretch == self.now && self.now > 0);
         if let Some(start) = start.filter(|f| !same(f, latest) && !same(f, words.first.as_ref())) {
-            let forms = quoted("First request since the last compaction:", start, &[self.share.of(8, 300), 240]);
+            let forms =
+                quoted("First request since the last compaction:", start, &[self.share.of(8, 300), 240]);
             self.add(Section::Goal, 900, forms);
         }
         if let Some(latest) = latest {
@@ -134,15 +137,23 @@ impl List {
                 Answered::Yes => "answered",
                 Answered::Interrupted => "interrupted by the user",
             };
-            let forms =
-                quoted(&format!("Latest request ({state}):"), latest, &[self.share.of(3, 600), self.share.of(6, 400), 300]);
+            let forms = quoted(
+                &format!("Latest request ({state}):"),
+                latest,
+                &[self.share.of(3, 600), self.share.of(6, 400), 300],
+            );
             self.add(Section::Now, 1_000, forms);
         }
         for call in ledger.in_flight().take(4) {
-            self.one(Section::Now, 872, format!("- in flight at the end: {}", code(&fold(clip_lines(call, 300)))));
+            self.one(
+                Section::Now,
+                872,
+                format!("- in flight at the end: {}", code(&fold(clip_lines(call, 300)))),
+            );
         }
         if let Some(reply) = &ledger.last_reply {
-            let forms = quoted("Last message of the agent:", reply, &[self.share.of(8, 300), self.share.of(16, 200)]);
+            let forms =
+                quoted("Last message of the agent:", reply, &[self.share.of(8, 300), self.share.of(16, 200)]);
             self.add(Section::Now, 770, forms);
         }
     }
@@ -151,12 +162,16 @@ impl List {
     fn words(&mut self, ledger: &Ledger) {
         let words = &ledger.words;
         let shown_elsewhere: Vec<&Said> =
-            [words.first.as_ref(), words.first_of_stretch.as_ref(), words.latest()].into_iter().flatten().collect();
+            [words.first.as_ref(), words.first_of_stretch.as_ref(), words.latest()]
+                .into_iter()
+                .flatten()
+                .collect();
         let whole = self.share.of(18, 420);
         let mut in_full: Vec<String> = Vec::new();
         let mut rank = 0;
         let now = self.now;
-        let opening = words.recent.iter().find(|s| s.stretch == now && matches!(s.way, Way::Prompt | Way::Queued));
+        let opening =
+            words.recent.iter().find(|s| s.stretch == now && matches!(s.way, Way::Prompt | Way::Queued));
         for said in words.recent.iter().rev().filter(|s| s.stretch == now) {
             if shown_elsewhere.iter().any(|s| s.origin == said.origin && s.text == said.text) {
                 // Rules in it are still listed by themselves when it is too long to be shown whole.
@@ -173,7 +188,7 @@ impl List {
             };
             // A session may begin with a command; the first request in plain words counts as well.
             let opening = opening.is_some_and(|first| std::ptr::eq(first, said));
-            let value = if opening { 899 } else { value - 4 * i32::try_from(rank).unwrap_or(100).min(100) };
+            let value = if opening { 899 } else { value - 4 * rank.min(100) };
             let mut forms = Vec::new();
             if said.left_out == 0 && fits(&said.text, self.share.of(7, 600)) {
                 forms.push(bullet(said, &said.text));
@@ -191,13 +206,12 @@ impl List {
             rank += 1;
         }
         let rules = words.rules.iter().rev();
-        let mut rank = 0;
-        for rule in rules.filter(|r| !in_full.iter().any(|text| text.contains(&fold(&r.text)))) {
+        let shown = |text: &str| in_full.iter().any(|full| full.contains(&fold(text)));
+        for (rank, rule) in rules.filter(|r| !shown(&r.text)).enumerate() {
             let here = if rule.strong { 845 } else { 600 };
             let before = if rule.strong { 610 } else { 320 };
             let value = self.value(rule.stretch, here, before, 3, rank);
             self.one(Section::Words, value, lines("-", &rule.text));
-            rank += 1;
         }
         for (rank, refused) in words.refused.iter().rev().enumerate() {
             let value = self.value(refused.stretch, 700, 330, 10, rank);
@@ -210,8 +224,13 @@ impl List {
             self.one(Section::Next, 885, lines("- question left open:", &question.text));
         }
         // A long last message may be shown in part only; what it asks is shown in any case.
-        let reply = ledger.last_reply.as_ref().filter(|r| ledger.words.answered == Answered::Yes && !fits(&r.text, 300));
-        for question in reply.iter().flat_map(|r| sentences(&r.text)).filter(|s| s.ends_with('?') && fits(s, 300)).take(4) {
+        let reply = ledger
+            .last_reply
+            .as_ref()
+            .filter(|r| ledger.words.answered == Answered::Yes && !fits(&r.text, 300));
+        for question in
+            reply.iter().flat_map(|r| sentences(&r.text)).filter(|s| s.ends_with('?') && fits(s, 300)).take(4)
+        {
             self.one(Section::Next, 883, lines("- question left open:", question));
         }
         if let Some(plan) = &ledger.plan {
@@ -281,11 +300,16 @@ impl List {
         for (rank, commit) in ledger.git.commits.iter().rev().enumerate() {
             let value = self.value(commit.stretch, 810, 460, 3, rank);
             let short = format!("- commit {}", code(&commit.hash));
-            let full = if commit.subject.is_empty() { short.clone() } else { format!("{short} {}", commit.subject) };
+            let full =
+                if commit.subject.is_empty() { short.clone() } else { format!("{short} {}", commit.subject) };
             self.add(Section::Git, value, vec![full, short]);
         }
         if let Some(status) = &ledger.git.status {
-            let when = if status.outdated { "working tree before the last commit" } else { "working tree as last seen" };
+            let when = if status.outdated {
+                "working tree before the last commit"
+            } else {
+                "working tree as last seen"
+            };
             let most = self.share.of(14, 200);
             let value = self.value(status.stretch, if status.outdated { 430 } else { 650 }, 260, 0, 0);
             self.one(Section::Git, value, lines(&format!("- {when}:"), clip_lines(&status.text, most)));
@@ -300,7 +324,11 @@ impl List {
         let root = ledger.root.as_deref();
         for (rank, file) in ledger.files.changed().enumerate() {
             let value = self.value(file.stretch, 845, 470, 3, rank);
-            self.one(Section::Files, value, format!("- {} · {}", changes(file), code(relative(&file.path, root))));
+            self.one(
+                Section::Files,
+                value,
+                format!("- {} · {}", changes(file), code(relative(&file.path, root))),
+            );
         }
         for (rank, file) in ledger.files.read_only().take(40).enumerate() {
             let value = self.value(file.stretch, 410, 200, 4, rank);
@@ -343,7 +371,9 @@ impl List {
     }
 
     fn mentions(&mut self, ledger: &Ledger) {
-        for (rank, chunk) in ledger.mentions.names.items.iter().rev().collect::<Vec<_>>().chunks(8).take(5).enumerate() {
+        for (rank, chunk) in
+            ledger.mentions.names.items.iter().rev().collect::<Vec<_>>().chunks(8).take(5).enumerate()
+        {
             let names: Vec<String> = chunk.iter().map(|name| code(name)).collect();
             let value = self.value(self.now, 455, 0, 40, rank);
             self.one(Section::Mentions, value, format!("- {}", names.join(" ")));

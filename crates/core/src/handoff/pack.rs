@@ -28,7 +28,11 @@ pub fn pack(ledger: &Ledger, narrative: Option<&str>, budget: usize, pointer: &s
     // The agent's own words may take the larger part; facts get what they leave.
     let size = chars(&marked);
     let most = budget * 3 / 5;
-    let own = if size <= most { Packed { text: marked, dropped: Vec::new() } } else { pack_document(&marked, most, pointer) };
+    let own = if size <= most {
+        Packed { text: marked, dropped: Vec::new() }
+    } else {
+        pack_document(&marked, most, pointer)
+    };
     let glue = chars(FACTS) + 4;
     let facts = pack_facts(ledger, budget.saturating_sub(chars(&own.text) + glue), pointer);
     let text = format!("{}\n\n{FACTS}\n\n{}", own.text, facts.text);
@@ -49,7 +53,7 @@ fn pack_facts(ledger: &Ledger, budget: usize, pointer: &str) -> Packed {
     let room = budget.saturating_sub(chars(&worst).min(chars(&whole) + 420) + 2);
     let chosen = choose(&list, &order, room);
     let dropped = counts(&list, &chosen);
-    let text = join(assemble(&list, &chosen), &footer(&dropped, pointer));
+    let text = join(&assemble(&list, &chosen), &footer(&dropped, pointer));
     if chars(&text) > budget {
         // Only a budget that does not hold the footer comes here.
         return Packed { text: first_chars(&whole, budget).to_owned(), dropped: counts(&list, &[]) };
@@ -68,7 +72,8 @@ fn choose(list: &[Entry], order: &[usize], room: usize) -> Vec<(usize, usize)> {
     for needed in [true, false] {
         for &i in order.iter().filter(|&&i| (list[i].value >= NEEDED) == needed) {
             let entry = &list[i];
-            let head = if headed.contains(&entry.section) { 0 } else { chars(entry.section.title()) + HEADING };
+            let head =
+                if headed.contains(&entry.section) { 0 } else { chars(entry.section.title()) + HEADING };
             let shortest = entry.forms.len().saturating_sub(1);
             let mut forms = if needed { shortest..shortest + 1 } else { 0..shortest + 1 };
             if let Some(form) = forms.find(|&form| used + head + chars(&entry.forms[form]) < room) {
@@ -108,7 +113,10 @@ pub(super) fn assemble(list: &[Entry], chosen: &[(usize, usize)]) -> String {
             out.push('\n');
         }
         let count = if here.len() < all { format!(" ({} of {all})", here.len()) } else { String::new() };
-        out.push_str(&format!("## {}{count}\n", section.title()));
+        out.push_str("## ");
+        out.push_str(section.title());
+        out.push_str(&count);
+        out.push('\n');
         for (i, form) in here {
             out.push_str(&list[*i].forms[*form]);
             out.push('\n');
@@ -138,7 +146,7 @@ fn footer(dropped: &[(String, usize)], pointer: &str) -> String {
     format!("Left out for space: {}. Whole: {pointer}", parts.join(", "))
 }
 
-fn join(body: String, footer: &str) -> String {
+fn join(body: &str, footer: &str) -> String {
     if body.is_empty() { footer.to_owned() } else { format!("{body}\n\n{footer}") }
 }
 
@@ -164,10 +172,10 @@ pub fn pack_document(text: &str, budget: usize, pointer: &str) -> Packed {
         if left.len() > 12 {
             titles.push(format!("{} more", left.len() - 12));
         }
-        match titles.is_empty() {
-            true => format!("Whole: {pointer}"),
-            false => format!("Left out for space (characters): {}. Whole: {pointer}", titles.join(", ")),
+        if titles.is_empty() {
+            return format!("Whole: {pointer}");
         }
+        format!("Left out for space (characters): {}. Whole: {pointer}", titles.join(", "))
     };
     let room = budget.saturating_sub(chars(&footer(&all)) + 2);
     let mut order: Vec<usize> = (0..parts.len()).collect();
@@ -198,7 +206,7 @@ pub fn pack_document(text: &str, budget: usize, pointer: &str) -> Packed {
             body.push_str("\n\n");
         }
     }
-    let text = join(body.trim().to_owned(), &footer(&left));
+    let text = join(body.trim(), &footer(&left));
     if chars(&text) > budget {
         return Packed { text: first_chars(&footer(&[]), budget).to_owned(), dropped: all };
     }

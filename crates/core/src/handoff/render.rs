@@ -32,7 +32,11 @@ pub fn goal_and_now(ledger: &Ledger) -> Option<(String, String)> {
 /// Whether a section exists at all is decided by its entries; this is their order.
 pub(super) fn sections() -> [Section; 15] {
     use Section::{
-        Agents, Blockers, Commands, Done, Errors, Files, Git, Goal, Mentions, Next, Notes, Now, Read, Tried, Words,
+        Agents, Blockers, Commands, Done, Errors, Files, Git, Goal, Mentions, Next, Notes, Now, Read, Tried,
+        Words,
     };
-    [Notes, Goal, Now, Words, Next, Blockers, Git, Files, Commands, Tried, Done, Agents, Errors, Read, Mentions]
+    [
+        Notes, Goal, Now, Words, Next, Blockers, Git, Files, Commands, Tried, Done, Agents, Errors, Read,
+        Mentions,
+    ]
 }

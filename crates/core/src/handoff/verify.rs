@@ -31,7 +31,9 @@ pub fn mark(narrative: &str, ledger: &Ledger) -> String {
 pub fn unproven(narrative: &str, ledger: &Ledger) -> Vec<String> {
     let marked = mark(narrative, ledger);
     let mut claims = Vec::new();
-    for piece in marked.split(UNPROVEN).collect::<Vec<_>>().split_last().map(|(_, init)| init).unwrap_or_default() {
+    for piece in
+        marked.split(UNPROVEN).collect::<Vec<_>>().split_last().map(|(_, init)| init).unwrap_or_default()
+    {
         let claim = piece.rsplit(char::is_whitespace).next().unwrap_or_default();
         claims.push(claim.trim_matches(['`', '(', ')', ',']).to_owned());
     }
@@ -64,7 +66,9 @@ impl<'l> Facts<'l> {
                 };
                 let base = path.rsplit('/').next().unwrap_or(path);
                 let seen = |base| name(base).is_some_and(|name| self.ledger.seen.contains(name));
-                self.ledger.files.files.iter().any(|file| known(&file.path)) || self.text.contains(path) || seen(base)
+                self.ledger.files.files.iter().any(|file| known(&file.path))
+                    || self.text.contains(path)
+                    || seen(base)
             }
             Claim::Commit(hash) => {
                 let made = |c: &Commit| c.hash.starts_with(hash) || hash.starts_with(c.hash.as_str());
@@ -119,9 +123,12 @@ fn mark_line(line: &str, facts: &Facts<'_>, out: &mut String) {
 
 /// Words with their place, without the punctuation around them.
 fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
-    let parts = line.split(|c: char| c.is_whitespace() || matches!(c, '`' | '"' | '\'' | '(' | ')' | '[' | ']' | '*' | '|'));
+    let parts = line.split(|c: char| {
+        c.is_whitespace() || matches!(c, '`' | '"' | '\'' | '(' | ')' | '[' | ']' | '*' | '|')
+    });
     parts.filter_map(move |part| {
-        let word = part.trim_matches([',', ';', ':', '!', '?', '=', '<', '>', '{', '}']).trim_end_matches('.');
+        let word =
+            part.trim_matches([',', ';', ':', '!', '?', '=', '<', '>', '{', '}']).trim_end_matches('.');
         (!word.is_empty()).then(|| (word.as_ptr() as usize - line.as_ptr() as usize, word))
     })
 }
@@ -143,14 +150,17 @@ fn file_name(word: &str) -> Option<&str> {
     let plain = |s: &str| s.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '+' | '@'));
     let whole = path.split('/').all(plain) && (!stem.is_empty() || known);
     // A method call or a domain looks like a name with an extension; only known ones count without a folder.
-    (whole && (known || (letters && path.contains('/') && extension.starts_with(|c: char| c.is_ascii_alphabetic()))))
-        .then_some(path)
+    (whole
+        && (known
+            || (letters && path.contains('/') && extension.starts_with(|c: char| c.is_ascii_alphabetic()))))
+    .then_some(path)
 }
 
 const KNOWN: [&str; 50] = [
-    "rs", "go", "py", "js", "ts", "tsx", "jsx", "mjs", "cjs", "java", "kt", "c", "h", "cc", "cpp", "hpp", "cs", "rb", "php",
-    "swift", "scala", "sh", "bash", "zsh", "fish", "sql", "md", "txt", "toml", "yaml", "yml", "json", "jsonl", "xml",
-    "html", "css", "scss", "vue", "svelte", "lock", "mod", "sum", "proto", "ini", "cfg", "conf", "csv", "ex", "exs", "lua",
+    "rs", "go", "py", "js", "ts", "tsx", "jsx", "mjs", "cjs", "java", "kt", "c", "h", "cc", "cpp", "hpp",
+    "cs", "rb", "php", "swift", "scala", "sh", "bash", "zsh", "fish", "sql", "md", "txt", "toml", "yaml",
+    "yml", "json", "jsonl", "xml", "html", "css", "scss", "vue", "svelte", "lock", "mod", "sum", "proto",
+    "ini", "cfg", "conf", "csv", "ex", "exs", "lua",
 ];
 
 /// Seven or more hexadecimal digits with at least one of each sort: no number, no word.
@@ -169,24 +179,34 @@ fn figure(word: &str) -> Option<&str> {
     let (digits, unit) = word.split_at(end);
     let number = digits.trim_end_matches(['.', ',']);
     let shaped = number.starts_with(|c: char| c.is_ascii_digit()) && number.matches('.').count() < 2;
-    let unit = ["", "%", "ms", "s", "us", "µs", "ns", "x", "k", "K", "M", "MB", "KB", "GB", "MiB", "KiB", "m", "h"].contains(&unit);
+    let unit =
+        ["", "%", "ms", "s", "us", "µs", "ns", "x", "k", "K", "M", "MB", "KB", "GB", "MiB", "KiB", "m", "h"]
+            .contains(&unit);
     (shaped && unit).then_some(number)
 }
 
 /// Where a statement that tests pass ends, if the line makes one.
 fn tests_claimed(line: &str) -> Option<usize> {
+    const CLAIMS: [&str; 7] = [
+        "tests pass",
+        "tests are passing",
+        "tests passing",
+        "tests are green",
+        "tests green",
+        "test suite passes",
+        "passing tests",
+    ];
+    const DENIALS: [&str; 6] = ["not ", "n't", "until", "make sure", "should", "must"];
     let lower = line.to_ascii_lowercase();
     if !lower.contains("test") {
         return None;
     }
-    const CLAIMS: [&str; 7] = [
-        "tests pass", "tests are passing", "tests passing", "tests are green", "tests green", "test suite passes",
-        "passing tests",
-    ];
-    const DENIALS: [&str; 6] = ["not ", "n't", "until", "make sure", "should", "must"];
     let claim = CLAIMS.iter().find_map(|claim| Some((lower.find(claim)?, claim)))?;
     let before = &lower[..claim.0];
-    if DENIALS.iter().any(|word| before.contains(word)) || before.ends_with("if ") || before.ends_with("once ") {
+    if DENIALS.iter().any(|word| before.contains(word))
+        || before.ends_with("if ")
+        || before.ends_with("once ")
+    {
         return None;
     }
     let end = claim.0 + claim.1.len();

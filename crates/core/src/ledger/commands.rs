@@ -198,14 +198,17 @@ fn telling_line(output: &str) -> (Option<String>, bool) {
 fn complaint(line: &str) -> bool {
     const STARTS: [&str; 9] =
         ["FAIL", "--- FAIL", "FAILED", "error:", "error[", "Error:", "ERROR", "panic:", "fatal:"];
-    const INSIDE: [&str; 6] = [": error:", ": error TS", "... FAILED", " ERROR ", ": undefined:", "panicked at"];
+    const INSIDE: [&str; 6] =
+        [": error:", ": error TS", "... FAILED", " ERROR ", ": undefined:", "panicked at"];
     if STARTS.iter().any(|s| line.starts_with(s)) || INSIDE.iter().any(|s| line.contains(s)) {
         return true;
     }
     // `3 failed`, `2 errors`, but not `0 failed`.
-    let words: Vec<&str> = line.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty()).collect();
+    let words: Vec<&str> =
+        line.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty()).collect();
     words.windows(2).any(|pair| {
-        pair[0].parse::<u64>().is_ok_and(|n| n > 0) && matches!(pair[1], "failed" | "failures" | "errors" | "failing")
+        pair[0].parse::<u64>().is_ok_and(|n| n > 0)
+            && matches!(pair[1], "failed" | "failures" | "errors" | "failing")
     })
 }
 
@@ -215,10 +218,21 @@ mod tests {
 
     #[test]
     fn a_line_complains_when_something_failed_and_not_when_nothing_did() {
-        for bad in ["FAIL", "--- FAIL: TestX (0.00s)", "error[E0425]: cannot find", "3 failed, 2 passed", "x.c:1: error: y"] {
+        for bad in [
+            "FAIL",
+            "--- FAIL: TestX (0.00s)",
+            "error[E0425]: cannot find",
+            "3 failed, 2 passed",
+            "x.c:1: error: y",
+        ] {
             assert!(complaint(bad), "{bad}");
         }
-        for good in ["test result: ok. 5 passed; 0 failed; 0 ignored", "0 errors", "ok pkg/errors 0.2s", "no failures"] {
+        for good in [
+            "test result: ok. 5 passed; 0 failed; 0 ignored",
+            "0 errors",
+            "ok pkg/errors 0.2s",
+            "no failures",
+        ] {
             assert!(!complaint(good), "{good}");
         }
     }

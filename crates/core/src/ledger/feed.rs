@@ -109,7 +109,8 @@ impl Ledger {
             Item::Reply(reply) => {
                 self.words.answered = Answered::Yes;
                 self.mentions.find(&reply);
-                let kept = text::clip(&reply, REPLY_CHARS).unwrap_or_else(|| text::clip_lines(&reply, REPLY_CHARS));
+                let kept =
+                    text::clip(&reply, REPLY_CHARS).unwrap_or_else(|| text::clip_lines(&reply, REPLY_CHARS));
                 self.last_reply = Some(Said {
                     text: kept.to_owned(),
                     way: Way::Answer,
@@ -157,7 +158,9 @@ impl Ledger {
                 self.todos.update(&id, status, subject.as_deref(), stretch, origin);
                 Act::Other("TaskUpdate".to_owned())
             }
-            Action::Agent { description, background } => Act::Agent { what: description.into_owned(), background },
+            Action::Agent { description, background } => {
+                Act::Agent { what: description.into_owned(), background }
+            }
             Action::Stopped { id } => Act::Stopped(id.into_owned()),
             Action::Asked(questions) => Act::Asked(questions.into_iter().map(String::from).collect()),
             Action::Plan(_) => Act::Plan,
@@ -252,7 +255,8 @@ impl Ledger {
             }
             Act::TaskCreated(subject) => {
                 let output = body.text();
-                let id = output.strip_prefix("Task #").and_then(|rest| rest.split_once(' ')).map(|(id, _)| id);
+                let id =
+                    output.strip_prefix("Task #").and_then(|rest| rest.split_once(' ')).map(|(id, _)| id);
                 self.todos.add(id, &subject, TodoStatus::Pending, stretch, origin);
             }
             Act::Agent { what, background } => {
@@ -335,5 +339,7 @@ fn plan_file(path: &str) -> bool {
     let Some(stem) = path.strip_suffix(".md") else { return false };
     let lower = stem.to_ascii_lowercase();
     let name = lower.rsplit('/').next().unwrap_or_default();
-    lower.contains("/plans/") || lower.starts_with("plans/") || name.split(['-', '_', '.']).any(|p| p == "plan")
+    lower.contains("/plans/")
+        || lower.starts_with("plans/")
+        || name.split(['-', '_', '.']).any(|p| p == "plan")
 }

@@ -92,10 +92,13 @@ impl Git {
         if !words.contains("://") {
             return;
         }
-        for word in words.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>' | '(' | ')' | '`')) {
+        for word in
+            words.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>' | '(' | ')' | '`'))
+        {
             let Some((scheme, path)) = word.split_once("://") else { continue };
             let numbered = ["/pull/", "/issues/", "/merge_requests/", "/issue/"].iter().any(|mark| {
-                path.split_once(mark).is_some_and(|(_, rest)| rest.starts_with(|c: char| c.is_ascii_alphanumeric()))
+                path.split_once(mark)
+                    .is_some_and(|(_, rest)| rest.starts_with(|c: char| c.is_ascii_alphanumeric()))
             });
             if !scheme.starts_with("http") || !numbered || word.len() > 300 {
                 continue;
@@ -114,7 +117,8 @@ impl Git {
 fn commit_line(line: &str) -> Option<(&str, &str)> {
     let (inside, subject) = line.trim_start().strip_prefix('[')?.split_once(']')?;
     let (branch, hash) = inside.rsplit_once(' ')?;
-    let hex = (7..=40).contains(&hash.len()) && hash.bytes().all(|b| b.is_ascii_hexdigit() && !b.is_ascii_uppercase());
+    let hex = (7..=40).contains(&hash.len())
+        && hash.bytes().all(|b| b.is_ascii_hexdigit() && !b.is_ascii_uppercase());
     (hex && !branch.is_empty()).then_some((hash, subject.trim()))
 }
 
@@ -126,7 +130,8 @@ mod tests {
     fn a_commit_is_what_git_says_after_committing() {
         assert_eq!(commit_line("[main 1a2b3c4] Fix it"), Some(("1a2b3c4", "Fix it")));
         assert_eq!(commit_line("[x/y (root-commit) 1a2b3c4d] a"), Some(("1a2b3c4d", "a")));
-        for no in ["[lint:gofmt] $ x", "[test] ok", "[main ABCDEF1] x", "[main 12] x", "see [this 1a2b3c4] y"] {
+        for no in ["[lint:gofmt] $ x", "[test] ok", "[main ABCDEF1] x", "[main 12] x", "see [this 1a2b3c4] y"]
+        {
             assert_eq!(commit_line(no), None, "{no}");
         }
     }

@@ -93,6 +93,7 @@ pub fn background_id(output: &str) -> Option<&str> {
         "Process running with session ID ",
     ];
     let (_, rest) = MARKS.iter().find_map(|mark| output.split_once(mark))?;
-    let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))).unwrap_or(rest.len());
+    let end =
+        rest.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))).unwrap_or(rest.len());
     (end > 0).then(|| &rest[..end])
 }

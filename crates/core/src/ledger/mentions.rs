@@ -33,9 +33,13 @@ impl Mentions {
             for span in line.split('`').skip(1).step_by(2) {
                 self.note(span);
             }
-            for word in line.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | ',' | '[' | ']' | '`')) {
+            for word in
+                line.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | ',' | '[' | ']' | '`'))
+            {
                 let word = word.trim_end_matches(['.', ':', ';', '!', '?']);
-                let number = word.strip_prefix('#').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+                let number = word
+                    .strip_prefix('#')
+                    .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
                 let ticket = word.split_once('-').is_some_and(|(key, n)| {
                     (2..=10).contains(&key.len())
                         && key.bytes().all(|b| b.is_ascii_uppercase())

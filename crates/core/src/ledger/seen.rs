@@ -40,7 +40,9 @@ impl Filter {
     }
 
     pub fn contains(&self, name: Name<'_>) -> bool {
-        bits(name).iter().all(|bit| self.words.get(bit / 64).is_some_and(|word| word & (1 << (bit % 64)) != 0))
+        bits(name)
+            .iter()
+            .all(|bit| self.words.get(bit / 64).is_some_and(|word| word & (1 << (bit % 64)) != 0))
     }
 }
 
@@ -52,7 +54,9 @@ fn bits(name: Name<'_>) -> [usize; 3] {
         Name::File(text) => (3, text),
     };
     // FNV-1a: stable across builds, because the filter is stored.
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325 ^ sort, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325 ^ sort, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
     let mixed = (hash ^ (hash >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let most = WORDS as u64 * 64;
     [mixed, mixed >> 21, mixed >> 42].map(|h| usize::try_from(h % most).unwrap_or(0))

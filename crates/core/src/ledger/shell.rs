@@ -100,7 +100,9 @@ fn here_document(line: &str) -> Option<usize> {
     while let Some(at) = line[from..].find("<<").map(|i| from + i) {
         let after = &line[at + 2..];
         let word = after.trim_start_matches('-').trim_start_matches([' ', '\\']);
-        if !after.starts_with('<') && word.starts_with(|c: char| c.is_alphabetic() || matches!(c, '\'' | '"' | '_')) {
+        if !after.starts_with('<')
+            && word.starts_with(|c: char| c.is_alphabetic() || matches!(c, '\'' | '"' | '_'))
+        {
             return Some(at);
         }
         from = at + 2 + after.len() - after.trim_start_matches('<').len();
@@ -120,15 +122,14 @@ fn program(words: &[String]) -> &[String] {
             continue;
         }
         rest = match first.as_str() {
-            "sudo" | "time" | "env" | "exec" | "nohup" | "command" | "nice" | "stdbuf" | "!" | "if" | "then" | "do"
-            | "while" | "{" => &rest[1..],
+            "sudo" | "time" | "env" | "exec" | "nohup" | "command" | "nice" | "stdbuf" | "!" | "if"
+            | "then" | "do" | "while" | "{" | "npx" | "pnpx" | "bunx" | "uvx" => &rest[1..],
             "timeout" => rest.get(2..).unwrap_or_default(),
-            "mise" | "uv" | "poetry" | "pipenv" | "bundle" | "npx" | "pnpx" | "bunx" | "rye" | "hatch"
-                if matches!(rest.get(1).map(String::as_str), Some("exec" | "run" | "x")) && first != "mise" =>
+            "uv" | "poetry" | "pipenv" | "bundle" | "rye" | "hatch"
+                if matches!(rest.get(1).map(String::as_str), Some("exec" | "run")) =>
             {
                 &rest[2..]
             }
-            "npx" | "pnpx" | "bunx" | "uvx" => &rest[1..],
             _ => return rest,
         };
     }
@@ -146,32 +147,35 @@ fn kind_of(words: &[String]) -> Option<Kind> {
     let rest: Vec<&str> = words[1..].iter().map(String::as_str).collect();
     let verb = rest.iter().find(|w| !w.starts_with(['-', '+', '>', '<'])).copied().unwrap_or_default();
     match base {
-        "go" | "cargo" | "dotnet" | "swift" | "zig" | "deno" | "bun" | "mix" | "bazel" | "sbt" | "lein" | "stack"
-        | "cabal" | "flutter" | "dart" | "elm" | "gleam" | "nx" | "turbo" => match verb {
+        "go" | "cargo" | "dotnet" | "swift" | "zig" | "deno" | "bun" | "mix" | "bazel" | "sbt" | "lein"
+        | "stack" | "cabal" | "flutter" | "dart" | "elm" | "gleam" | "nx" | "turbo" => match verb {
             "test" | "nextest" | "bench" | "t" => Some(Test),
             "build" | "install" | "check" | "compile" | "b" | "c" | "generate" => Some(Build),
             "vet" | "clippy" | "fmt" | "lint" | "format" | "analyze" => Some(Lint),
             "run" => Some(rest.iter().filter_map(|w| target(w)).min().unwrap_or(Run)),
             _ => None,
         },
-        "pytest" | "py.test" | "jest" | "vitest" | "mocha" | "ava" | "tox" | "nox" | "rspec" | "phpunit" | "ctest"
-        | "bats" | "bashunit" | "playwright" | "cypress" | "karma" | "nosetests" | "gotestsum" | "tape" | "busted" => {
-            Some(Test)
+        "pytest" | "py.test" | "jest" | "vitest" | "mocha" | "ava" | "tox" | "nox" | "rspec" | "phpunit"
+        | "ctest" | "bats" | "bashunit" | "playwright" | "cypress" | "karma" | "nosetests" | "gotestsum"
+        | "tape" | "busted" => Some(Test),
+        "tsc" | "webpack" | "vite" | "rollup" | "esbuild" | "cmake" | "ninja" | "meson" | "xcodebuild"
+        | "gcc" | "cc" | "clang" | "g++" | "clang++" | "rustc" | "javac" | "ant" | "goreleaser" => {
+            Some(Build)
         }
-        "tsc" | "webpack" | "vite" | "rollup" | "esbuild" | "cmake" | "ninja" | "meson" | "xcodebuild" | "gcc" | "cc"
-        | "clang" | "g++" | "clang++" | "rustc" | "javac" | "ant" | "goreleaser" => Some(Build),
-        "golangci-lint" | "eslint" | "prettier" | "ruff" | "flake8" | "pylint" | "mypy" | "pyright" | "black" | "isort"
-        | "gofmt" | "goimports" | "gofumpt" | "staticcheck" | "shellcheck" | "shfmt" | "biome" | "rubocop"
-        | "stylelint" | "rustfmt" | "clang-format" | "clang-tidy" | "hadolint" | "actionlint" | "markdownlint"
-        | "ktlint" | "swiftlint" | "swiftformat" | "oxlint" => Some(Lint),
-        "make" | "gmake" | "just" | "task" | "mise" | "rake" | "gradle" | "gradlew" | "mvn" | "mvnw" | "npm" | "pnpm"
-        | "yarn" | "invoke" | "pre-commit" | "lerna" | "moon" | "ant.sh" => {
+        "golangci-lint" | "eslint" | "prettier" | "ruff" | "flake8" | "pylint" | "mypy" | "pyright"
+        | "black" | "isort" | "gofmt" | "goimports" | "gofumpt" | "staticcheck" | "shellcheck" | "shfmt"
+        | "biome" | "rubocop" | "stylelint" | "rustfmt" | "clang-format" | "clang-tidy" | "hadolint"
+        | "actionlint" | "markdownlint" | "ktlint" | "swiftlint" | "swiftformat" | "oxlint" => Some(Lint),
+        "make" | "gmake" | "just" | "task" | "mise" | "rake" | "gradle" | "gradlew" | "mvn" | "mvnw"
+        | "npm" | "pnpm" | "yarn" | "invoke" | "pre-commit" | "lerna" | "moon" | "ant.sh" => {
             let named = rest.iter().filter_map(|w| target(w)).min();
             named.or(match (base, verb) {
                 ("make" | "gmake", "") | ("mvn" | "mvnw", "package" | "install" | "verify") => Some(Build),
                 ("pre-commit", _) => Some(Lint),
                 ("npm" | "pnpm" | "yarn", "start") => Some(Run),
-                ("npm" | "pnpm" | "yarn" | "mise", "run") | ("just" | "task" | "rake" | "invoke", _) => Some(Run),
+                ("npm" | "pnpm" | "yarn" | "mise", "run") | ("just" | "task" | "rake" | "invoke", _) => {
+                    Some(Run)
+                }
                 _ => None,
             })
         }
@@ -187,12 +191,16 @@ fn kind_of(words: &[String]) -> Option<Kind> {
                 Some(&"build") => Some(Build),
                 Some(_) => Some(Run),
                 // A script given inline is a look at something, not the program being worked on.
-                None if rest.iter().any(|w| matches!(*w, "-c" | "-e" | "<<" | "--version")) || verb.is_empty() => None,
+                None if rest.iter().any(|w| matches!(*w, "-c" | "-e" | "<<" | "--version"))
+                    || verb.is_empty() =>
+                {
+                    None
+                }
                 None => Some(if target(verb) == Some(Test) { Test } else { Run }),
             }
         }
         _ if words[0].starts_with("./") || words[0].starts_with("../") => Some(target(base).unwrap_or(Run)),
-        _ => target(base).filter(|_| base.ends_with(".sh")),
+        _ => base.strip_suffix(".sh").and_then(target),
     }
 }
 
@@ -221,12 +229,15 @@ pub fn topic(line: &str) -> String {
     let commands = simple_commands(line);
     let telling = commands.iter().map(|words| program(words)).find(|words| kind_of(words).is_some());
     let Some(words) = telling.or_else(|| {
-        let idle = |w: &[String]| w.first().is_none_or(|p| matches!(p.as_str(), "cd" | "echo" | "set" | "export"));
+        let idle =
+            |w: &[String]| w.first().is_none_or(|p| matches!(p.as_str(), "cd" | "echo" | "set" | "export"));
         commands.iter().map(|words| program(words)).find(|words| !idle(words))
     }) else {
         return String::new();
     };
-    let verb = words[1..].iter().find(|w| w.starts_with(|c: char| c.is_ascii_alphabetic()) && !w.contains(['/', '.']));
+    let verb = words[1..]
+        .iter()
+        .find(|w| w.starts_with(|c: char| c.is_ascii_alphabetic()) && !w.contains(['/', '.']));
     match verb {
         Some(verb) => format!("{} {verb}", words[0]),
         None => words[0].clone(),

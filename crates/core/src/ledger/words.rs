@@ -90,7 +90,8 @@ impl Words {
             return;
         }
         // A queued prompt is written when it is typed and again when it is taken up.
-        let again = |said: &&mut Said| said.way == Way::Queued && said.stretch == stretch && said.text == whole;
+        let again =
+            |said: &&mut Said| said.way == Way::Queued && said.stretch == stretch && said.text == whole;
         if let Some(said) = self.recent.items.iter_mut().rev().take(8).find(again) {
             said.way = way;
             self.answered = Answered::No;
@@ -130,7 +131,8 @@ impl Words {
             // What is said when refusing a call is a correction, whatever its words.
             let strong = strength == Some(true) || way == Way::Refusal;
             // In pasted material a wish is somebody else's, and so is a row of a table.
-            let counts = if pasted { strong && !sentence.starts_with('|') } else { strong || strength.is_some() };
+            let counts =
+                if pasted { strong && !sentence.starts_with('|') } else { strong || strength.is_some() };
             let marked = ["- ", "* ", "• "].iter().find_map(|mark| sentence.strip_prefix(mark));
             let sentence = marked.unwrap_or(sentence).trim_start();
             if !counts || sentence.is_empty() || !text::fits(sentence, RULE_CHARS) {
@@ -149,12 +151,46 @@ impl Words {
 /// Whether a sentence sets a rule (`Some(true)`) or a preference (`Some(false)`).
 pub fn rule_strength(sentence: &str) -> Option<bool> {
     const STRONG: [&str; 21] = [
-        "must", "never", "don't", "dont", "do not", "always", "only", "instead of", "mustn't", "not allowed",
-        "forbidden", "required", "should not", "shouldn't", "avoid", "make sure", "rather than", "no longer", "under no", "at all times", "mandatory",
+        "must",
+        "never",
+        "don't",
+        "dont",
+        "do not",
+        "always",
+        "only",
+        "instead of",
+        "mustn't",
+        "not allowed",
+        "forbidden",
+        "required",
+        "should not",
+        "shouldn't",
+        "avoid",
+        "make sure",
+        "rather than",
+        "no longer",
+        "under no",
+        "at all times",
+        "mandatory",
     ];
     const WEAK: [&str; 17] = [
-        "should", "ensure", "prefer", "instead", "let's not", "without", "keep",
-        "stop", "can't", "cannot", "won't", "need to", "needs to", "have to", "has to", "unless", "not",
+        "should",
+        "ensure",
+        "prefer",
+        "instead",
+        "let's not",
+        "without",
+        "keep",
+        "stop",
+        "can't",
+        "cannot",
+        "won't",
+        "need to",
+        "needs to",
+        "have to",
+        "has to",
+        "unless",
+        "not",
     ];
     // Typographic apostrophes are apostrophes.
     let lower = sentence.to_lowercase().replace('\u{2019}', "'");
@@ -171,6 +207,7 @@ pub fn rule_strength(sentence: &str) -> Option<bool> {
 pub fn has_word(text: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_' || c == '\'';
     text.match_indices(word).any(|(at, _)| {
-        !text[..at].chars().next_back().is_some_and(part) && !text[at + word.len()..].chars().next().is_some_and(part)
+        !text[..at].chars().next_back().is_some_and(part)
+            && !text[at + word.len()..].chars().next().is_some_and(part)
     })
 }

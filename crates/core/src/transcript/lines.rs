@@ -90,8 +90,8 @@ mod tests {
     fn every_line_comes_with_its_offset_whatever_the_buffer() {
         for buffer in 1..12 {
             let (seen, end) = run(b"ab\n\ncdefg\nh", 100, 4, buffer);
-            let want =
-                [("whole ab", 100), ("whole ", 103), ("too long 5", 104), ("torn h", 110)].map(|(t, o)| (t.to_owned(), o));
+            let want = [("whole ab", 100), ("whole ", 103), ("too long 5", 104), ("torn h", 110)]
+                .map(|(t, o)| (t.to_owned(), o));
             assert_eq!(seen, want, "buffer {buffer}");
             assert_eq!(end, 110, "a torn tail is read again next time");
         }

@@ -57,13 +57,12 @@ impl Parser {
             return None;
         }
         self.counts.lines += 1;
-        let text = match std::str::from_utf8(line) {
-            Ok(text) => text,
-            Err(_) => {
-                self.counts.mended += 1;
-                self.mended = String::from_utf8_lossy(line).into_owned();
-                &self.mended
-            }
+        let text = if let Ok(text) = std::str::from_utf8(line) {
+            text
+        } else {
+            self.counts.mended += 1;
+            self.mended = String::from_utf8_lossy(line).into_owned();
+            &self.mended
         };
         let Some(parsed) = parse(self.provider, text) else {
             self.counts.unreadable += 1;

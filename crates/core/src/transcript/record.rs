@@ -100,15 +100,29 @@ pub struct Todo<'a> {
 /// What a tool call is about to do, in the words of no provider.
 #[derive(Debug)]
 pub enum Action<'a> {
-    Shell { command: Cow<'a, str>, background: bool },
+    Shell {
+        command: Cow<'a, str>,
+        background: bool,
+    },
     /// Files changed or read by one call. `Created` is settled by the outcome where only that can tell.
     Files(Vec<(Touch, Cow<'a, str>)>),
     /// The whole list, as it stands now.
     Todos(Vec<Todo<'a>>),
-    TaskCreated { subject: Cow<'a, str> },
-    TaskUpdated { id: Cow<'a, str>, status: Option<TodoStatus>, subject: Option<Cow<'a, str>> },
-    Agent { description: Cow<'a, str>, background: bool },
-    Stopped { id: Cow<'a, str> },
+    TaskCreated {
+        subject: Cow<'a, str>,
+    },
+    TaskUpdated {
+        id: Cow<'a, str>,
+        status: Option<TodoStatus>,
+        subject: Option<Cow<'a, str>>,
+    },
+    Agent {
+        description: Cow<'a, str>,
+        background: bool,
+    },
+    Stopped {
+        id: Cow<'a, str>,
+    },
     Asked(Vec<Cow<'a, str>>),
     Plan(Cow<'a, str>),
     /// Searching, fetching, tools of others: remembered by name only.

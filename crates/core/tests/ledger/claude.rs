@@ -31,7 +31,10 @@ impl Transcript {
 
     pub fn agent(self, text: &str) -> Self {
         let id = format!("m{}", self.next + 1);
-        self.record("assistant", &json!({"id": id, "role": "assistant", "content": [{"type": "text", "text": text}]}))
+        self.record(
+            "assistant",
+            &json!({"id": id, "role": "assistant", "content": [{"type": "text", "text": text}]}),
+        )
     }
 
     pub fn call(self, id: &str, name: &str, input: &Value) -> Self {

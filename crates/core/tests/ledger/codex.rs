@@ -5,7 +5,10 @@ use baton_core::transcript::{Provider, TodoStatus};
 use serde_json::{Value, json};
 
 fn line(kind: &str, payload: &Value) -> String {
-    format!("{}\n", json!({"timestamp": "2026-11-16T10:00:00.000Z", "ordinal": 1, "type": kind, "payload": payload}))
+    format!(
+        "{}\n",
+        json!({"timestamp": "2026-11-16T10:00:00.000Z", "ordinal": 1, "type": kind, "payload": payload})
+    )
 }
 
 fn message(id: &str, role: &str, text: &str) -> String {
@@ -21,13 +24,15 @@ fn call(id: &str, name: &str, arguments: &Value) -> String {
 }
 
 fn output(id: &str, text: &str) -> String {
-    let payload = json!({"type": "function_call_output", "id": format!("fo{id}"), "call_id": id, "output": text});
+    let payload =
+        json!({"type": "function_call_output", "id": format!("fo{id}"), "call_id": id, "output": text});
     line("response_item", &payload)
 }
 
 #[test]
 fn a_rollout_tells_the_same_facts_as_a_claude_transcript() {
-    let patch = "*** Begin Patch\n*** Update File: src/a.rs\n@@\n-x\n+y\n*** Add File: src/b.rs\n+z\n*** End Patch";
+    let patch =
+        "*** Begin Patch\n*** Update File: src/a.rs\n@@\n-x\n+y\n*** Add File: src/b.rs\n+z\n*** End Patch";
     let text = [
         line("session_meta", &json!({"id": "th-1", "cwd": "/home/dev/app", "git": {"branch": "main"}})),
         message("m1", "developer", "<permissions instructions>never</permissions instructions>"),
@@ -73,7 +78,10 @@ fn a_command_that_goes_on_in_the_background_is_running() {
     let text = [
         line("session_meta", &json!({"id": "th-1", "cwd": "/app"})),
         call("c1", "exec_command", &json!({"cmd": "npm run dev"})),
-        output("c1", "Chunk ID: 1\nWall time: 10.0 seconds\nProcess running with session ID 4711\nOutput:\nready\n"),
+        output(
+            "c1",
+            "Chunk ID: 1\nWall time: 10.0 seconds\nProcess running with session ID 4711\nOutput:\nready\n",
+        ),
     ]
     .concat();
     let ledger = Ledger::of(text.as_bytes()).unwrap();

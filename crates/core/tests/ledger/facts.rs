@@ -16,7 +16,9 @@ fn every_fact_knows_the_record_it_came_from() {
     assert!(line.contains("expired token"), "{line}");
     assert!(line.contains(&format!("\"uuid\":\"{}\"", latest.origin.uuid.as_deref().unwrap())));
     let commit = ledger.git.commits.last().unwrap();
-    assert!(text[usize::try_from(commit.origin.offset).unwrap()..].lines().next().unwrap().contains("1a2b3c4"));
+    assert!(
+        text[usize::try_from(commit.origin.offset).unwrap()..].lines().next().unwrap().contains("1a2b3c4")
+    );
 }
 
 #[test]
@@ -26,7 +28,10 @@ fn the_first_and_the_latest_request_are_kept_word_for_word() {
         ledger.words.first.as_ref().unwrap().text,
         "Fix the login bug. Never touch the vendored code!\nKeep the old API."
     );
-    assert_eq!(ledger.words.latest().unwrap().text, "Now add a test for the expired token, but only in tests/.");
+    assert_eq!(
+        ledger.words.latest().unwrap().text,
+        "Now add a test for the expired token, but only in tests/."
+    );
     assert_eq!(ledger.words.answered, Answered::Yes);
 }
 
@@ -129,14 +134,20 @@ fn an_error_is_resolved_when_the_same_thing_works_and_replaced_when_it_works_ano
         ]
     );
     let replaced = ledger.commands.replaced.last().unwrap();
-    assert_eq!((replaced.tried.as_str(), replaced.instead.as_str()), ("cargo test login", "cargo test login -- --nocapture"));
+    assert_eq!(
+        (replaced.tried.as_str(), replaced.instead.as_str()),
+        ("cargo test login", "cargo test login -- --nocapture")
+    );
 }
 
 #[test]
 fn todos_follow_their_tool() {
     let ledger = working_session().ledger();
     let tasks: Vec<_> = ledger.todos.tasks.iter().map(|t| (t.text.as_str(), t.status)).collect();
-    assert_eq!(tasks, [("Reproduce the bug", TodoStatus::Completed), ("Write the fix", TodoStatus::InProgress)]);
+    assert_eq!(
+        tasks,
+        [("Reproduce the bug", TodoStatus::Completed), ("Write the fix", TodoStatus::InProgress)]
+    );
     let list = |status: &str| json!({"todos": [{"content": "one", "status": "completed"}, {"content": "two", "status": status}]});
     let ledger = Transcript::default()
         .tool("TodoWrite", &list("pending"), "ok")
@@ -154,14 +165,20 @@ fn background_work_runs_until_the_transcript_says_otherwise() {
     let over = "<task-notification>\n<task-id>b7f3</task-id>\n<status>completed</status>\n<summary>done</summary>\n</task-notification>";
     let session = session.user(over);
     assert!(running(&session.ledger()).is_empty());
-    assert_eq!(session.ledger().words.latest().unwrap().text.split(' ').next(), Some("Now"), "a notice is no request");
+    assert_eq!(
+        session.ledger().words.latest().unwrap().text.split(' ').next(),
+        Some("Now"),
+        "a notice is no request"
+    );
 }
 
 #[test]
 fn a_question_stays_open_until_the_user_speaks() {
-    let asked = Transcript::default()
-        .user("Go.")
-        .call("q", "AskUserQuestion", &json!({"questions": [{"question": "Which port?"}]}));
+    let asked = Transcript::default().user("Go.").call(
+        "q",
+        "AskUserQuestion",
+        &json!({"questions": [{"question": "Which port?"}]}),
+    );
     assert_eq!(asked.ledger().questions[0].text, "Which port?");
     let answered = asked.result("q", "User has answered your questions: \"Which port?\"=\"8080\".", false);
     assert!(answered.ledger().questions.is_empty());

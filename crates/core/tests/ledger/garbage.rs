@@ -49,7 +49,10 @@ fn bytes_that_are_no_text_cost_only_themselves() {
 fn a_line_of_a_gigabyte_is_passed_over_in_bounded_memory() {
     let good = working_session().text();
     let long = std::io::repeat(b'x').take(1 << 30);
-    let reader = BufReader::with_capacity(1 << 16, Cursor::new("").chain(long).chain(Cursor::new(format!("\n{good}"))));
+    let reader = BufReader::with_capacity(
+        1 << 16,
+        Cursor::new("").chain(long).chain(Cursor::new(format!("\n{good}"))),
+    );
     let ledger = Ledger::of(reader).unwrap();
     assert_eq!(ledger.counts().too_long, 1);
     assert!(ledger.words.first.is_some());

@@ -72,7 +72,8 @@ fn a_request_too_long_for_its_share_ends_with_a_sentence_and_says_how_much_is_mi
 
 #[test]
 fn the_narrative_and_the_facts_share_the_budget() {
-    let narrative = format!("# Handoff\n\n## Now\nWrite the report.\n\n## History\n{}", "A long story. ".repeat(600));
+    let narrative =
+        format!("# Handoff\n\n## Now\nWrite the report.\n\n## History\n{}", "A long story. ".repeat(600));
     let packed = pack(&long_session(40).ledger(), Some(&narrative), 4000, POINTER);
     assert!(packed.text.chars().count() <= 4000);
     assert!(packed.text.contains("Write the report."));

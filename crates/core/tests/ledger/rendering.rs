@@ -82,7 +82,10 @@ fn a_session_becomes_a_short_document_of_facts() {
 #[test]
 fn the_agents_own_words_come_first_and_the_facts_behind_them() {
     let body = render(&working_session().ledger(), Some("# Handoff\nFixed in `src/login.rs`.\n"));
-    assert!(body.starts_with("# Handoff\nFixed in `src/login.rs`.\n\n# What the transcript shows\n\n## Goal\n"), "{body}");
+    assert!(
+        body.starts_with("# Handoff\nFixed in `src/login.rs`.\n\n# What the transcript shows\n\n## Goal\n"),
+        "{body}"
+    );
 }
 
 #[test]

@@ -21,14 +21,20 @@ cargo test --test 4242
     cargo test --test 4242
     ```
     "#);
-    assert_eq!(unproven(narrative, &working_session().ledger()), ["src/session.rs", "deadbee1", "71%", "93%"]);
+    assert_eq!(
+        unproven(narrative, &working_session().ledger()),
+        ["src/session.rs", "deadbee1", "71%", "93%"]
+    );
 }
 
 #[test]
 fn a_claim_of_passing_tests_needs_a_last_run_that_passed() {
     let failing = Transcript::default().user("Go.").shell_fails("cargo test", "Exit code 101\nFAILED");
     assert_eq!(mark("All tests pass now.", &failing.ledger()), "All tests pass [unproven] now.");
-    assert_eq!(mark("The tests do not pass: make sure all tests pass.", &failing.ledger()), "The tests do not pass: make sure all tests pass.");
+    assert_eq!(
+        mark("The tests do not pass: make sure all tests pass.", &failing.ledger()),
+        "The tests do not pass: make sure all tests pass."
+    );
     let passing = failing.shell("cargo test", "test result: ok. 2 passed; 0 failed");
     assert_eq!(mark("All tests pass now.", &passing.ledger()), "All tests pass now.");
 }

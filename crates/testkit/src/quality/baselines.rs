@@ -46,7 +46,9 @@ fn said(record: &Value) -> Option<String> {
     let content = &record["message"]["content"];
     let text = match content {
         Value::String(text) => text.clone(),
-        Value::Array(blocks) => blocks.iter().filter_map(|b| b["text"].as_str()).collect::<Vec<_>>().join("\n"),
+        Value::Array(blocks) => {
+            blocks.iter().filter_map(|b| b["text"].as_str()).collect::<Vec<_>>().join("\n")
+        }
         _ => return None,
     };
     (!text.trim().is_empty()).then(|| format!("{role}: {text}"))
@@ -57,7 +59,9 @@ fn everything(content: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Array(items) => items.iter().map(everything).collect::<Vec<_>>().join("\n"),
         Value::Object(fields) => {
-            let shown = fields.iter().filter(|(k, _)| !matches!(k.as_str(), "signature" | "id" | "type" | "tool_use_id"));
+            let shown = fields
+                .iter()
+                .filter(|(k, _)| !matches!(k.as_str(), "signature" | "id" | "type" | "tool_use_id"));
             shown.map(|(_, v)| everything(v)).filter(|t| !t.is_empty()).collect::<Vec<_>>().join("\n")
         }
         _ => String::new(),

@@ -26,7 +26,7 @@ pub fn load(folder: &Path) -> Result<Vec<Transcript>> {
             flate2::read::MultiGzDecoder::new(file()?)
                 .read_to_end(&mut bytes)
                 .with_context(|| format!("cannot unpack {}", path.display()))?;
-        } else if name.ends_with(".jsonl") {
+        } else if path.extension().is_some_and(|e| e == "jsonl") {
             file()?.read_to_end(&mut bytes)?;
         } else {
             continue;
@@ -70,7 +70,7 @@ pub fn cuts(transcript: &Transcript, ends: bool) -> Vec<Cut> {
             && let Some(cut) = cuts.last_mut()
             && cut.summary.is_empty()
         {
-            cut.summary = record["message"]["content"].as_str().unwrap_or_default().to_owned();
+            record["message"]["content"].as_str().unwrap_or_default().clone_into(&mut cut.summary);
         }
         records.push(record);
         at += line.len();

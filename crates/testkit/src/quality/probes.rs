@@ -179,21 +179,27 @@ pub fn of(cut: &Cut) -> Vec<Probe> {
                     }
                 }
                 Some("tool_result") => {
-                    let Some(call) = calls.get(block["tool_use_id"].as_str().unwrap_or_default()) else { continue };
+                    let Some(call) = calls.get(block["tool_use_id"].as_str().unwrap_or_default()) else {
+                        continue;
+                    };
                     let output = output(&block["content"]);
                     let failed = block["is_error"] == true;
                     let refused = output.starts_with("The user doesn't want to proceed");
                     let path = call.input["file_path"].as_str().unwrap_or_default();
                     // Asked for as people write it: below the folder of the session.
-                    let path = path.strip_prefix(root).and_then(|p| p.strip_prefix('/')).unwrap_or(path).to_owned();
+                    let path =
+                        path.strip_prefix(root).and_then(|p| p.strip_prefix('/')).unwrap_or(path).to_owned();
                     match call.name {
-                        "Edit" | "MultiEdit" | "NotebookEdit" if here && !failed => edited.push((path.clone(), "edited")),
+                        "Edit" | "MultiEdit" | "NotebookEdit" if here && !failed => {
+                            edited.push((path.clone(), "edited"));
+                        }
                         "Write" if here && !failed => {
                             let created = output.starts_with("File created");
                             edited.push((path.clone(), if created { "created" } else { "edited" }));
                         }
                         "TaskCreate" if !failed => {
-                            let id = output.trim_start_matches("Task #").split(' ').next().unwrap_or_default();
+                            let id =
+                                output.trim_start_matches("Task #").split(' ').next().unwrap_or_default();
                             let subject = call.input["subject"].as_str().unwrap_or_default();
                             tasks.retain(|t| t.0 != id);
                             tasks.push((id.to_owned(), subject.to_owned(), "pending".to_owned()));
@@ -212,14 +218,15 @@ pub fn of(cut: &Cut) -> Vec<Probe> {
                         }
                         _ => {}
                     }
-                    let plan_path = path.ends_with(".md") && path.contains("plans/");
+                    let plan_path = path.strip_suffix(".md").is_some() && path.contains("plans/");
                     if here && plan_path && matches!(call.name, "Write" | "Edit") && !failed {
                         plan = Some(path.clone());
                     }
                     if here && let Some(saved) = SAVED.captures(&output) {
                         plan = Some(saved[1].to_owned());
                     }
-                    let background = call.input["run_in_background"] == true || output.starts_with("Async agent");
+                    let background =
+                        call.input["run_in_background"] == true || output.starts_with("Async agent");
                     if background && let Some(job) = BACKGROUND.captures(&output) {
                         jobs.push(job[1].to_owned());
                     }
@@ -235,8 +242,11 @@ pub fn of(cut: &Cut) -> Vec<Probe> {
     for (path, kind) in &edited {
         probes.extend(once(whole(3, path)));
         let first = edited.iter().find(|(p, _)| p == path).map_or(*kind, |(_, k)| *k);
-        let words: &[&str] =
-            if first == "created" { &["created", "new"] } else { &["edited", "modified", "updated", "changed"] };
+        let words: &[&str] = if first == "created" {
+            &["created", "new"]
+        } else {
+            &["edited", "modified", "updated", "changed"]
+        };
         let words = words.iter().map(|w| (*w).to_owned()).collect();
         probes.extend(once(Probe { kind: 9, parts: vec![vec![path.clone()], words] }));
     }
@@ -264,7 +274,8 @@ pub fn of(cut: &Cut) -> Vec<Probe> {
     if let Some(error) = last_error {
         let folded = fold(&error);
         let cut: String = folded.chars().take(ERROR).collect();
-        let cut = if folded.chars().count() > ERROR { cut.rsplit_once(' ').map_or("", |(h, _)| h) } else { &cut };
+        let cut =
+            if folded.chars().count() > ERROR { cut.rsplit_once(' ').map_or("", |(h, _)| h) } else { &cut };
         probes.push(whole(5, cut));
     }
     probes.extend(branch.map(|branch| whole(6, branch)));
@@ -318,6 +329,8 @@ pub fn all_text(records: &[Value]) -> String {
         }
     }
     let mut out = String::new();
-    records.iter().for_each(|record| walk(record, &mut out));
+    for record in records {
+        walk(record, &mut out);
+    }
     out
 }

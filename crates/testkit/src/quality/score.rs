@@ -18,7 +18,8 @@ impl Score {
         let mut missed = Vec::new();
         for probe in probes {
             self.cases[probe.kind] += 1;
-            let has = |hay: &str, part: &Vec<String>| part.iter().any(|spelling| hay.contains(spelling.as_str()));
+            let has =
+                |hay: &str, part: &Vec<String>| part.iter().any(|spelling| hay.contains(spelling.as_str()));
             let hit = match probe.parts.as_slice() {
                 [one] => has(&whole, one),
                 several => lines.iter().any(|line| {
@@ -122,7 +123,11 @@ fn statements(text: &str) -> Vec<String> {
             }
             None => {}
         }
-        if line.is_empty() || line.starts_with("## ") || line.starts_with("Whole: ") || line.starts_with("Left out") {
+        if line.is_empty()
+            || line.starts_with("## ")
+            || line.starts_with("Whole: ")
+            || line.starts_with("Left out")
+        {
             continue;
         }
         let mut rest = String::new();
@@ -136,10 +141,14 @@ fn statements(text: &str) -> Vec<String> {
             } else if left.starts_with('(') || left.starts_with('×') || left.starts_with('#') {
                 let end = left.find([')', ' ']).map_or(left.len(), |i| i + 1);
                 let stamp = &left[..end];
-                if !stamp.bytes().any(|b| b.is_ascii_digit()) && labelled(&left[1..]).is_none() && !stamp.starts_with("(exit") {
+                if !stamp.bytes().any(|b| b.is_ascii_digit())
+                    && labelled(&left[1..]).is_none()
+                    && !stamp.starts_with("(exit")
+                {
                     break;
                 }
-                left = left[left.find(')').filter(|_| left.starts_with('(')).map_or(end, |i| i + 1)..].trim_start();
+                left = left[left.find(')').filter(|_| left.starts_with('(')).map_or(end, |i| i + 1)..]
+                    .trim_start();
             } else if left.starts_with('`') {
                 let fence = left.len() - left.trim_start_matches('`').len();
                 let mark = "`".repeat(fence);

@@ -1,7 +1,11 @@
 //! Time and memory: the ledger against one typed pass over the same bytes.
 
+use std::io::BufReader;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, Result};
+use baton_core::handoff::pack;
 use baton_core::ledger::Ledger;
 use serde::Deserialize;
 
@@ -34,8 +38,19 @@ pub fn ledger(bytes: &[u8]) -> Ledger {
     Ledger::of(bytes).expect("reading from memory does not fail")
 }
 
-/// Anonymous memory of this process, in kilobytes.
-pub fn anonymous_kb() -> Option<u64> {
+/// Reads `file` as a hook would and packs it; what the process needed for that is read from outside.
+pub fn stream(file: &Path) -> Result<()> {
+    let file = std::fs::File::open(file).with_context(|| format!("cannot open {}", file.display()))?;
+    let ledger = Ledger::of(BufReader::with_capacity(1 << 16, file))?;
+    let text = pack::pack(&ledger, None, 9_500, "x").text;
+    anyhow::ensure!(!text.is_empty(), "nothing was packed");
+    Ok(())
+}
+
+/// The most memory that this process held at any time, in kilobytes: the program itself included.
+pub fn peak_kb() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    status.lines().find_map(|line| line.strip_prefix("RssAnon:")?.trim().strip_suffix(" kB")?.trim().parse().ok())
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.trim().parse().ok())
 }
