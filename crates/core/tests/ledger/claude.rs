@@ -79,11 +79,13 @@ impl Transcript {
     }
 
     pub fn text(&self) -> String {
-        self.lines.iter().map(|line| format!("{line}\n")).collect()
+        let mut text = self.lines.join("\n");
+        text.push('\n');
+        text
     }
 
     pub fn ledger(&self) -> Ledger {
-        Ledger::of(self.text().as_bytes()).unwrap()
+        Ledger::of(self.text().as_bytes()).expect("reading from memory")
     }
 }
 

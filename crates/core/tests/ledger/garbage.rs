@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::claude::working_session;
 
 fn body(bytes: &[u8]) -> String {
-    render(&Ledger::of(bytes).unwrap(), None)
+    render(&Ledger::of(bytes).expect("reading from memory"), None)
 }
 
 #[test]

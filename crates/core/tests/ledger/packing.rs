@@ -64,7 +64,7 @@ fn what_the_next_turn_needs_goes_in_first_and_the_rest_is_counted() {
 
 #[test]
 fn a_request_too_long_for_its_share_ends_with_a_sentence_and_says_how_much_is_missing() {
-    let request: String = (0..400).map(|i| format!("Sentence number {i} of a long request. ")).collect();
+    let request = vec!["One more sentence of a long request."; 400].join(" ");
     let packed = pack(&Transcript::default().user(&request).ledger(), None, 2000, POINTER);
     assert!(packed.text.contains("of a long request.\n```\n("), "{}", packed.text);
     assert!(packed.text.contains("more characters)"));
