@@ -62,24 +62,40 @@ fn bits(name: Name<'_>) -> [usize; 3] {
     [mixed, mixed >> 21, mixed >> 42].map(|h| usize::try_from(h % most).unwrap_or(0))
 }
 
+/// What a byte is to a name: 0 ends it, the other bits say what it holds.
+const PART: u8 = 1;
+const TELLING: u8 = 2;
+const CLASS: [u8; 256] = {
+    let mut class = [0; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        if byte.is_ascii_digit() || byte == b'.' {
+            class[byte as usize] = PART | TELLING;
+        } else if byte.is_ascii_alphabetic() || matches!(byte, b',' | b'_' | b'-') {
+            class[byte as usize] = PART;
+        }
+        byte += 1;
+    }
+    class
+};
+
 /// Runs of letters, digits, `.`, `,`, `_` and `-`; a slash ends a name, so that of a path its last part counts.
 fn for_each_name(text: &str, mut found: impl FnMut(Name<'_>)) {
     let bytes = text.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
         let start = at;
-        let mut digit = false;
-        let mut dot = false;
+        let mut seen = 0;
         while let Some(&b) = bytes.get(at) {
-            match b {
-                b'0'..=b'9' => digit = true,
-                b'.' => dot = true,
-                b'a'..=b'z' | b'A'..=b'Z' | b',' | b'_' | b'-' => {}
-                _ => break,
+            let class = CLASS[usize::from(b)];
+            if class == 0 {
+                break;
             }
+            seen |= class;
             at += 1;
         }
-        if (digit || dot)
+        // Most words hold neither a digit nor a dot and are of no interest.
+        if seen & TELLING != 0
             && at - start > 1
             && let Some(name) = name(&text[start..at])
         {

@@ -134,8 +134,8 @@ const SILENT: &[&str] = &[
     "cost-state",
 ];
 
-pub(super) fn parse(text: &str) -> Option<Parsed<'_>> {
-    let line: Line<'_> = serde_json::from_str(text).ok()?;
+pub(super) fn parse(line: &[u8]) -> Option<Parsed<'_>> {
+    let line: Line<'_> = serde_json::from_slice(line).ok()?;
     let kind = line.kind.as_deref()?;
     let mut items = Vec::new();
     let mut message = None;

@@ -61,8 +61,8 @@ struct Part<'a> {
     text: Option<Str<'a>>,
 }
 
-pub(super) fn parse(text: &str) -> Option<Parsed<'_>> {
-    let line: Line<'_> = serde_json::from_str(text).ok()?;
+pub(super) fn parse(line: &[u8]) -> Option<Parsed<'_>> {
+    let line: Line<'_> = serde_json::from_slice(line).ok()?;
     let it = line.payload;
     let mut record = Record { time: line.timestamp, ..Record::default() };
     let mut known = true;

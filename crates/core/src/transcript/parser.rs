@@ -57,14 +57,16 @@ impl Parser {
             return None;
         }
         self.counts.lines += 1;
-        let text = if let Ok(text) = std::str::from_utf8(line) {
-            text
-        } else {
-            self.counts.mended += 1;
-            self.mended = String::from_utf8_lossy(line).into_owned();
-            &self.mended
+        // Only what is used is checked to be UTF-8, so the check is repeated on failure alone.
+        let parsed = match parse(self.provider, line) {
+            None if std::str::from_utf8(line).is_err() => {
+                self.counts.mended += 1;
+                self.mended = String::from_utf8_lossy(line).into_owned();
+                parse(self.provider, self.mended.as_bytes())
+            }
+            parsed => parsed,
         };
-        let Some(parsed) = parse(self.provider, text) else {
+        let Some(parsed) = parsed else {
             self.counts.unreadable += 1;
             return None;
         };
@@ -109,12 +111,12 @@ pub(super) struct Parsed<'a> {
     pub known: bool,
 }
 
-fn parse(provider: Option<Provider>, text: &str) -> Option<Parsed<'_>> {
+fn parse(provider: Option<Provider>, line: &[u8]) -> Option<Parsed<'_>> {
     match provider {
-        Some(Provider::Claude) => claude::parse(text),
-        Some(Provider::Codex) => codex::parse(text),
+        Some(Provider::Claude) => claude::parse(line),
+        Some(Provider::Codex) => codex::parse(line),
         // The first line tells: only a rollout wraps everything in a payload.
-        None => codex::parse(text).or_else(|| claude::parse(text)),
+        None => codex::parse(line).or_else(|| claude::parse(line)),
     }
 }
 
