@@ -3,3 +3,4 @@
 pub mod clients;
 pub mod model;
 pub mod tmux;
+pub mod quality;
