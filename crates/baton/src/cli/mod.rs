@@ -25,12 +25,15 @@ enum Outcome {
     Done,
     /// There was nothing to act on.
     Nothing,
+    /// A part could not be done, and was told on standard error.
+    Partly,
 }
 
 impl From<Outcome> for ExitCode {
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Done => ExitCode::SUCCESS,
+            Outcome::Partly => ExitCode::from(1),
             Outcome::Nothing => ExitCode::from(3),
         }
     }
