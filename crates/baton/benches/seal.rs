@@ -14,7 +14,7 @@ use baton_core::handoff::{Entry, Kind};
 use baton_core::ids::{ChannelName, SessionId};
 use jiff::{SignedDuration, Timestamp};
 
-const ROUNDS: usize = 300;
+const ROUNDS: i64 = 300;
 const TARGET: f64 = 3.0;
 
 fn main() -> ExitCode {
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
             rotation: None,
         };
         // A second apart, as handoffs are: no time goes into looking for a free name.
-        let now = Timestamp::from_second(1_770_000_000 + round as i64).expect("a time in this century");
+        let now = Timestamp::from_second(1_770_000_000 + round).expect("a time in this century");
         seals.push(timed(|| drop(store.seal(&draft, now).expect("a handoff is sealed"))));
     }
     let (seal, replace) = (Spread::of(seals), Spread::of(replaces));
