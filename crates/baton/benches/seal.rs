@@ -20,8 +20,11 @@ const TARGET: f64 = 3.0;
 fn main() -> ExitCode {
     // In the target folder rather than /tmp, which may be memory.
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the target folder takes a new one");
-    let store =
-        Handoffs::new(dir.path().join("handoff"), SignedDuration::from_hours(2), &Entry::is_addressed);
+    let store = Handoffs::new(
+        dir.path().join("handoff"),
+        SignedDuration::from_hours(2),
+        Box::new(Entry::is_addressed),
+    );
     let (channel, session) =
         (ChannelName::new("app"), SessionId::new("0398f495-c491-4e18-ad53-ad5ac70c0279"));
     let (channel, session) = (channel.expect("a plain word"), session.expect("a uuid"));
