@@ -1,7 +1,15 @@
 //! The binary as its users meet it: real processes, real files.
 
+// Everything here is a test or its helper: an unwrap is a fine assertion.
+#![allow(clippy::unwrap_used)]
+
+mod channel;
+mod config;
 mod faults;
+mod handoffs;
 mod kill;
+mod modes;
+mod race;
 mod store;
 
 /// The binary under test.

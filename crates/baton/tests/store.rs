@@ -47,7 +47,7 @@ pub fn leftovers(dir: &Path) -> Vec<String> {
         let name = entry.file_name().to_string_lossy().into_owned();
         if entry.path().is_dir() {
             found.extend(leftovers(&entry.path()));
-        } else if name.ends_with(".tmp") {
+        } else if entry.path().extension().is_some_and(|e| e == "tmp") {
             found.push(name);
         }
     }
