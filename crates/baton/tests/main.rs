@@ -4,12 +4,20 @@
 #![allow(clippy::unwrap_used)]
 
 mod channel;
+mod checkpoint;
 mod config;
+mod cycle;
 mod faults;
 mod handoffs;
+mod hooks;
+mod identity;
 mod kill;
+mod mail;
+mod matrix;
 mod modes;
 mod race;
+mod start;
+mod statusline;
 mod store;
 
 /// The binary under test.
