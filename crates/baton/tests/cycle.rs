@@ -35,7 +35,8 @@ fn an_agent_is_told_once_hands_over_and_its_successor_knows_what_it_knew() {
           tokens 52%
           bash echo on with it
     ";
-    let played = Script::new(&home, script).play(&["fix it", "go on", "go on", "go on", "/clear", "continue"]);
+    let played =
+        Script::new(&home, script).play(&["fix it", "go on", "go on", "go on", "/clear", "continue"]);
     assert_eq!(played.ran.code, Some(0), "{}", played.ran.err);
 
     let heard = played.texts("context");
@@ -58,7 +59,7 @@ fn an_agent_is_told_once_hands_over_and_its_successor_knows_what_it_knew() {
     assert_eq!(played.texts("invalid"), [""; 0], "every answer is one that the client takes");
 
     let history = home.run("handoffs history --json").ok();
-    assert_eq!(history.matches("\"consumed\"").count(), 1, "{history}");
+    assert_eq!(history.matches("\"what\": \"consumed\"").count(), 1, "{history}");
 }
 
 /// The same without a word from the agent: what the transcript proves is sealed for it.

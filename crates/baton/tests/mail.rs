@@ -94,13 +94,14 @@ fn a_message_whose_hook_died_is_queued_again_unless_the_transcript_shows_it() {
     let claim_by_the_dead = || {
         let id = home.run("send app-1 --json are you there").json()["id"].as_str().unwrap().to_owned();
         // A process id that was never given out.
-        std::fs::rename(folder.join("new").join(&id), folder.join(format!("cur/{id}.by-4194305"))).unwrap();
+        std::fs::rename(folder.join("new").join(&id), folder.join(format!("tmp/{id}.by-4194305-7"))).unwrap();
         id
     };
     let id = claim_by_the_dead();
     assert!(client.hook("PostToolUse").context().unwrap().contains(&id), "the same message, the same id");
     let id = claim_by_the_dead();
-    client.record(&serde_json::json!({ "type": "attachment", "content": format!("[baton message {id} from") }));
+    client
+        .record(&serde_json::json!({ "type": "attachment", "content": format!("[baton message {id} from") }));
     client.hook("PostToolUse").silent();
     assert!(folder.join("cur").join(&id).is_file(), "it counts as delivered");
 }
@@ -112,7 +113,8 @@ fn clocks_that_run_backward_do_not_change_the_order_of_a_senders_messages() {
     home.run("send app-1 one").ok();
     // As if the first had been sent by a clock that was an hour ahead.
     let folder = home.state().join("mail/app-1/new");
-    let name = std::fs::read_dir(&folder).unwrap().next().unwrap().unwrap().file_name().into_string().unwrap();
+    let name =
+        std::fs::read_dir(&folder).unwrap().next().unwrap().unwrap().file_name().into_string().unwrap();
     let (stamp, rest) = name[1..].split_once('-').unwrap();
     let ahead = stamp.parse::<u128>().unwrap() + 3_600_000_000_000;
     let moved = format!("m{ahead:020}-{rest}");

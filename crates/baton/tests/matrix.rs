@@ -177,7 +177,8 @@ fn input_that_is_garbage_empty_torn_or_huge() {
 fn a_payload_of_two_megabytes_is_understood() {
     let home = Home::in_memory(BATON);
     let client = prepared(&home);
-    let heard = client.hook_with("PostToolUse", json!({ "tool_response": { "stdout": "y".repeat(2 << 20) } }));
+    let heard =
+        client.hook_with("PostToolUse", json!({ "tool_response": { "stdout": "y".repeat(2 << 20) } }));
     assert!(heard.context().unwrap().contains("67%"));
 }
 

@@ -114,7 +114,8 @@ impl<'a> Client<'a> {
     /// Adds one record to the transcript.
     pub fn record(&self, record: &Value) {
         let path = self.transcript();
-        std::fs::create_dir_all(path.parent().expect("it lies in a folder")).expect("a home takes a new folder");
+        std::fs::create_dir_all(path.parent().expect("it lies in a folder"))
+            .expect("a home takes a new folder");
         let mut file =
             std::fs::OpenOptions::new().create(true).append(true).open(path).expect("a transcript can grow");
         file.write_all(format!("{record}\n").as_bytes()).expect("a transcript can grow");
@@ -208,8 +209,10 @@ impl<'a> Client<'a> {
     /// The status line, told that the context holds `tokens` of 200k.
     #[track_caller]
     pub fn status_line(&self, tokens: Option<u64>) -> String {
-        let usage = tokens.map(|n| json!({ "input_tokens": n, "output_tokens": 200,
-            "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0 }));
+        let usage = tokens.map(|n| {
+            json!({ "input_tokens": n, "output_tokens": 200,
+            "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0 })
+        });
         let payload = json!({
             "session_id": self.session, "transcript_path": self.transcript(), "cwd": self.home.project(),
             "model": { "id": "claude-opus-4-6", "display_name": "Opus" },
