@@ -254,3 +254,115 @@ fn a_full_disk() {
         assert!(!home.run("handoffs list").out.is_empty(), "the store can still be read");
     }
 }
+
+mod generated {
+    use baton_testkit::Home;
+    use baton_testkit::hooks::{Client, EVENTS, send};
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use crate::BATON;
+
+    fn json_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            "\\PC{0,40}".prop_map(Value::from),
+            Just(json!("../../etc/passwd")),
+            Just(json!("/")),
+            Just(json!("clear")),
+            Just(json!("auto")),
+        ];
+        leaf.prop_recursive(3, 16, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map("[a-z_]{1,12}", inner, 0..4)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    const FIELDS: [&str; 22] = [
+        "hook_event_name",
+        "session_id",
+        "transcript_path",
+        "cwd",
+        "prompt_id",
+        "permission_mode",
+        "agent_id",
+        "source",
+        "model",
+        "prompt",
+        "tool_name",
+        "tool_input",
+        "tool_response",
+        "stop_hook_active",
+        "last_assistant_message",
+        "background_tasks",
+        "session_crons",
+        "error",
+        "trigger",
+        "custom_instructions",
+        "reason",
+        "notification_type",
+    ];
+
+    /// Lines of a transcript: whole, odd, torn.
+    fn transcript_line() -> impl Strategy<Value = String> {
+        let usage = json_value().prop_map(|v| {
+            json!({ "type": "assistant", "timestamp": v, "message": { "model": "claude-opus-4-6",
+                "usage": { "input_tokens": 134_000, "cache_read_input_tokens": v } } })
+            .to_string()
+        });
+        let boundary = json_value().prop_map(|v| {
+            json!({ "type": "system", "subtype": "compact_boundary", "compactMetadata": v }).to_string()
+        });
+        let odd = json_value().prop_map(|v| json!({ "type": "user", "message": v }).to_string());
+        prop_oneof![usage, boundary, odd, "\\PC{0,60}"]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            cases: u32::try_from(baton_testkit::times(120)).unwrap_or(120),
+            // A process per case: its failure is read from the message, not shrunk for minutes.
+            max_shrink_iters: 40,
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
+
+        /// Whatever the client (or something that is none) sends, and whatever the transcript holds.
+        #[test]
+        fn payloads_and_transcripts_never_hurt(
+            event in prop::sample::select(&EVENTS[..]),
+            changed in prop::collection::vec((prop::sample::select(&FIELDS[..]), json_value()), 0..4),
+            lines in prop::collection::vec(transcript_line(), 0..8),
+            torn in any::<bool>(),
+            known in any::<bool>(),
+        ) {
+            let home = Home::in_memory(BATON);
+            let client = Client::new(&home);
+            if known {
+                client.starts("startup").silent();
+            }
+            let mut text = lines.join("\n");
+            if !torn {
+                text.push('\n');
+            }
+            std::fs::create_dir_all(client.transcript().parent().unwrap()).unwrap();
+            std::fs::write(client.transcript(), text).unwrap();
+            let mut payload = client.usual(event);
+            for (field, value) in changed {
+                payload[field] = value;
+            }
+            let heard = send(client.command(event), payload.to_string().as_bytes());
+            let _ = heard.answer();
+            let log = std::fs::read_dir(home.state().join("log")).into_iter().flatten().flatten();
+            for file in log {
+                let text = std::fs::read_to_string(file.path()).unwrap();
+                prop_assert!(!text.contains("\"panic\""), "{}", text);
+            }
+        }
+    }
+}
