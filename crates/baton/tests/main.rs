@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod channel;
+mod clients;
 mod config;
 mod faults;
 mod handoffs;
