@@ -298,7 +298,7 @@ impl List {
             self.one(Section::Git, 760, format!("- working in: {}", code(cwd)));
         }
         for (rank, commit) in ledger.git.commits.iter().rev().enumerate() {
-            let value = self.value(commit.stretch, 810, 460, 3, rank);
+            let value = self.value(commit.stretch, 848, 460, 3, rank);
             let short = format!("- commit {}", code(&commit.hash));
             let full =
                 if commit.subject.is_empty() { short.clone() } else { format!("{short} {}", commit.subject) };
