@@ -78,7 +78,7 @@ impl Entries {
     /// How many there were, kept or not.
     pub(super) fn all(&self, section: Section) -> usize {
         let kept = self.list.iter().filter(|entry| entry.section == section).count();
-        let gone = self.not_kept.iter().filter(|(s, _)| *s == section).map(|(_, n)| *n).sum();
+        let gone: u64 = self.not_kept.iter().filter(|(s, _)| *s == section).map(|(_, n)| *n).sum();
         kept + usize::try_from(gone).unwrap_or(usize::MAX / 2)
     }
 }
