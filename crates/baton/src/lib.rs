@@ -6,6 +6,7 @@ pub mod channel;
 pub mod cli;
 pub mod client;
 pub mod config;
+pub mod demo;
 pub mod frame;
 pub mod hot;
 pub mod offer;
