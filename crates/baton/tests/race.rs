@@ -98,9 +98,12 @@ fn however_the_loaders_are_killed_nobody_gets_a_handoff_that_another_has() {
         let mut pace = Pace::measured((0..9).map(|_| load("measure")));
         for n in 0..goal.div_ceil(threads) {
             let id = seal(&home, "app", &format!("race {n}"));
-            let mut commands: Vec<_> = ["one", "two", "three"].map(load).into();
-            commands.iter_mut().for_each(|c| drop(c.stderr(Stdio::null())));
-            let deaths = pace.kill_all(commands, &mut rng);
+            let commands = ["one", "two", "three"].map(|who| {
+                let mut command = load(who);
+                command.stderr(Stdio::null());
+                command
+            });
+            let deaths = pace.kill_all(commands.into(), &mut rng);
             let shown = deaths.iter().filter(|d| d.said.contains(id.as_str())).count();
             assert!(shown <= 1, "race {n}: {shown} got it: {deaths:?}");
             let last = baton_testkit::home::run(&mut load("last"));
