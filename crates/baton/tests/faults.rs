@@ -130,7 +130,7 @@ fn a_kill_before_any_of_its_calls_leaves_the_old_handoff_or_the_new_one() {
     let renames = steps.iter().filter(|(_, call)| call.name.starts_with("rename")).count();
     assert_eq!(
         renames,
-        3 + 3 + 1 + 1,
+        3 + 3 + 3 + 1 + 1,
         "archive, CURRENT and manifest of each seal; the manifest of the others"
     );
     for_each(&steps, |(case, call)| {
