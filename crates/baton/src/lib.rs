@@ -18,3 +18,4 @@ pub mod sealing;
 pub mod store;
 pub mod supervisor;
 pub mod sys;
+pub mod transcripts;

@@ -15,6 +15,7 @@ mod rotate;
 mod run;
 mod screen;
 mod send;
+mod sessions;
 mod status;
 mod undo;
 
@@ -84,6 +85,7 @@ fn run(cli: args::Cli) -> anyhow::Result<Outcome> {
         args::Command::Status(args) => status::run(&app, &args),
         args::Command::Send(args) => send::run(&app, &args),
         args::Command::Inbox(args) => inbox::run(&app, &args),
+        args::Command::Sessions(args) => sessions::run(&app, args),
         args::Command::Checkpoint(args) => checkpoint::run(&app, args),
         args::Command::Log(args) => log::run(&app, &args),
         // Reached only for `--help`, which clap has answered: `main` takes these two before.

@@ -50,7 +50,7 @@ fn an_agent_that_hands_over_under_run_continues_in_a_new_process_with_its_handof
 /// Scenario 8: a headless task goes on over three contexts and prints one result.
 #[test]
 fn a_headless_task_goes_on_over_three_contexts_and_prints_one_result() -> Result<()> {
-    let hand_over = |mark: &str| shell(&format!("printf 'state {mark}' | baton handoff -")).usage(700_000);
+    let hand_over = |mark: &str| shell(format!("printf 'state {mark}' | baton handoff -")).usage(700_000);
     let script = Script::new()
         .turn(hand_over("ONE"))
         .turn(text("first context over").usage(700_100))
