@@ -3,14 +3,23 @@
 // Everything here is a test or its helper: an unwrap is a fine assertion.
 #![allow(clippy::unwrap_used)]
 
+mod agent;
 mod channel;
 mod clients;
+mod checkpoint;
 mod config;
+mod cycle;
 mod faults;
 mod handoffs;
+mod hooks;
+mod identity;
 mod kill;
+mod mail;
+mod matrix;
 mod modes;
 mod race;
+mod start;
+mod statusline;
 mod store;
 
 /// The binary under test.

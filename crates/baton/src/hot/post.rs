@@ -1,5 +1,6 @@
 //! After a prompt and after a tool call: measure, say what is due, hand over mail.
 
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use baton_core::compaction::CompactionPoint;
@@ -10,12 +11,15 @@ use baton_core::say::{self, Situation};
 use baton_core::session::{Gauge, Session, Turn};
 use baton_core::wire::claude::output::BUDGET;
 
+use super::hook;
 use super::hook::{Answer, output, update};
 use super::measure::measure;
 use super::scene::Scene;
-use super::{HOT_PATIENCE, hook};
 use crate::store::mail::Claimed;
 use crate::{offer, rotate};
+
+/// How far back a transcript is searched for a message.
+const RECENT: u64 = 8 << 20;
 
 pub fn prompt(scene: &Scene, session: &Session, text: &str) -> Answer {
     if rotate::is_from_a_person(text) {
@@ -126,7 +130,7 @@ impl OwnedSituation {
 pub fn settle_claim(scene: &Scene, session: &Session) {
     let Some(id) = &session.claim else { return };
     let mut handoffs = scene.store.handoffs(&scene.config);
-    handoffs.patience = HOT_PATIENCE;
+    handoffs.patience = scene.patience();
     let pid = session.process.as_ref().map_or(0, |p| p.pid);
     match handoffs.consume(&session.channel, id, &session.id, pid, scene.now) {
         Ok(_) => {
@@ -173,8 +177,12 @@ pub fn framed(claimed: &Claimed) -> String {
 /// Does the transcript show this message? Asked only about one whose hook died while showing it.
 fn shown(session: &Session, id: &str) -> bool {
     let Some(path) = session.transcript.as_deref() else { return false };
-    let Ok(Some(bytes)) = crate::sys::fs::read(Path::new(path), 1 << 30) else { return false };
-    memchr::memmem::find(&bytes, id.as_bytes()).is_some()
+    let Ok(mut file) = crate::sys::fs::open_read(Path::new(path)) else { return false };
+    // It was to be shown by the hook before this one, so it is near the end if it is there at all.
+    let from = file.metadata().map_or(0, |m| m.len()).saturating_sub(RECENT);
+    let mut bytes = Vec::new();
+    let read = file.seek(SeekFrom::Start(from)).and_then(|_| file.take(RECENT).read_to_end(&mut bytes));
+    read.is_ok() && memchr::memmem::find(&bytes, id.as_bytes()).is_some()
 }
 
 /// Tells another agent something about this one.
