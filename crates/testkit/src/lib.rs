@@ -1,1 +1,14 @@
-//! Drives baton in tests.
+//! Drives baton in tests: real processes in a home of their own, killed, raced and traced.
+
+pub mod home;
+pub mod kill;
+pub mod race;
+pub mod rng;
+pub mod trace;
+
+pub use home::{Home, Ran};
+
+/// `count`, or ten times as many with `BATON_LONG=1`.
+pub fn times(count: usize) -> usize {
+    if std::env::var_os("BATON_LONG").is_some_and(|v| v == "1") { count * 10 } else { count }
+}

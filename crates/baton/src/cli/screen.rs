@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
 
 /// Colours for standard output: off without a terminal, with `NO_COLOR`, or on a dumb one.
@@ -41,9 +42,9 @@ impl Paint {
 /// Writes to standard output; the caller's error says so when the reader has gone.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(())
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .context("could not write to standard output; see where it leads and try again")
 }
 
 pub fn print_json<T: serde::Serialize>(value: &T) -> anyhow::Result<()> {

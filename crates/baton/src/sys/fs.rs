@@ -18,12 +18,21 @@ pub const PRIVATE: u32 = 0o600;
 pub const SHARED: u32 = 0o666;
 
 /// Something about a file did not work: what was being done, to which path, why, and what to do.
-#[derive(Debug, thiserror::Error)]
-#[error("could not {action} {path}: {source}; {}", remedy(source))]
+#[derive(Debug)]
 pub struct FileError {
     pub action: &'static str,
     pub path: PathBuf,
     pub source: io::Error,
+}
+
+/// The message tells the whole story, so it names no further source: that would be printed a second time.
+impl std::error::Error for FileError {}
+
+impl std::fmt::Display for FileError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { action, path, source } = self;
+        write!(f, "could not {action} {}: {source}; {}", path.display(), remedy(action, source))
+    }
 }
 
 impl FileError {
@@ -32,7 +41,10 @@ impl FileError {
     }
 }
 
-fn remedy(source: &io::Error) -> &'static str {
+fn remedy(action: &str, source: &io::Error) -> &'static str {
+    if action == SYNC_FOLDER {
+        return "the change is there but may not survive a power failure; check that disk and try again";
+    }
     match source.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::NOSPC | Errno::DQUOT) => {
             "free some space on that disk and try again; nothing was changed"
@@ -41,12 +53,15 @@ fn remedy(source: &io::Error) -> &'static str {
         Some(Errno::ROFS) => "that file system is read-only; nothing was changed",
         Some(Errno::MFILE | Errno::NFILE) => "too many files are open; close some programs and try again",
         Some(Errno::LOOP) => "it is a symbolic link where a file of ours belongs; look at it and remove it",
-        Some(Errno::NOTDIR) => "a file lies where a folder belongs; move it away",
+        Some(Errno::NOTDIR | Errno::EXIST) => "a file lies where a folder belongs; move it away",
         Some(Errno::ISDIR) => "a folder lies where a file belongs; move it away",
         Some(Errno::IO) => "the disk reported an error; check it before you trust it again",
         _ => "nothing was changed",
     }
 }
+
+/// The one action that fails after the change itself has been made.
+const SYNC_FOLDER: &str = "sync the folder";
 
 /// Whether a change must have reached the disk before it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -257,9 +272,7 @@ fn refuse_link(path: &Path) -> Result<(), FileError> {
 
 pub fn sync_parent(path: &Path) -> Result<(), FileError> {
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(parent)
-        .and_then(|dir| dir.sync_all())
-        .map_err(|e| FileError::new("sync the folder", parent, e))
+    File::open(parent).and_then(|dir| dir.sync_all()).map_err(|e| FileError::new(SYNC_FOLDER, parent, e))
 }
 
 fn flags(flags: OFlags) -> i32 {

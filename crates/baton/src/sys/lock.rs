@@ -4,8 +4,8 @@
 //! the one before was killed.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{Read, Seek};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -70,10 +70,12 @@ impl Lock {
     fn show(&mut self) {
         self.predecessor_died = !read_text(&self.file).is_empty();
         self.shown = true;
-        // Shown to people only; a full disk must not keep anybody from the lock.
-        let _ = self.file.set_len(0);
-        let _ = self.file.rewind();
-        let _ = write!(self.file, "{}:{}", std::process::id(), Timestamp::now().as_second());
+        // Written over the old text and only then cut to length: at no instant is a held lock empty, so whoever
+        // comes after a killed holder knows. For people otherwise; a full disk must not keep anybody from the lock.
+        let holder = format!("{}:{}", std::process::id(), Timestamp::now().as_second());
+        if self.file.write_all_at(holder.as_bytes(), 0).is_ok() {
+            let _ = self.file.set_len(holder.len() as u64);
+        }
     }
 }
 

@@ -1,0 +1,55 @@
+//! What the tests know of a store without asking the binary: is it whole?
+
+use std::path::Path;
+
+use baton::store::handoffs::Handoffs;
+use baton_core::handoff::{Entry, HandoffId, Header, Manifest};
+use baton_core::ids::ChannelName;
+use baton_testkit::Home;
+use jiff::SignedDuration;
+
+pub fn channel(name: &str) -> ChannelName {
+    ChannelName::new(name).unwrap()
+}
+
+pub fn handoffs(home: &Home) -> Handoffs<'static> {
+    Handoffs::new(home.store(), SignedDuration::from_hours(2), &Entry::is_addressed)
+}
+
+/// The manifest, after checking everything a store promises at every instant: the manifest is sound, and every
+/// handoff it lists has a whole document that carries its id.
+#[track_caller]
+pub fn verified(home: &Home, name: &ChannelName) -> Manifest {
+    let store = handoffs(home);
+    let manifest = store.manifest(name).unwrap();
+    for entry in manifest.entries() {
+        let text = store.document(name, &manifest, entry).unwrap();
+        let (header, _) = Header::parse(&text).unwrap();
+        assert_eq!(header.id, entry.id);
+        assert!(text.ends_with('\n'), "{} is torn", entry.id);
+    }
+    manifest
+}
+
+/// The words of handoff `id` as the archive has them.
+#[track_caller]
+pub fn archived_body(home: &Home, id: &HandoffId) -> String {
+    let text = std::fs::read_to_string(handoffs(home).archived_path(id)).unwrap();
+    let (header, body) = Header::parse(&text).unwrap();
+    assert_eq!(&header.id, id);
+    body.to_owned()
+}
+
+/// Names below `dir` that a killed or failing writer left behind.
+pub fn leftovers(dir: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.path().is_dir() {
+            found.extend(leftovers(&entry.path()));
+        } else if name.ends_with(".tmp") {
+            found.push(name);
+        }
+    }
+    found
+}
