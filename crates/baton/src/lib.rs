@@ -8,6 +8,7 @@ pub mod client;
 pub mod config;
 pub mod frame;
 pub mod hot;
+pub mod install;
 pub mod offer;
 pub mod paths;
 pub mod sealing;
