@@ -1,7 +1,10 @@
 //! The binary as its users meet it: real processes, real files.
 
+mod doctor;
 mod faults;
+mod install;
 mod kill;
+mod settings;
 mod store;
 
 /// The binary under test.

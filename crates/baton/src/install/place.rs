@@ -25,6 +25,10 @@ impl Binary {
     pub fn plan(bin_dir: &Path) -> anyhow::Result<Self> {
         let from = std::env::current_exe().context("could not find this program's own path")?;
         let to = bin_dir.join("baton");
+        let real = |path: &Path| std::fs::canonicalize(path).ok();
+        if real(&to).is_some() && real(&to) == real(&from) {
+            return Ok(Self { from, to, copy: false });
+        }
         let there = fs::read(&to, 1 << 30)?;
         if let Some(bytes) = &there
             && memchr::memmem::find(bytes, ABOUT.as_bytes()).is_none()
@@ -34,9 +38,7 @@ impl Binary {
                 to.display()
             );
         }
-        let same = std::fs::canonicalize(&from).ok() == std::fs::canonicalize(&to).ok();
-        let copy = !same
-            && (there.is_none() || there != fs::read(&from, 1 << 30)? || !super::version::is_program(&to));
+        let copy = there.is_none() || there != fs::read(&from, 1 << 30)? || !super::version::is_program(&to);
         Ok(Self { from, to, copy })
     }
 
