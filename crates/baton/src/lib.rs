@@ -1,4 +1,4 @@
-//! The effects and the binary: `main → {hot, cli} → store → sys`, and everything may ask `core`.
+//! The effects and the binary: `main → {hot, cli} → supervisor → store → sys`, and everything may ask `core`.
 //!
 //! A library only so that tests and benchmarks reach the parts; its interface is the command line.
 
@@ -6,11 +6,16 @@ pub mod channel;
 pub mod cli;
 pub mod client;
 pub mod config;
+pub mod demo;
 pub mod frame;
 pub mod hot;
 pub mod install;
 pub mod offer;
 pub mod paths;
+pub mod poke;
+pub mod providers;
+pub mod rotate;
 pub mod sealing;
 pub mod store;
+pub mod supervisor;
 pub mod sys;

@@ -6,5 +6,12 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     // Hooks and the status line run on every tool call; they go before anything that costs a start.
     let args: Vec<OsString> = std::env::args_os().collect();
-    if baton::hot::is_hot(&args) { baton::hot::main(&args) } else { baton::cli::main() }
+    if baton::hot::is_hot(&args) {
+        return baton::hot::main(&args);
+    }
+    match args.get(1) {
+        // Takes the options of another program, so it has no place in the declared command line.
+        Some(command) if command == "demo-agent" => baton::demo::agent::main(&args[2..]),
+        _ => baton::cli::main(),
+    }
 }

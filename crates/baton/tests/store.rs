@@ -12,8 +12,8 @@ pub fn channel(name: &str) -> ChannelName {
     ChannelName::new(name).unwrap()
 }
 
-pub fn handoffs(home: &Home) -> Handoffs<'static> {
-    Handoffs::new(home.store(), SignedDuration::from_hours(2), &Entry::is_addressed)
+pub fn handoffs(home: &Home) -> Handoffs {
+    Handoffs::new(home.store(), SignedDuration::from_hours(2), Box::new(Entry::is_addressed))
 }
 
 /// The manifest, after checking everything a store promises at every instant: the manifest is sound, and every
@@ -47,7 +47,7 @@ pub fn leftovers(dir: &Path) -> Vec<String> {
         let name = entry.file_name().to_string_lossy().into_owned();
         if entry.path().is_dir() {
             found.extend(leftovers(&entry.path()));
-        } else if name.ends_with(".tmp") {
+        } else if entry.path().extension().is_some_and(|e| e == "tmp") {
             found.push(name);
         }
     }

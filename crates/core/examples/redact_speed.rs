@@ -92,7 +92,7 @@ fn session(dense: bool) -> String {
             let key = keys[n % keys.len()];
             let body: String =
                 (0..40).map(|i| char::from(b"aB3dE5gH7jK9mN1pQ"[(n * 7 + i * 5) % 17])).collect();
-            text.push_str(&format!("value {key}{body}@host\n"));
+            text.extend(["value ", key, &body, "@host\n"]);
         }
         if text.len() >= 50_000 {
             return text;

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::handoff::HandoffId;
 use crate::ids::{AgentId, ChannelName, SessionId};
+use crate::limit::Parked;
 use crate::process::Process;
 
 /// The record of one agent: `agents/{id}.json`. Its id is its name and survives every rotation.
@@ -37,6 +38,18 @@ pub struct Agent {
     /// A sealed handoff that waits for a fresh context.
     #[serde(default)]
     pub rotation: Option<RotationRequest>,
+    /// Rotations since a person last typed something.
+    #[serde(default)]
+    pub in_a_row: u64,
+    /// What its supervisor is told to do with it.
+    #[serde(default)]
+    pub order: Option<Order>,
+    /// Waiting for a usage limit to end.
+    #[serde(default)]
+    pub parked: Option<Parked>,
+    /// How it was started, for whoever starts it again.
+    #[serde(default)]
+    pub launch: Vec<String>,
     #[serde(default)]
     pub ended: Option<Timestamp>,
     #[serde(flatten)]
@@ -49,8 +62,21 @@ pub struct RotationRequest {
     pub at: Timestamp,
     pub handoff: HandoffId,
     pub session: SessionId,
-    /// Who asked: the agent, a critical Stop, a person.
+    /// Who asked: the agent, a critical end of turn, a person.
     pub by: String,
+    /// A person may be typing: wait until the client says that it has been idle for a while.
+    #[serde(default)]
+    pub wait_for_idle: bool,
+}
+
+/// A word to an agent's supervisor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", tag = "what")]
+pub enum Order {
+    /// Stop the agent for good.
+    Retire,
+    /// Go back to an earlier conversation.
+    Undo { session: SessionId },
 }
 
 impl Agent {
@@ -69,6 +95,10 @@ impl Agent {
             last_handoff: None,
             last_handoff_path: None,
             rotation: None,
+            in_a_row: 0,
+            order: None,
+            parked: None,
+            launch: Vec::new(),
             ended: None,
             unknown: Map::new(),
         }

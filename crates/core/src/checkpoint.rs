@@ -1,6 +1,6 @@
 //! Checkpoints: a workflow's goal and now, one event file each, which all instances of the workflow see.
 //!
-//! We write frontmatter and body as the seed shows them. We read those, and whatever else looks like it: whole
+//! We write frontmatter and body. We read those, and whatever else looks like it: whole
 //! YAML files, quoted values, lists in either style. What cannot be understood is passed over, never refused:
 //! the files are written by people and other tools.
 

@@ -204,6 +204,11 @@ mod tests {
 
     #[test]
     fn a_path_with_spaces_is_one_word_in_the_command() {
+        let text = request(&Situation { path: "my notes/h.md", ..situation(134_400) });
+        assert!(
+            text.contains("handoff to my notes/h.md (") && text.contains("`baton handoff 'my notes/h.md'`"),
+            "{text}"
+        );
         assert_eq!(shell_word("a/b-c.md"), "a/b-c.md");
         assert_eq!(shell_word("it's $HOME.md"), r"'it'\''s $HOME.md'");
     }

@@ -40,6 +40,9 @@ pub struct Session {
     pub transcript: Option<String>,
     #[serde(default)]
     pub model: Option<String>,
+    /// As the last event named it; a fresh context starts in the same mode.
+    #[serde(default)]
+    pub permission_mode: Option<String>,
     pub started: Timestamp,
     /// How it began: startup, resume, fork, clear, compact; `seen` when a later hook was the first to tell us.
     pub source: String,
@@ -72,6 +75,9 @@ pub struct Session {
     /// What the last PreCompact sealed, so that its repeated firings seal nothing twice.
     #[serde(default)]
     pub precompact: Option<PreCompact>,
+    /// What the client said when it stopped at a usage limit.
+    #[serde(default)]
+    pub limit: Option<String>,
     /// Background tasks and scheduled prompts that the last Stop named.
     #[serde(default)]
     pub background: Vec<String>,

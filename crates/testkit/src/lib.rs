@@ -1,13 +1,17 @@
-//! Drives baton in tests: real processes in a home of their own, killed, raced and traced.
+//! Drives baton in tests: real processes in a home of their own, killed, raced and traced; real terminals, real
+//! clients on a scripted model.
 
+pub mod clients;
 pub mod home;
 pub mod kill;
+pub mod model;
+pub mod quality;
 pub mod race;
 pub mod rng;
+pub mod tmux;
 pub mod trace;
 
 pub use home::{Home, Ran};
-
 /// `count`, or ten times as many with `BATON_LONG=1`.
 pub fn times(count: usize) -> usize {
     if std::env::var_os("BATON_LONG").is_some_and(|v| v == "1") { count * 10 } else { count }

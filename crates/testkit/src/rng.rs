@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// SplitMix64: small, good enough to choose instants and sizes, the same on every machine.
+/// `SplitMix64`: small, good enough to choose instants and sizes, the same on every machine.
 #[derive(Debug, Clone)]
 pub struct Rng(u64);
 

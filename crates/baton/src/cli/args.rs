@@ -28,6 +28,25 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Start an agent in this terminal that goes on for ever
+    #[command(
+        override_usage = "baton run [OPTIONS] [--] [PROVIDER] [ARGS]...",
+        after_help = "\
+Everything from the provider on is the agent's own command line:
+  baton run                            the first client found, in this folder
+  baton run claude --model opus        Claude Code with options of its own
+  baton run -- claude -p \"Port it\"    headless, over as many contexts as the task needs
+When the context is nearly full the agent hands over and continues in a fresh one. Its exit code is ours."
+    )]
+    Run(RunArgs),
+    /// Give an agent a fresh context now, with a handoff from what its transcript proves
+    Rotate(AgentArgs),
+    /// Take back the last rotation: the earlier conversation is resumed, its handoff is active again
+    Undo(AgentArgs),
+    /// Stop an agent for good
+    Retire(AgentArgs),
+    /// All agents, running and ended
+    Agents(AgentsArgs),
     /// Hand over: the last act of a turn. For agents; a person uses `baton handoffs`
     #[command(after_help = "\
 The file is copied at once and sealed when the turn ends; then the agent continues in a fresh context
@@ -251,6 +270,36 @@ pub struct HandoffArgs {
     /// Tell what is pending
     #[arg(long, conflicts_with = "file")]
     pub status: bool,
+    /// Seal and rotate at once, not at the end of the turn
+    #[arg(long, requires = "file")]
+    pub now: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(trailing_var_arg = true)]
+pub struct RunArgs {
+    /// The agent's name [default: {project}-{n}]
+    #[arg(long)]
+    pub name: Option<AgentId>,
+    /// Start it again when it crashes
+    #[arg(long)]
+    pub keep_alive: bool,
+    /// The provider, and its own arguments
+    #[arg(allow_hyphen_values = true)]
+    pub command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct AgentArgs {
+    /// Which agent [default: the one running in this project]
+    pub agent: Option<AgentId>,
+}
+
+#[derive(Debug, Args)]
+pub struct AgentsArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

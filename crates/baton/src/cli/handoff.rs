@@ -4,14 +4,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use baton_core::handoff::Kind;
 use baton_core::ids::SessionId;
-use baton_core::session::Request;
+use baton_core::session::{Request, Session};
 use jiff::Timestamp;
 
 use super::args::HandoffArgs;
 use super::handoffs::read_body;
 use super::screen::print;
 use super::{App, Outcome};
+use crate::rotate;
+use crate::sealing::Sealing;
 use crate::sys::fs::{self, PRIVATE, Sync};
 
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -51,6 +54,9 @@ pub fn run(app: &App, args: &HandoffArgs) -> anyhow::Result<Outcome> {
         eprintln!("Error: {} is empty; write what the next context needs to know", file.display());
         return Ok(Outcome::Failed);
     }
+    if args.now {
+        return seal_now(app, &session, &text);
+    }
     let copy = copy_path(app, &session.id);
     fs::private_dir(copy.parent().unwrap_or(Path::new("/")))?;
     fs::replace(&copy, text.as_bytes(), PRIVATE, Sync::Yes)?;
@@ -64,6 +70,26 @@ pub fn run(app: &App, args: &HandoffArgs) -> anyhow::Result<Outcome> {
         .context("the session's record vanished meanwhile; run it again")?;
     print("Handoff scheduled — will execute after current turn completes\n")?;
     Ok(Outcome::Done)
+}
+
+/// Seals at once and asks for the fresh context without waiting for the end of the turn.
+fn seal_now(app: &App, session: &Session, text: &str) -> anyhow::Result<Outcome> {
+    let (store, config, now) = (app.store(), &app.resolved.config, Timestamp::now());
+    let sealing = Sealing { session, kind: Kind::Manual, narrative: Some(text), for_self: true };
+    let sealed = crate::sealing::seal(&store, config, &sealing, now)?;
+    let id = &sealed.entry.id;
+    sessions_handed_off(app, session)?;
+    rotate::request(&store, config, session, id, "the agent, at once", false, now)?;
+    print(&format!("Handoff {id} sealed; a fresh context follows.\n"))?;
+    Ok(Outcome::Done)
+}
+
+fn sessions_handed_off(app: &App, session: &Session) -> anyhow::Result<()> {
+    app.store().sessions().update(&session.id, PATIENCE, |s| {
+        s.request = None;
+        s.latches = s.latches.handed_off();
+    })?;
+    Ok(())
 }
 
 fn copy_path(app: &App, session: &SessionId) -> std::path::PathBuf {

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::args::{Handoffs as Verb, HandoffsArgs};
 use super::screen::{Paint, age, local, print, print_json, table};
 use super::{App, Outcome, client_pid, session_from_env};
-use crate::store::handoffs::{Draft, MAX_DOCUMENT, Repaired};
+use crate::store::handoffs::{Draft, MAX_DOCUMENT, Repaired, newest_first};
 use crate::sys::process;
 
 pub fn run(app: &App, args: HandoffsArgs) -> anyhow::Result<Outcome> {
@@ -40,18 +40,28 @@ fn list(app: &App, all: bool, limit: usize, json: bool, now: Timestamp) -> anyho
     let handoffs = app.handoffs();
     let channels = if all { handoffs.channels()? } else { vec![app.channel()?] };
     let mut entries: Vec<(ChannelName, Entry)> = Vec::new();
+    let mut outcome = Outcome::Done;
     for channel in channels {
-        for entry in handoffs.list(&channel)? {
-            entries.push((channel.clone(), entry));
+        match handoffs.list(&channel) {
+            Ok(list) => entries.extend(list.into_iter().map(|entry| (channel.clone(), entry))),
+            // One damaged channel does not hide the others.
+            Err(e) if all => {
+                eprintln!("baton: channel {channel} is left out: {e}");
+                outcome = Outcome::Failed;
+            }
+            Err(e) => return Err(e.into()),
         }
     }
-    entries.sort_by(|a, b| b.1.created_at.cmp(&a.1.created_at).then_with(|| b.1.id.cmp(&a.1.id)));
+    entries.sort_by(|a, b| newest_first(&a.1, &b.1));
     let more = entries.len().saturating_sub(limit);
     entries.truncate(limit);
     if json {
         let rows: Vec<_> = entries.iter().map(|(c, e)| with_channel(c, e)).collect();
         print_json(&rows)?;
-        return Ok(Outcome::Done);
+        return Ok(outcome);
+    }
+    if entries.is_empty() && outcome == Outcome::Failed {
+        return Ok(outcome);
     }
     if entries.is_empty() {
         let place = if all { "any channel".to_owned() } else { format!("channel {}", app.channel()?) };
@@ -81,7 +91,7 @@ fn list(app: &App, all: bool, limit: usize, json: bool, now: Timestamp) -> anyho
         let _ = writeln!(out, "… and {more} more; `-n {}` shows them all", limit + more);
     }
     print(&out)?;
-    Ok(Outcome::Done)
+    Ok(outcome)
 }
 
 /// The state as a person needs it: a claim and an age that has run out are shown before they are swept.
@@ -329,6 +339,9 @@ fn repair(app: &App, json: bool, now: Timestamp) -> anyhow::Result<Outcome> {
             }
             Repaired::Rebuilt { path, current: None } => {
                 format!("built {} again; the archive has no handoff for this channel", path.display())
+            }
+            Repaired::Dropped { id, why } => {
+                format!("ended {id}, which waited for its addressee, as cleared: its document cannot be used ({why})")
             }
             Repaired::Swept(n) => format!("removed {n} leftovers of killed writers"),
         })

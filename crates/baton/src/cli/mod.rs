@@ -1,5 +1,6 @@
 //! The command line: one file per verb.
 
+mod agents;
 mod args;
 mod channel;
 mod checkpoint;
@@ -11,15 +12,20 @@ mod handoffs;
 mod inbox;
 mod install;
 mod log;
+mod retire;
+mod rotate;
+mod run;
 mod screen;
 mod send;
 mod status;
+mod undo;
 mod uninstall;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use baton_core::agent::Agent;
 use baton_core::ids::{AgentId, ChannelName, SessionId};
 use baton_core::session::Session;
 use clap::Parser;
@@ -79,6 +85,11 @@ fn run(cli: args::Cli) -> anyhow::Result<Outcome> {
         args::Command::Channel(args) => channel::run(&app, &args),
         args::Command::Config(args) => config::run(&app, &args),
         args::Command::Demo(args) => demo::run(&args),
+        args::Command::Run(args) => run::run(&app, args),
+        args::Command::Rotate(args) => rotate::run(&app, &args),
+        args::Command::Undo(args) => undo::run(&app, &args),
+        args::Command::Retire(args) => retire::run(&app, &args),
+        args::Command::Agents(args) => agents::run(&app, &args),
         args::Command::Handoff(args) => handoff::run(&app, &args),
         args::Command::Status(args) => status::run(&app, &args),
         args::Command::Send(args) => send::run(&app, &args),
@@ -138,6 +149,33 @@ impl App {
 }
 
 impl App {
+    /// The agent that a command means: the one named, the one it runs in, else the only one of this project.
+    fn meant_agent(&self, named: Option<&AgentId>) -> anyhow::Result<Option<Agent>> {
+        let agents = self.store().agents();
+        if let Some(id) = named {
+            let agent = agents.get(id)?;
+            if agent.is_none() {
+                eprintln!("baton: there is no agent {id}; `baton agents` names them");
+            }
+            return Ok(agent);
+        }
+        if let Some(session) = self.current_session() {
+            return Ok(agents.get(&session.agent)?);
+        }
+        let channel = self.channel()?;
+        let mut live: Vec<Agent> =
+            agents.all().into_iter().filter(|a| a.channel == channel && agents.is_live(&a.id)).collect();
+        if live.len() > 1 {
+            let running: Vec<_> = live.iter().map(|a| a.id.as_str()).collect();
+            eprintln!("baton: several agents run in this project; name one of {}", running.join(", "));
+            return Ok(None);
+        }
+        if live.is_empty() {
+            eprintln!("baton: no agent runs in this project; `baton agents` lists those of others");
+        }
+        Ok(live.pop())
+    }
+
     /// The session this command runs in, if its hooks have told us of it.
     fn current_session(&self) -> Option<Session> {
         let store = self.store();

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use baton_core::agent::Agent;
 use baton_core::compaction::{CompactionPoint, compaction_point};
+use baton_core::ids::ChannelName;
 use baton_core::session::{Gauge, Session, Turn};
 use baton_core::statusline::tokens;
 use serde_json::json;
@@ -15,27 +16,34 @@ use crate::store::compaction;
 use crate::sys::process;
 
 pub fn run(app: &App, args: &StatusArgs) -> anyhow::Result<Outcome> {
+    let agents = |a: &Agent, channel: &ChannelName| match &args.agent {
+        Some(id) => &a.id == id,
+        None => args.all || (&a.channel == channel && is_live(a)),
+    };
+    let nothing = |channel: &ChannelName| match &args.agent {
+        Some(id) => format!("There is no agent {id}.\n"),
+        None => format!("No agent is running in channel {channel}; `--all` shows the others.\n"),
+    };
+    show(app, agents, nothing, args.json)
+}
+
+/// The table of those agents that `wanted` lets through, or what `nothing` says.
+pub fn show(
+    app: &App,
+    wanted: impl Fn(&Agent, &ChannelName) -> bool,
+    nothing: impl Fn(&ChannelName) -> String,
+    json: bool,
+) -> anyhow::Result<Outcome> {
     let store = app.store();
     let channel = app.channel()?;
-    let agents: Vec<Agent> = store
-        .agents()
-        .all()
-        .into_iter()
-        .filter(|a| match &args.agent {
-            Some(id) => &a.id == id,
-            None => args.all || (a.channel == channel && is_live(a)),
-        })
-        .collect();
+    let agents: Vec<Agent> = store.agents().all().into_iter().filter(|a| wanted(a, &channel)).collect();
     let rows: Vec<Row> = agents.into_iter().map(|agent| Row::of(app, agent)).collect();
-    if args.json {
+    if json {
         print_json(&rows.iter().map(Row::json).collect::<Vec<_>>())?;
         return Ok(if rows.is_empty() { Outcome::Nothing } else { Outcome::Done });
     }
     if rows.is_empty() {
-        print(&match &args.agent {
-            Some(id) => format!("There is no agent {id}.\n"),
-            None => format!("No agent is running in channel {channel}; `--all` shows the others.\n"),
-        })?;
+        print(&nothing(&channel))?;
         return Ok(Outcome::Nothing);
     }
     let paint = Paint::stdout();

@@ -1,6 +1,7 @@
 //! The table of everything that can be set. To add a setting, add a field to [`Config`] and a row here.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use jiff::SignedDuration;
 
@@ -142,6 +143,10 @@ pub const KEYS: &[Key] = &[
         yes_no,
         handoff.block_compaction
     ),
+    row!("run.provider", "what `baton run` starts when nothing is named", provider, run.provider),
+    row!("run.grace", "how long a client may take to end before it is killed", wait, run.grace),
+    row!("run.background_wait", "how long a rotation waits for background tasks", wait, run.background_wait),
+    row!("run.park", "wait for a usage limit to end, and come back by itself", yes_no, run.park),
     row!("run.max_restarts", "rotations in a row without a prompt by a person", count, run.max_restarts),
     row!("checkpoints", "publish a checkpoint with each handoff that has goal and now", yes_no, checkpoints),
 ];
@@ -204,6 +209,17 @@ fn duration(raw: &Raw, _: &Paths) -> Result<SignedDuration, &'static str> {
     text.parse::<SignedDuration>().ok().filter(SignedDuration::is_positive).ok_or(DURATION)
 }
 
+fn wait(raw: &Raw, paths: &Paths) -> Result<Duration, &'static str> {
+    duration(raw, paths).and_then(|d| Duration::try_from(d).map_err(|_| DURATION))
+}
+
+fn provider(raw: &Raw, _: &Paths) -> Result<Option<String>, &'static str> {
+    match raw {
+        Raw::Text(name) if crate::providers::find(name).is_some() => Ok(Some(name.clone())),
+        _ => Err("the name of a provider: claude or demo"),
+    }
+}
+
 fn folder(raw: &Raw, paths: &Paths) -> Result<PathBuf, &'static str> {
     let Raw::Text(text) = raw else { return Err(FOLDER) };
     let path = paths.expand(text);
@@ -232,4 +248,6 @@ shown! {
     Option<u64> => |v: &Self| v.map_or_else(|| "-".to_owned(), |n| n.to_string()),
     PathBuf => |v: &Self| v.display().to_string(),
     SignedDuration => |v: &Self| format!("{v:#}"),
+    Duration => |v: &Self| format!("{:#}", SignedDuration::try_from(*v).unwrap_or(SignedDuration::MAX)),
+    Option<String> => |v: &Self| v.clone().unwrap_or_else(|| "-".to_owned()),
 }

@@ -7,6 +7,7 @@ mod keys;
 mod parse;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use baton_core::latch::Voice;
 use baton_core::level::{ByteLimits, Thresholds};
@@ -73,6 +74,14 @@ pub struct Handoff {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     pub max_restarts: u64,
+    /// How long a client may take to end after SIGTERM.
+    pub grace: Duration,
+    /// How long a rotation waits for background tasks.
+    pub background_wait: Duration,
+    /// Wait for a usage limit to end, and come back by itself.
+    pub park: bool,
+    /// What `baton run` starts when nothing is named.
+    pub provider: Option<String>,
 }
 
 /// Where a value came from.
@@ -184,7 +193,13 @@ impl Config {
                 seal: true,
                 block_compaction: false,
             },
-            run: Run { max_restarts: 10 },
+            run: Run {
+                max_restarts: 10,
+                grace: Duration::from_secs(5),
+                background_wait: Duration::from_mins(10),
+                park: true,
+                provider: None,
+            },
             checkpoints: false,
             channels: Vec::new(),
             project_channel: None,

@@ -85,6 +85,11 @@ pub(super) fn file(
                     resolved.channel_origins.push(origin(&to.span()));
                 }
             }
+            ("channels", _) if scope == Scope::Project => {
+                let problem = "[channels] can only be set in your own config.toml; \
+                               a project names its own with channel = \"name\"";
+                return Err(wrong(&key.span(), problem.into()));
+            }
             ("channel", _) if scope == Scope::Project => {
                 let Some(name) = text_of(value) else {
                     return Err(wrong(&span, "channel is a name in quotes".into()));

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use super::scene::{Scene, client, cwd_of};
 use super::{HOT_PATIENCE, compact, input, post, start, stop};
 use crate::paths::Paths;
+use crate::rotate;
 use crate::store::log::{self, Line};
 use crate::store::mail::Claimed;
 
@@ -90,7 +91,7 @@ fn answer(scene: &Scene, event: &HookEvent<'_>) -> Option<Answer> {
         }
     };
     match &event.event {
-        Event::UserPromptSubmit { .. } => Some(post::prompt(scene, &session)),
+        Event::UserPromptSubmit { prompt } => Some(post::prompt(scene, &session, prompt)),
         Event::ToolUsed { failed, .. } => Some(post::tool(scene, &session, *failed)),
         Event::Stop { hook_active, tasks, crons, .. } => {
             let mut background: Vec<String> = tasks
@@ -123,6 +124,7 @@ fn answer(scene: &Scene, event: &HookEvent<'_>) -> Option<Answer> {
             // After Esc no Stop comes; this is then the first word that the agent is idle.
             if kind == "idle_prompt" {
                 turn(scene, &session, Turn::Idle);
+                rotate::nobody_types(&scene.store, &session);
             } else if kind.contains("permission") {
                 turn(scene, &session, Turn::Blocked);
             }
@@ -151,12 +153,21 @@ fn answer(scene: &Scene, event: &HookEvent<'_>) -> Option<Answer> {
 
 /// The record as this event sees it: a resumed session may have another transcript, a client another folder.
 fn current(scene: &Scene, mut session: Session, event: &HookEvent<'_>) -> Session {
-    if let Some(transcript) = event.transcript.as_deref()
-        && session.transcript.as_deref() != Some(transcript)
-    {
-        session.transcript = Some(transcript.to_owned());
-        update(scene, &session, |s| s.transcript.clone_from(&session.transcript));
+    let transcript = event.transcript.as_deref().filter(|t| session.transcript.as_deref() != Some(t));
+    let mode = event.permission_mode.as_deref().filter(|m| session.permission_mode.as_deref() != Some(m));
+    if transcript.is_none() && mode.is_none() {
+        return session;
     }
+    if let Some(transcript) = transcript {
+        session.transcript = Some(transcript.to_owned());
+    }
+    if let Some(mode) = mode {
+        session.permission_mode = Some(mode.to_owned());
+    }
+    update(scene, &session, |s| {
+        s.transcript.clone_from(&session.transcript);
+        s.permission_mode.clone_from(&session.permission_mode);
+    });
     session
 }
 

@@ -15,6 +15,8 @@ mod start;
 mod statusline;
 mod stop;
 
+pub use start::project_name;
+
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;

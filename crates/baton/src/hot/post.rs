@@ -13,10 +13,13 @@ use super::hook::{Answer, output, update};
 use super::measure::measure;
 use super::scene::Scene;
 use super::{HOT_PATIENCE, hook};
-use crate::offer;
 use crate::store::mail::Claimed;
+use crate::{offer, rotate};
 
-pub fn prompt(scene: &Scene, session: &Session) -> Answer {
+pub fn prompt(scene: &Scene, session: &Session, text: &str) -> Answer {
+    if rotate::is_from_a_person(text) {
+        rotate::person_spoke(&scene.store, session);
+    }
     hook::turn(scene, session, Turn::Working);
     settle_claim(scene, session);
     carry(scene, session, "UserPromptSubmit")

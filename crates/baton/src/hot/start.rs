@@ -243,6 +243,7 @@ fn try_register(
         cwd: String::new(),
         transcript: None,
         model: None,
+        permission_mode: None,
         started: scene.now,
         source: source.to_owned(),
         ended: None,
@@ -257,6 +258,7 @@ fn try_register(
         request: None,
         last_handoff: None,
         precompact: None,
+        limit: None,
         background: Vec::new(),
         unknown: serde_json::Map::default(),
     });

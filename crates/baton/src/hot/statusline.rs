@@ -7,7 +7,7 @@ use baton_core::handoff::Status;
 use baton_core::ids::SessionId;
 use baton_core::plain::plain;
 use baton_core::reading::{Reading, newest};
-use baton_core::session::{Gauge, Session};
+use baton_core::session::{Gauge, Session, Turn};
 use baton_core::statusline::{Inputs, Look, render};
 use baton_core::wire::claude::statusline::{StatusLine, parse_statusline};
 
@@ -66,6 +66,7 @@ fn line(scene: &Scene, payload: &StatusLine<'_>) -> String {
     });
     let (goal, now) = checkpoint.unwrap_or_default();
     let (goal, now) = (plain(&goal), plain(&now));
+    let parked = session.as_ref().and_then(|s| parked(scene, s));
     let inputs = Inputs {
         reading: gauge.reading,
         level: gauge.level,
@@ -75,7 +76,7 @@ fn line(scene: &Scene, payload: &StatusLine<'_>) -> String {
         now: Some(&*now).filter(|n| !n.is_empty()),
         mail: session.as_ref().map_or(0, |s| scene.store.mail().waiting(&s.agent)),
         sealed: session.as_ref().is_some_and(|s| is_sealed(scene, s)),
-        parked_until: None,
+        parked_until: parked.as_deref(),
     };
     render(&inputs, look())
 }
@@ -117,6 +118,17 @@ fn is_sealed(scene: &Scene, session: &Session) -> bool {
     let Some(id) = &session.last_handoff else { return false };
     let manifest = scene.store.handoffs(&scene.config).manifest(&session.channel);
     manifest.is_ok_and(|m| m.find(id).is_some_and(|e| e.status == Status::Active))
+}
+
+/// Until when the agent waits for a usage limit, in the user's own time.
+fn parked(scene: &Scene, session: &Session) -> Option<String> {
+    if session.turn != Turn::Limit {
+        return None;
+    }
+    let parked = scene.store.agents().get(&session.agent).ok()??.parked?;
+    let left = parked.until.duration_since(scene.now).as_mins().max(0);
+    let time = parked.until.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M").to_string();
+    Some(format!("{time} (in {left} min{})", if parked.guess { ", a guess" } else { "" }))
 }
 
 fn look() -> Look {

@@ -2,21 +2,19 @@
 
 use std::path::Path;
 
-use baton_core::agent::RotationRequest;
-use baton_core::handoff::{HandoffId, Kind};
+use baton_core::handoff::Kind;
 use baton_core::latch::{AtStop, StopContext};
 use baton_core::say;
 use baton_core::session::{Request, Session, Turn};
 use baton_core::wire::claude::output::HookOutput;
 use serde_json::json;
 
-use super::SEAL_PATIENCE;
 use super::hook::{self, Answer, output};
 use super::measure::measure;
 use super::post::{OwnedSituation, settle_claim};
 use super::scene::Scene;
-use crate::offer;
 use crate::sealing::{self, Sealing};
+use crate::{offer, poke, rotate};
 
 pub fn stop(scene: &Scene, session: &Session, hook_active: bool, background: Vec<String>) -> Answer {
     settle_claim(scene, session);
@@ -90,7 +88,13 @@ fn seal(scene: &Scene, sealing: &Sealing<'_>, rotate: bool, by: &str) -> Option<
     match sealing::seal(&scene.store, &scene.config, sealing, scene.now) {
         Ok(sealed) => {
             let id = sealed.entry.id;
-            request_rotation(scene, sealing.session, &id, by);
+            // A person may be typing the next prompt; what the agent itself asked for comes at once.
+            let attended = !sealing.session.headless && sealing.kind == Kind::Auto;
+            if let Err(e) =
+                rotate::request(&scene.store, &scene.config, sealing.session, &id, by, attended, scene.now)
+            {
+                scene.fault("ask for a fresh context", &e);
+            }
             output("Stop", None, Some(say::user_sealed(id.as_str(), rotate)))
         }
         Err(e) => {
@@ -100,34 +104,14 @@ fn seal(scene: &Scene, sealing: &Sealing<'_>, rotate: bool, by: &str) -> Option<
     }
 }
 
-/// Files first; whoever can give a fresh context watches them.
-fn request_rotation(scene: &Scene, session: &Session, id: &HandoffId, by: &str) {
-    let path = scene.store.handoffs(&scene.config).archived_path(id).display().to_string();
-    let noted = scene.store.agents().update(&session.agent, SEAL_PATIENCE, |agent| {
-        agent.last_handoff = Some(id.clone());
-        agent.last_handoff_path = Some(path);
-        agent.rotation = Some(RotationRequest {
-            at: scene.now,
-            handoff: id.clone(),
-            session: session.id.clone(),
-            by: by.to_owned(),
-        });
-    });
-    if let Err(e) = noted {
-        scene.fault("ask for a fresh context", &e);
-    }
-    if let Err(e) = scene.store.published().restart(&session.id, &session.cwd) {
-        scene.fault("publish the restart signal", &e);
-    }
-    let mut line = scene.line("rotation-requested", session);
-    line.detail = json!({ "handoff": id, "by": by });
-    scene.log(&line);
-}
-
 /// The turn ended in an API error. No Stop follows, so this is the end of the turn.
 pub fn failure(scene: &Scene, session: &Session, error: &str, message: Option<&str>) {
     let turn = if error == "rate_limit" { Turn::Limit } else { Turn::Idle };
-    hook::turn(scene, session, turn);
+    let said = (turn == Turn::Limit).then(|| message.unwrap_or_default().to_owned());
+    hook::update(scene, session, |s| {
+        (s.turn, s.turn_since, s.limit) = (turn, Some(scene.now), said);
+    });
+    poke::supervisor(&scene.store.state, &session.agent);
     let mut line = scene.line("stop-failure", session);
     line.detail = json!({ "error": error, "message": message });
     scene.log(&line);

@@ -37,6 +37,10 @@ impl Agents {
         record::read(&self.path(id))
     }
 
+    pub fn put(&self, agent: &Agent) -> Result<(), FileError> {
+        record::write(&self.path(&agent.id), agent)
+    }
+
     pub fn update<R>(
         &self,
         id: &AgentId,

@@ -8,6 +8,7 @@ pub mod log;
 pub mod mail;
 pub mod published;
 pub mod record;
+pub mod rotations;
 pub mod sessions;
 
 use std::path::PathBuf;

@@ -72,13 +72,23 @@ pub enum Sync {
     Yes,
 }
 
-/// Creates `dir` and what is missing above it, private from the first instant.
+/// Creates `dir` and what is missing above it, private from the first instant. A new folder is synced into the one
+/// above it: what is acknowledged inside would otherwise be unreachable after a power failure.
 pub fn private_dir(dir: &Path) -> Result<(), FileError> {
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .map_err(|e| FileError::new("create the folder", dir, e))
+    let fail = |e: io::Error| FileError::new("create the folder", dir, e);
+    let create = || std::fs::DirBuilder::new().mode(0o700).create(dir);
+    let created = match (create(), dir.parent()) {
+        (Err(e), Some(above)) if e.kind() == io::ErrorKind::NotFound => {
+            private_dir(above)?;
+            create()
+        }
+        (result, _) => result,
+    };
+    match created {
+        Ok(()) => sync_parent(dir),
+        Err(_) if dir.is_dir() => Ok(()),
+        Err(e) => Err(fail(e)),
+    }
 }
 
 /// Replaces `path` by `bytes`, whole or not at all.

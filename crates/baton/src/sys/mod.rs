@@ -1,5 +1,8 @@
 //! The operating system: files, locks, processes. The only place that may need `unsafe`.
 
+pub mod child;
 pub mod fs;
 pub mod lock;
 pub mod process;
+pub mod terminal;
+pub mod watch;

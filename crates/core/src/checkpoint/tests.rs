@@ -21,7 +21,7 @@ fn full() -> Checkpoint {
 }
 
 #[test]
-fn the_file_looks_as_the_seed_shows_it() {
+fn the_file_is_frontmatter_then_goal_now_and_lists() {
     insta::assert_snapshot!(full().format(), @r#"
     ---
     event_type: handoff

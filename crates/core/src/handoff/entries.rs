@@ -1,7 +1,8 @@
 //! A ledger as entries of a document: each one a few lines of text with a section it stands in and a value for the
-//! next turn. Everything between backticks or behind `>` is verbatim; the rest is labels, counts and stamps.
+//! next turn. Everything in code spans and fences is verbatim, and so is what follows a label; the rest is labels,
+//! counts and stamps. Verbatim text gets no marks inside, so that a search for it finds it.
 
-use crate::ledger::text::{clip, clip_lines, fits, fold};
+use crate::ledger::text::{clip, clip_lines, fits, fold, sentences};
 use crate::ledger::{Answered, Command, Failure, File, Ledger, Outcome, Said, Task, Way};
 use crate::ledger::{rule_strength, shell::Kind};
 use crate::transcript::TodoStatus;
@@ -41,7 +42,7 @@ impl Section {
             Self::Tried => "Tried and replaced",
             Self::Done => "Done",
             Self::Agents => "Subagents",
-            Self::Errors => "Errors since resolved",
+            Self::Errors => "Earlier errors",
             Self::Read => "Files read",
             Self::Mentions => "Names used last",
         }
@@ -144,7 +145,11 @@ impl List {
             self.add(Section::Now, 1_000, forms);
         }
         for call in ledger.in_flight().take(4) {
-            self.one(Section::Now, 872, format!("- in flight at the end: {}", code(clip_lines(call, 300))));
+            self.one(
+                Section::Now,
+                872,
+                format!("- in flight at the end: {}", code(&fold(clip_lines(call, 300)))),
+            );
         }
         if let Some(reply) = &ledger.last_reply {
             let forms =
@@ -165,22 +170,13 @@ impl List {
         let mut in_full: Vec<String> = Vec::new();
         let mut rank = 0;
         let now = self.now;
+        let opening =
+            words.recent.iter().find(|s| s.stretch == now && matches!(s.way, Way::Prompt | Way::Queued));
         for said in words.recent.iter().rev().filter(|s| s.stretch == now) {
             if shown_elsewhere.iter().any(|s| s.origin == said.origin && s.text == said.text) {
                 // Rules in it are still listed by themselves when it is too long to be shown whole.
                 if fits(&said.text, self.share.of(5, 400)) && said.left_out == 0 {
                     in_full.push(fold(&said.text));
-                }
-                continue;
-            }
-            if said.left_out > 0 || !fits(&said.text, whole) {
-                if let Some(head) = clip(&said.text, 240) {
-                    let value = self.value(said.stretch, 640, 300, 4, rank);
-                    self.one(
-                        Section::Words,
-                        value,
-                        bullet(said.way, head, said, head.len() < said.text.len()),
-                    );
                 }
                 continue;
             }
@@ -190,29 +186,52 @@ impl List {
                 Some(false) => 740,
                 None => 690,
             };
-            let value = value - 4 * i32::try_from(rank).unwrap_or(100).min(100);
-            self.one(Section::Words, value, bullet(said.way, &said.text, said, false));
-            in_full.push(fold(&said.text));
+            // A session may begin with a command; the first request in plain words counts as well.
+            let opening = opening.is_some_and(|first| std::ptr::eq(first, said));
+            let value = if opening { 899 } else { value - 4 * rank.min(100) };
+            let mut forms = Vec::new();
+            if said.left_out == 0 && fits(&said.text, self.share.of(7, 600)) {
+                forms.push(bullet(said, &said.text));
+            }
+            if forms.is_empty() || !fits(&said.text, whole) {
+                let digest = digest(&said.text);
+                if !digest.is_empty() {
+                    in_full.push(fold(&digest));
+                    forms.push(bullet(said, &digest));
+                }
+            } else {
+                in_full.push(fold(&said.text));
+            }
+            self.add(Section::Words, value, forms);
             rank += 1;
         }
         let rules = words.rules.iter().rev();
-        let mut rank = 0;
-        for rule in rules.filter(|r| !in_full.iter().any(|text| text.contains(&fold(&r.text)))) {
+        let shown = |text: &str| in_full.iter().any(|full| full.contains(&fold(text)));
+        for (rank, rule) in rules.filter(|r| !shown(&r.text)).enumerate() {
             let here = if rule.strong { 845 } else { 600 };
             let before = if rule.strong { 610 } else { 320 };
             let value = self.value(rule.stretch, here, before, 3, rank);
             self.one(Section::Words, value, lines("-", &rule.text));
-            rank += 1;
         }
         for (rank, refused) in words.refused.iter().rev().enumerate() {
             let value = self.value(refused.stretch, 700, 330, 10, rank);
-            self.one(Section::Tried, value, format!("- refused by the user: {}", code(&refused.text)));
+            self.one(Section::Tried, value, format!("- refused by the user: {}", code(&fold(&refused.text))));
         }
     }
 
     fn next(&mut self, ledger: &Ledger) {
         for question in &ledger.questions {
             self.one(Section::Next, 885, lines("- question left open:", &question.text));
+        }
+        // A long last message may be shown in part only; what it asks is shown in any case.
+        let reply = ledger
+            .last_reply
+            .as_ref()
+            .filter(|r| ledger.words.answered == Answered::Yes && !fits(&r.text, 300));
+        for question in
+            reply.iter().flat_map(|r| sentences(&r.text)).filter(|s| s.ends_with('?') && fits(s, 300)).take(4)
+        {
+            self.one(Section::Next, 883, lines("- question left open:", question));
         }
         if let Some(plan) = &ledger.plan {
             self.one(Section::Next, 890, format!("- plan file: {}", code(&plan.path)));
@@ -234,20 +253,26 @@ impl List {
     }
 
     fn errors(&mut self, ledger: &Ledger) {
-        let mut open = 0;
+        let root = ledger.root.as_deref();
         let long = self.share.of(9, 300);
-        for (rank, error) in ledger.commands.errors.iter().rev().enumerate() {
-            let newest = rank == 0;
-            let (section, value) = if error.resolved.is_none() {
+        // An unresolved error blocks while the request it happened under is the latest one.
+        let since = ledger.words.latest().map_or(0, |said| said.origin.offset);
+        let errors = ledger.commands.errors.iter().rev().enumerate();
+        let mut newest = true;
+        let mut open = 0;
+        for (rank, error) in errors.filter(|(rank, error)| *rank == 0 || !error.refusal) {
+            let stuck = error.resolved.is_none() && error.blocking;
+            let (section, value) = if stuck && (newest || error.origin.offset >= since) {
                 open += 1;
-                (Section::Blockers, self.value(error.stretch, 870, 480, 60, open - 1))
+                (Section::Blockers, self.value(error.stretch, 870, 480, 40, open - 1))
             } else {
-                let here = if newest { 865 } else { 420 };
-                (Section::Errors, self.value(error.stretch, here, 250, 10, rank))
+                (Section::Errors, self.value(error.stretch, if newest { 865 } else { 420 }, 250, 10, rank))
             };
-            let most = if newest { long.max(self.share.of(6, 300)) } else { long };
-            let forms = [most, most.min(400), most.min(160)].map(|max| failure(error, max)).to_vec();
+            let most = if newest { self.share.of(6, 300) } else { long };
+            let forms = [most, most.min(500), most.min(280)].map(|max| failure(error, root, max)).to_vec();
             self.add(section, value, forms);
+            // Behind a refusal the last real error is still the newest.
+            newest &= error.refusal;
         }
         for (rank, entry) in ledger.commands.replaced.iter().rev().enumerate() {
             let value = self.value(entry.stretch, 735, 340, 8, rank);
@@ -266,8 +291,11 @@ impl List {
             let value = self.value(0, 500, 500, 20, rank);
             self.one(Section::Git, value, format!("- earlier branch: {}", code(name)));
         }
-        if let Some(cwd) = &ledger.cwd {
-            self.one(Section::Git, 760, format!("- folder: {}", code(cwd)));
+        if let Some(root) = &ledger.root {
+            self.one(Section::Git, 850, format!("- folder: {}", code(root)));
+        }
+        if let Some(cwd) = ledger.cwd.as_ref().filter(|cwd| ledger.root.as_ref() != Some(cwd)) {
+            self.one(Section::Git, 760, format!("- working in: {}", code(cwd)));
         }
         for (rank, commit) in ledger.git.commits.iter().rev().enumerate() {
             let value = self.value(commit.stretch, 810, 460, 3, rank);
@@ -293,13 +321,18 @@ impl List {
     }
 
     fn files(&mut self, ledger: &Ledger) {
+        let root = ledger.root.as_deref();
         for (rank, file) in ledger.files.changed().enumerate() {
             let value = self.value(file.stretch, 845, 470, 3, rank);
-            self.one(Section::Files, value, format!("- {} · {}", changes(file), code(&file.path)));
+            self.one(
+                Section::Files,
+                value,
+                format!("- {} · {}", changes(file), code(relative(&file.path, root))),
+            );
         }
         for (rank, file) in ledger.files.read_only().take(40).enumerate() {
             let value = self.value(file.stretch, 410, 200, 4, rank);
-            self.one(Section::Read, value, format!("- {}", code(&file.path)));
+            self.one(Section::Read, value, format!("- {}", code(relative(&file.path, root))));
         }
     }
 
@@ -331,7 +364,7 @@ impl List {
             let result = job.result.as_deref().and_then(|result| clip(result, most));
             let mut forms = vec![head.clone()];
             if let Some(result) = result {
-                forms.insert(0, format!("{head}\n{}", quote("  > ", result)));
+                forms.insert(0, lines(&head, result));
             }
             self.add(Section::Agents, value, forms);
         }
@@ -355,9 +388,8 @@ fn quoted(label: &str, said: &Said, sizes: &[usize]) -> Vec<String> {
         let form = match clip(&said.text, max) {
             Some(shown) => {
                 let left = whole.saturating_sub(shown.chars().count());
-                // What follows the last shown sentence is counted, never hinted at.
                 let more = if left > 2 { format!("\n({left} more characters)") } else { String::new() };
-                format!("{label}\n{}{more}", quote("> ", shown))
+                format!("{label}\n{}{more}", fenced(shown))
             }
             None => format!("{label} {whole} characters, too long to be shown here."),
         };
@@ -368,43 +400,61 @@ fn quoted(label: &str, said: &Said, sizes: &[usize]) -> Vec<String> {
     forms
 }
 
-fn bullet(way: Way, text: &str, said: &Said, cut: bool) -> String {
-    let label = match way {
-        Way::Prompt | Way::Queued => "-",
-        Way::Command => "- with a command:",
-        Way::Refusal => "- refusing a call:",
-        Way::Answer => "- asked and answered:",
-    };
-    let mut out = lines(label, text);
-    if cut {
-        let left = (said.text.chars().count() + said.left_out).saturating_sub(text.chars().count());
-        out.push_str(&format!(" ({left} more characters)"));
+/// Of a long message: how it begins and the sentences that set a rule, each whole.
+fn digest(text: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    let mut seen = 0;
+    let mut used = 0;
+    for sentence in sentences(text) {
+        let size = sentence.chars().count();
+        if (seen + size <= 240 || rule_strength(sentence) == Some(true)) && used + size <= 900 {
+            kept.push(sentence);
+            used += size;
+        }
+        seen += size;
     }
-    out
-}
-
-/// One line stands behind its label, several stand quoted below it.
-fn lines(label: &str, text: &str) -> String {
-    let text = text.trim();
-    if text.contains('\n') { format!("{label}\n{}", quote("  > ", text)) } else { format!("{label} {text}") }
-}
-
-fn quote(mark: &str, text: &str) -> String {
-    let kept: Vec<String> = text
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .map(|line| format!("{mark}{}", line.trim_end()))
-        .collect();
     kept.join("\n")
 }
 
-fn failure(error: &Failure, max: usize) -> String {
-    let cause =
-        if error.cause.is_empty() { String::new() } else { format!(" · {}", code(&fold(&error.cause))) };
+/// A message of the user, or the sentences that are shown of it.
+fn bullet(said: &Said, shown: &str) -> String {
+    let label = match said.way {
+        Way::Prompt | Way::Queued => "",
+        Way::Command => "with a command:",
+        Way::Refusal => "refusing a call:",
+        Way::Answer => "asked and answered:",
+    };
+    let left = (said.text.chars().count() + said.left_out).saturating_sub(shown.chars().count());
+    let label = match (shown.trim().contains('\n'), label) {
+        _ if left > 2 => format!("- {label} in part ({left} more characters):").replace("  ", " "),
+        (true, "") => "- in full:".to_owned(),
+        (_, label) => format!("- {label}").trim_end().to_owned(),
+    };
+    lines(&label, shown)
+}
+
+/// One line stands behind its label, several stand fenced below it.
+fn lines(label: &str, text: &str) -> String {
+    let text = text.trim();
+    if text.contains('\n') { format!("{label}\n{}", fenced(text)) } else { format!("{label} {text}") }
+}
+
+/// Verbatim lines, without the blank ones: headings and lists in them cannot be taken for ours.
+fn fenced(text: &str) -> String {
+    let kept: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}\n{}\n{fence}", kept.join("\n"))
+}
+
+fn failure(error: &Failure, root: Option<&str>, max: usize) -> String {
+    let cause = fold(&error.cause);
+    let cause = if cause.is_empty() { cause } else { format!(" · {}", code(relative(&cause, root))) };
+    let since = if error.resolved.is_some() { ", resolved since" } else { "" };
     let shown = clip_lines(&error.text, max);
     let left = error.text.chars().count() + error.left_out - shown.chars().count();
     let more = if left > 0 { format!(" ({left} more characters)") } else { String::new() };
-    format!("- {}{cause}{more}\n{}", outcome(error.outcome), quote("  > ", shown))
+    lines(&format!("- {}{since}{cause}{more} →", outcome(error.outcome)), shown)
 }
 
 fn outcome(outcome: Outcome) -> String {
@@ -424,7 +474,11 @@ fn command_forms(command: &Command) -> Vec<String> {
         Kind::Run => "run",
     };
     let times = if command.runs > 1 { format!(" · ×{}", command.runs) } else { String::new() };
-    let short = format!("- {kind} · {}{times} · {}", outcome(command.outcome), code(&fold(&command.text)));
+    let status = match command.outcome {
+        Outcome::Exit(0) if command.complains => "exit 0, but its output complains".to_owned(),
+        other => outcome(other),
+    };
+    let short = format!("- {kind} · {status}{times} · {}", code(&fold(&command.text)));
     match &command.result {
         Some(result) => vec![format!("{short} → {}", code(&fold(result))), short],
         None => vec![short],
@@ -445,6 +499,12 @@ fn changes(file: &File) -> String {
         parts.push("deleted".to_owned());
     }
     parts.join(", ")
+}
+
+/// Paths below the folder of the session are shown without it.
+fn relative<'p>(path: &'p str, root: Option<&str>) -> &'p str {
+    let below = root.and_then(|root| path.strip_prefix(root)?.strip_prefix('/'));
+    below.filter(|rest| !rest.is_empty()).unwrap_or(path)
 }
 
 /// A code span whatever the text holds.

@@ -51,27 +51,50 @@ fn pack_facts(ledger: &Ledger, budget: usize, pointer: &str) -> Packed {
     let whole = footer(&[], pointer);
     let worst = footer(&counts(&list, &[]), pointer);
     let room = budget.saturating_sub(chars(&worst).min(chars(&whole) + 420) + 2);
-    let mut chosen: Vec<(usize, usize)> = Vec::new();
-    let mut used = 0;
-    let mut headed = Vec::new();
-    for i in order {
-        let entry = &list[i];
-        let head = if headed.contains(&entry.section) { 0 } else { chars(entry.section.title()) + HEADING };
-        let fit = entry.forms.iter().position(|form| used + head + chars(form) < room);
-        if let Some(form) = fit {
-            used += head + chars(&entry.forms[form]) + 1;
-            headed.push(entry.section);
-            chosen.push((i, form));
-        }
-    }
-    chosen.sort_unstable();
+    let chosen = choose(&list, &order, room);
     let dropped = counts(&list, &chosen);
-    let text = join(assemble(&list, &chosen), &footer(&dropped, pointer));
+    let text = join(&assemble(&list, &chosen), &footer(&dropped, pointer));
     if chars(&text) > budget {
         // Only a budget that does not hold the footer comes here.
         return Packed { text: first_chars(&whole, budget).to_owned(), dropped: counts(&list, &[]) };
     }
     Packed { text, dropped }
+}
+
+/// From this value on an entry is needed rather than useful: as many of these as possible go in, in their shortest
+/// form, before any of them is given at length.
+const NEEDED: i32 = 600;
+
+fn choose(list: &[Entry], order: &[usize], room: usize) -> Vec<(usize, usize)> {
+    let mut chosen: Vec<(usize, usize)> = Vec::new();
+    let mut used = 0;
+    let mut headed = Vec::new();
+    for needed in [true, false] {
+        for &i in order.iter().filter(|&&i| (list[i].value >= NEEDED) == needed) {
+            let entry = &list[i];
+            let head =
+                if headed.contains(&entry.section) { 0 } else { chars(entry.section.title()) + HEADING };
+            let shortest = entry.forms.len().saturating_sub(1);
+            let mut forms = if needed { shortest..shortest + 1 } else { 0..shortest + 1 };
+            if let Some(form) = forms.find(|&form| used + head + chars(&entry.forms[form]) < room) {
+                used += head + chars(&entry.forms[form]) + 1;
+                headed.push(entry.section);
+                chosen.push((i, form));
+            }
+        }
+        if needed {
+            for (i, form) in &mut chosen {
+                let forms = &list[*i].forms;
+                let free = room.saturating_sub(used) + chars(&forms[*form]);
+                if let Some(longer) = (0..*form).find(|&longer| chars(&forms[longer]) < free) {
+                    used = used + chars(&forms[longer]) - chars(&forms[*form]);
+                    *form = longer;
+                }
+            }
+        }
+    }
+    chosen.sort_unstable();
+    chosen
 }
 
 /// `## `, a count like ` (12 of 345)` and the blank lines around a heading.
@@ -90,7 +113,10 @@ pub(super) fn assemble(list: &[Entry], chosen: &[(usize, usize)]) -> String {
             out.push('\n');
         }
         let count = if here.len() < all { format!(" ({} of {all})", here.len()) } else { String::new() };
-        out.push_str(&format!("## {}{count}\n", section.title()));
+        out.push_str("## ");
+        out.push_str(section.title());
+        out.push_str(&count);
+        out.push('\n');
         for (i, form) in here {
             out.push_str(&list[*i].forms[*form]);
             out.push('\n');
@@ -120,7 +146,7 @@ fn footer(dropped: &[(String, usize)], pointer: &str) -> String {
     format!("Left out for space: {}. Whole: {pointer}", parts.join(", "))
 }
 
-fn join(body: String, footer: &str) -> String {
+fn join(body: &str, footer: &str) -> String {
     if body.is_empty() { footer.to_owned() } else { format!("{body}\n\n{footer}") }
 }
 
@@ -146,10 +172,10 @@ pub fn pack_document(text: &str, budget: usize, pointer: &str) -> Packed {
         if left.len() > 12 {
             titles.push(format!("{} more", left.len() - 12));
         }
-        match titles.is_empty() {
-            true => format!("Whole: {pointer}"),
-            false => format!("Left out for space (characters): {}. Whole: {pointer}", titles.join(", ")),
+        if titles.is_empty() {
+            return format!("Whole: {pointer}");
         }
+        format!("Left out for space (characters): {}. Whole: {pointer}", titles.join(", "))
     };
     let room = budget.saturating_sub(chars(&footer(&all)) + 2);
     let mut order: Vec<usize> = (0..parts.len()).collect();
@@ -157,27 +183,30 @@ pub fn pack_document(text: &str, budget: usize, pointer: &str) -> Packed {
     let mut shown: Vec<Option<String>> = vec![None; parts.len()];
     let mut used = 0;
     for i in order {
-        let size = chars(parts[i].text) + 1;
+        let whole = parts[i].text.trim_end();
+        let size = chars(whole) + 2;
         if used + size <= room {
             used += size;
-            shown[i] = Some(parts[i].text.to_owned());
-        } else if let Some(beginning) = beginning(parts[i].text, room.saturating_sub(used + 1)) {
-            used += chars(&beginning) + 1;
+            shown[i] = Some(whole.to_owned());
+        } else if let Some(beginning) = beginning(whole, room.saturating_sub(used + 2)) {
+            used += chars(&beginning) + 2;
             shown[i] = Some(beginning);
         }
     }
     let mut left = Vec::new();
     let mut body = String::new();
     for (part, shown) in parts.iter().zip(shown) {
-        let kept = shown.as_deref().unwrap_or_default();
-        let missing = chars(part.text.trim_end()).saturating_sub(chars(kept.trim_end()));
+        let kept = shown.as_deref().unwrap_or_default().trim_end();
+        let missing = chars(part.text.trim_end()).saturating_sub(chars(kept));
         if missing > 0 {
             left.push((part.title.clone(), missing));
         }
-        body.push_str(kept.trim_end());
-        body.push('\n');
+        if !kept.is_empty() {
+            body.push_str(kept);
+            body.push_str("\n\n");
+        }
     }
-    let text = join(body.trim().to_owned(), &footer(&left));
+    let text = join(body.trim(), &footer(&left));
     if chars(&text) > budget {
         return Packed { text: first_chars(&footer(&[]), budget).to_owned(), dropped: all };
     }

@@ -1,9 +1,8 @@
 //! What an agent claims in its own words, checked against the ledger: files, commits, test results and figures
 //! that the transcript does not show are marked where they stand. Supported words are not touched.
 
-use std::collections::HashSet;
-
-use crate::ledger::{Ledger, Outcome, shell::Kind};
+use crate::ledger::seen::{Name, name};
+use crate::ledger::{Commit, Ledger, Outcome, shell::Kind};
 
 /// Follows a claim that nothing in the transcript supports.
 pub const UNPROVEN: &str = " [unproven]";
@@ -41,42 +40,42 @@ pub fn unproven(narrative: &str, ledger: &Ledger) -> Vec<String> {
     claims
 }
 
-struct Facts {
+struct Facts<'l> {
+    ledger: &'l Ledger,
     /// Everything the ledger holds as text, in which a name may be found.
     text: String,
-    paths: Vec<String>,
-    hashes: Vec<String>,
-    numbers: HashSet<String>,
     /// The outcome of the last test run, if tests ran at all.
-    tests: Option<Outcome>,
+    tests: Option<(Outcome, bool)>,
 }
 
-impl Facts {
-    fn of(ledger: &Ledger) -> Self {
+impl<'l> Facts<'l> {
+    fn of(ledger: &'l Ledger) -> Self {
         // The document itself is the ledger as text; it leaves nothing out.
         let text = super::render::render(ledger, None);
-        let paths = ledger.files.files.iter().map(|f| f.path.clone()).collect();
-        let hashes = ledger.git.commits.iter().map(|c| c.hash.clone()).collect();
-        let numbers = words(&text).filter_map(|(_, word)| figure(word)).map(str::to_owned).collect();
         let mut runs = ledger.commands.commands.iter().rev().filter(|c| c.kind == Kind::Test);
-        let tests = runs.next().map(|command| command.outcome);
-        Self { text, paths, hashes, numbers, tests }
+        let tests = runs.next().map(|command| (command.outcome, command.complains));
+        Self { ledger, text, tests }
     }
 
     fn supports(&self, claim: &Claim<'_>) -> bool {
         match claim {
             Claim::File(path) => {
                 let path = path.trim_start_matches("./");
-                self.paths.iter().any(|known| {
+                let known = |known: &str| {
                     known.strip_suffix(path).is_some_and(|before| before.is_empty() || before.ends_with('/'))
-                }) || self.text.contains(path)
+                };
+                let base = path.rsplit('/').next().unwrap_or(path);
+                let seen = |base| name(base).is_some_and(|name| self.ledger.seen.contains(name));
+                self.ledger.files.files.iter().any(|file| known(&file.path))
+                    || self.text.contains(path)
+                    || seen(base)
             }
             Claim::Commit(hash) => {
-                self.hashes.iter().any(|known| known.starts_with(hash) || hash.starts_with(known.as_str()))
-                    || self.text.contains(hash)
+                let made = |c: &Commit| c.hash.starts_with(hash) || hash.starts_with(c.hash.as_str());
+                self.ledger.git.commits.iter().any(made) || self.ledger.seen.contains(Name::Hash(hash))
             }
-            Claim::Figure(number) => self.numbers.contains(*number),
-            Claim::TestsPass => self.tests == Some(Outcome::Exit(0)),
+            Claim::Figure(number) => self.ledger.seen.contains(Name::Figure(number)),
+            Claim::TestsPass => self.tests == Some((Outcome::Exit(0), false)),
         }
     }
 }
@@ -88,7 +87,7 @@ enum Claim<'a> {
     TestsPass,
 }
 
-fn mark_line(line: &str, facts: &Facts, out: &mut String) {
+fn mark_line(line: &str, facts: &Facts<'_>, out: &mut String) {
     let mut marks: Vec<usize> = Vec::new();
     for (at, word) in words(line) {
         let claim = if let Some(path) = file_name(word) {
@@ -188,10 +187,6 @@ fn figure(word: &str) -> Option<&str> {
 
 /// Where a statement that tests pass ends, if the line makes one.
 fn tests_claimed(line: &str) -> Option<usize> {
-    let lower = line.to_ascii_lowercase();
-    if !lower.contains("test") {
-        return None;
-    }
     const CLAIMS: [&str; 7] = [
         "tests pass",
         "tests are passing",
@@ -202,6 +197,10 @@ fn tests_claimed(line: &str) -> Option<usize> {
         "passing tests",
     ];
     const DENIALS: [&str; 6] = ["not ", "n't", "until", "make sure", "should", "must"];
+    let lower = line.to_ascii_lowercase();
+    if !lower.contains("test") {
+        return None;
+    }
     let claim = CLAIMS.iter().find_map(|claim| Some((lower.find(claim)?, claim)))?;
     let before = &lower[..claim.0];
     if DENIALS.iter().any(|word| before.contains(word))

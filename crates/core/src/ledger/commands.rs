@@ -23,6 +23,8 @@ pub struct Command {
     pub outcome: Outcome,
     /// The line of its last output that says most, verbatim.
     pub result: Option<String>,
+    /// That line speaks of a failure, whatever the exit status: a pipe through `tail` hides it.
+    pub complains: bool,
     pub stretch: u32,
     pub origin: Origin,
 }
@@ -52,6 +54,10 @@ pub struct Failure {
     pub outcome: Outcome,
     pub text: String,
     pub left_out: usize,
+    /// It stopped the work: a command or an edit, not a look for something that is not there.
+    pub blocking: bool,
+    /// The user refused the call.
+    pub refusal: bool,
     /// Where the same thing worked afterwards.
     pub resolved: Option<Origin>,
     pub stretch: u32,
@@ -80,15 +86,19 @@ impl Commands {
     /// A shell command ended.
     pub fn ran(&mut self, line: &str, outcome: Outcome, output: &str, stretch: u32, origin: &Origin) {
         let topic = shell::topic(line);
+        let mut complains = false;
         if let Some(kind) = shell::kind(line) {
             let known = self.commands.items.iter().position(|c| c.text == line.trim());
             let runs = known.and_then(|at| self.commands.items.remove(at)).map_or(0, |c| c.runs);
+            let (result, bad) = telling_line(output);
+            complains = bad;
             let command = Command {
                 kind,
                 text: text::clip_lines(line, COMMAND_CHARS).to_owned(),
                 runs: runs + 1,
                 outcome,
-                result: telling_line(output),
+                result,
+                complains,
                 stretch,
                 origin: origin.clone(),
             };
@@ -97,18 +107,28 @@ impl Commands {
         if outcome == Outcome::Unknown {
             return;
         }
-        if outcome.ok() {
+        if !outcome.ok() {
+            self.failed(line, Some(topic), outcome, output, stretch, origin);
+        } else if !complains {
             self.worked(line, &topic, stretch, origin);
-        } else {
-            self.failed(line, topic, outcome, output, stretch, origin);
         }
     }
 
-    /// A tool call gave an error. `topic` is what a later success must share to resolve it.
+    /// The user refused a call. Only the newest refusal is an error worth keeping; the user's words stand elsewhere.
+    pub fn refused(&mut self, cause: &str, output: &str, stretch: u32, origin: &Origin) {
+        self.errors.items.retain(|error| !error.refusal);
+        self.failed(cause, None, Outcome::Failed, output, stretch, origin);
+        if let Some(error) = self.errors.items.back_mut() {
+            error.refusal = true;
+        }
+    }
+
+    /// A tool call gave an error. `topic` is what a later success must share to resolve it; without one, nothing
+    /// waits for it.
     pub fn failed(
         &mut self,
         cause: &str,
-        topic: String,
+        topic: Option<String>,
         outcome: Outcome,
         output: &str,
         stretch: u32,
@@ -119,7 +139,10 @@ impl Commands {
         let kept = text::clip_lines(whole, ERROR_CHARS);
         let failure = Failure {
             cause: text::clip_lines(cause, COMMAND_CHARS).to_owned(),
-            topic,
+            // One of several calls at once failed, and the client gave up the others.
+            blocking: topic.is_some() && !whole.contains("Sibling tool call errored"),
+            refusal: false,
+            topic: topic.unwrap_or_default(),
             outcome,
             text: kept.to_owned(),
             left_out: whole.chars().count().saturating_sub(kept.chars().count()),
@@ -162,13 +185,67 @@ pub fn exit_code(output: &str) -> Option<i32> {
     rest[..digits].parse().ok()
 }
 
-/// The first line that speaks of failure, else the last line that says anything.
-fn telling_line(output: &str) -> Option<String> {
-    const BAD: [&str; 8] =
-        ["FAIL", "error:", "error[", "Error:", "panic", "failed", "undefined:", "not found"];
+/// The first line that speaks of failure, else the last line that says anything; and which of the two it is.
+fn telling_line(output: &str) -> (Option<String>, bool) {
     let output = text::without_escapes(output);
     let lines = || output.lines().map(str::trim).filter(|l| l.chars().any(char::is_alphanumeric));
-    let bad = lines().find(|line| BAD.iter().any(|word| line.contains(word)));
-    let line = bad.or_else(|| lines().next_back())?;
-    text::fits(line, RESULT_CHARS).then(|| line.to_owned())
+    let bad = lines().find(|line| complaint(line));
+    let line = bad.or_else(|| lines().next_back()).filter(|line| text::fits(line, RESULT_CHARS));
+    (line.map(str::to_owned), bad.is_some())
+}
+
+/// How test runners, compilers and linters say that something failed.
+fn complaint(line: &str) -> bool {
+    const STARTS: [&str; 9] =
+        ["FAIL", "--- FAIL", "FAILED", "error:", "error[", "Error:", "ERROR", "panic:", "fatal:"];
+    const INSIDE: [&str; 6] =
+        [": error:", ": error TS", "... FAILED", " ERROR ", ": undefined:", "panicked at"];
+    if STARTS.iter().any(|s| line.starts_with(s)) || INSIDE.iter().any(|s| line.contains(s)) {
+        return true;
+    }
+    // `3 failed`, `2 errors`, but not `0 failed`.
+    let words: Vec<&str> =
+        line.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty()).collect();
+    words.windows(2).any(|pair| {
+        pair[0].parse::<u64>().is_ok_and(|n| n > 0)
+            && matches!(pair[1], "failed" | "failures" | "errors" | "failing")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_complains_when_something_failed_and_not_when_nothing_did() {
+        for bad in [
+            "FAIL",
+            "--- FAIL: TestX (0.00s)",
+            "error[E0425]: cannot find",
+            "3 failed, 2 passed",
+            "x.c:1: error: y",
+        ] {
+            assert!(complaint(bad), "{bad}");
+        }
+        for good in [
+            "test result: ok. 5 passed; 0 failed; 0 ignored",
+            "0 errors",
+            "ok pkg/errors 0.2s",
+            "no failures",
+        ] {
+            assert!(!complaint(good), "{good}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_hid_its_failure_behind_a_pipe_does_not_resolve_the_error() {
+        let mut commands = Commands::default();
+        let origin = Origin::default();
+        commands.ran("go test ./a", Outcome::Exit(1), "Exit code 1\nFAIL", 0, &origin);
+        commands.ran("go test ./a | tail", Outcome::Exit(0), "--- FAIL: TestA\nFAIL", 0, &origin);
+        assert_eq!(commands.errors.last().unwrap().resolved, None);
+        commands.ran("go test ./a -v", Outcome::Exit(0), "ok a 0.1s", 0, &origin);
+        assert!(commands.errors.last().unwrap().resolved.is_some());
+        assert_eq!(commands.replaced.last().unwrap().tried, "go test ./a");
+    }
 }

@@ -14,7 +14,7 @@ use crate::transcript::{Action, Body, Item, Origin, Record, TodoStatus, Touch};
 /// Calls whose outcome has not come. More than this many at once means that outcomes are missing.
 const OPEN: usize = 128;
 const REPLY_CHARS: usize = 6_000;
-/// A shell output beyond this is decoded for nobody: facts stand in the first and last lines.
+/// A tool's output beyond this is an image or a dump: no rule looks into it.
 const OUTPUT: usize = 1 << 20;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -49,12 +49,19 @@ impl OpenCalls {
     }
 
     pub(super) fn labels(&self) -> impl Iterator<Item = &str> {
-        self.calls.iter().filter_map(|(_, act)| match act {
-            Act::Shell { command, .. } => Some(command.as_str()),
-            Act::Agent { what, .. } => Some(what.as_str()),
-            Act::Files(files) => files.first().map(|(_, path)| path.as_str()),
+        self.calls.iter().filter_map(|(_, act)| act.label())
+    }
+}
+
+impl Act {
+    /// What a person would call it.
+    fn label(&self) -> Option<&str> {
+        match self {
+            Self::Shell { command, .. } => Some(command),
+            Self::Agent { what, .. } => Some(what),
+            Self::Files(files) => files.first().map(|(_, path)| path.as_str()),
             _ => None,
-        })
+        }
     }
 }
 
@@ -71,6 +78,9 @@ impl Ledger {
         }
         if let Some(branch) = &record.branch {
             self.git.on_branch(branch, self.stretch, || record.origin());
+        }
+        if self.root.is_none() {
+            self.root = record.cwd.as_deref().map(str::to_owned);
         }
         for (place, value) in [(&mut self.session, &record.session), (&mut self.cwd, &record.cwd)] {
             if let Some(value) = value
@@ -129,6 +139,7 @@ impl Ledger {
         self.questions.clear();
         self.git.find_links(words, self.stretch, origin);
         self.mentions.find(words);
+        self.seen.scan(words);
         self.words.say(words, way, self.stretch, origin);
     }
 
@@ -163,11 +174,14 @@ impl Ledger {
     }
 
     fn outcome(&mut self, id: &str, failed: bool, body: &Body<'_>, origin: &Origin) {
+        if body.size() <= OUTPUT {
+            self.seen.scan(body.stored());
+        }
         let Some(act) = self.open.close(id) else { return };
         if failed {
             let output = body.text();
             if let Some(refused) = output.trim_start().strip_prefix("The user doesn't want to proceed") {
-                self.refused(&act, refused, origin);
+                self.refused(&act, &output, refused, origin);
                 return;
             }
             self.failed(act, &output, origin);
@@ -177,17 +191,19 @@ impl Ledger {
     }
 
     /// The user refused a call; what was said with it is a correction in their own words.
-    fn refused(&mut self, act: &Act, output: &str, origin: &Origin) {
+    fn refused(&mut self, act: &Act, output: &str, refused: &str, origin: &Origin) {
         self.words.answered = Answered::Interrupted;
-        let said = output.split_once("the user said:").map(|(_, words)| words.trim()).unwrap_or_default();
+        let said = refused.split_once("the user said:").map(|(_, words)| words.trim()).unwrap_or_default();
         // A refused question comes back with a text of the client's around it.
         let from_client = said.starts_with("The user wants to clarify these questions");
         if !said.is_empty() && !from_client {
             self.said(said, Way::Refusal, origin);
             self.words.answered = Answered::No;
         }
-        if let Act::Shell { command, .. } = act {
-            let tried = text::clip_lines(command, 600).to_owned();
+        let cause = act.label().unwrap_or_default();
+        self.commands.refused(cause, output, self.stretch, origin);
+        if matches!(act, Act::Shell { .. } | Act::Files(_)) {
+            let tried = text::clip_lines(cause, 600).to_owned();
             self.words.refuse(tried, self.stretch, origin);
         }
     }
@@ -203,18 +219,21 @@ impl Ledger {
                 self.commands.ran(&command, outcome, output, stretch, origin);
             }
             Act::Files(files) => {
-                let path = files.into_iter().next().map(|(_, path)| path).unwrap_or_default();
-                self.commands.failed(&path, format!("file {path}"), Outcome::Failed, output, stretch, origin);
+                // A file that could not be read is a look in the wrong place; nothing waits for it.
+                let Some((touch, path)) = files.into_iter().next() else { return };
+                let topic = (touch != Touch::Read).then(|| format!("file {path}"));
+                self.commands.failed(&path, topic, Outcome::Failed, output, stretch, origin);
             }
             Act::Asked(_) => {}
             Act::Other(name) => {
-                self.commands.failed(&name, format!("tool {name}"), Outcome::Failed, output, stretch, origin);
+                let topic = name.starts_with("mcp__").then(|| format!("tool {name}"));
+                self.commands.failed(&name, topic, Outcome::Failed, output, stretch, origin);
             }
             Act::Agent { what, .. } | Act::TaskCreated(what) => {
-                self.commands.failed(&what, String::new(), Outcome::Failed, output, stretch, origin);
+                self.commands.failed(&what, None, Outcome::Failed, output, stretch, origin);
             }
             Act::Stopped(_) | Act::Plan => {
-                self.commands.failed("", String::new(), Outcome::Failed, output, stretch, origin);
+                self.commands.failed("", None, Outcome::Failed, output, stretch, origin);
             }
         }
     }

@@ -10,6 +10,7 @@ mod files;
 mod git;
 mod jobs;
 mod mentions;
+pub mod seen;
 pub mod shell;
 pub mod text;
 mod todos;
@@ -35,6 +36,8 @@ use crate::transcript::{Counts, Origin, Parser, Provider};
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Ledger {
     pub session: Option<String>,
+    /// The folder in which the session began, and the one it was in last.
+    pub root: Option<String>,
     pub cwd: Option<String>,
     /// Stamps of the first and the last record that has one, as the provider wrote them.
     pub started: Option<String>,
@@ -52,6 +55,7 @@ pub struct Ledger {
     pub questions: Vec<Question>,
     pub last_reply: Option<Said>,
     pub mentions: Mentions,
+    pub seen: seen::Filter,
     parser: Parser,
     open: feed::OpenCalls,
     read_to: u64,

@@ -14,6 +14,8 @@ pub enum Kind {
 
 /// The words of each simple command in `line`. Quotes are taken off; a here-document's body is not read.
 pub fn simple_commands(line: &str) -> Vec<Vec<String>> {
+    // A here-document may stand inside quotes too (`-m "$(cat <<EOF…`), and its body obeys no quoting.
+    let line = here_document(line).map_or(line, |at| &line[..at + 2]);
     let mut commands = Vec::new();
     let mut words: Vec<String> = Vec::new();
     let mut word = String::new();
@@ -92,6 +94,22 @@ pub fn simple_commands(line: &str) -> Vec<Vec<String>> {
     commands
 }
 
+/// Where the first `<<WORD` begins, if there is one; `<<<` gives a single string.
+fn here_document(line: &str) -> Option<usize> {
+    let mut from = 0;
+    while let Some(at) = line[from..].find("<<").map(|i| from + i) {
+        let after = &line[at + 2..];
+        let word = after.trim_start_matches('-').trim_start_matches([' ', '\\']);
+        if !after.starts_with('<')
+            && word.starts_with(|c: char| c.is_alphabetic() || matches!(c, '\'' | '"' | '_'))
+        {
+            return Some(at);
+        }
+        from = at + 2 + after.len() - after.trim_start_matches('<').len();
+    }
+    None
+}
+
 /// The program and its arguments, without what only prepares it.
 fn program(words: &[String]) -> &[String] {
     let mut rest = words;
@@ -105,15 +123,13 @@ fn program(words: &[String]) -> &[String] {
         }
         rest = match first.as_str() {
             "sudo" | "time" | "env" | "exec" | "nohup" | "command" | "nice" | "stdbuf" | "!" | "if"
-            | "then" | "do" | "while" | "{" => &rest[1..],
+            | "then" | "do" | "while" | "{" | "npx" | "pnpx" | "bunx" | "uvx" => &rest[1..],
             "timeout" => rest.get(2..).unwrap_or_default(),
-            "mise" | "uv" | "poetry" | "pipenv" | "bundle" | "npx" | "pnpx" | "bunx" | "rye" | "hatch"
-                if matches!(rest.get(1).map(String::as_str), Some("exec" | "run" | "x"))
-                    && first != "mise" =>
+            "uv" | "poetry" | "pipenv" | "bundle" | "rye" | "hatch"
+                if matches!(rest.get(1).map(String::as_str), Some("exec" | "run")) =>
             {
                 &rest[2..]
             }
-            "npx" | "pnpx" | "bunx" | "uvx" => &rest[1..],
             _ => return rest,
         };
     }
@@ -184,7 +200,7 @@ fn kind_of(words: &[String]) -> Option<Kind> {
             }
         }
         _ if words[0].starts_with("./") || words[0].starts_with("../") => Some(target(base).unwrap_or(Run)),
-        _ => target(base).filter(|_| base.ends_with(".sh")),
+        _ => base.strip_suffix(".sh").and_then(target),
     }
 }
 
@@ -249,7 +265,8 @@ pub fn written(line: &str) -> Vec<String> {
     let mut paths = Vec::new();
     for words in simple_commands(line) {
         for pair in words.windows(2) {
-            if matches!(pair[0].as_str(), ">" | ">>") && literal_path(&pair[1]) {
+            let plain = literal_path(&pair[1]) && !pair[1].contains(char::is_whitespace);
+            if matches!(pair[0].as_str(), ">" | ">>") && plain {
                 paths.push(pair[1].clone());
             }
         }
@@ -259,6 +276,8 @@ pub fn written(line: &str) -> Vec<String> {
 
 fn literal_path(word: &str) -> bool {
     !word.is_empty()
+        && word.len() < 300
+        && !word.contains(['\n', '(', ')', '"', '='])
         && !word.starts_with(['-', '>', '<'])
         && !word.starts_with("/dev/")
         && !word.contains(['*', '?', '$', '`', '{', '[', '~'])
@@ -296,6 +315,8 @@ mod tests {
         assert_eq!(removed("cd a && rm -f b.txt 'c d.txt' *.o $X 2>/dev/null"), ["b.txt", "c d.txt"]);
         assert_eq!(removed("git rm --cached old.rs"), ["old.rs"]);
         assert_eq!(written("cat > notes.md <<'EOF'\n> not-this\nEOF"), ["notes.md"]);
+        let message = "git commit -m \"$(cat <<'EOF'\nsay \"x > y\" twice\nEOF\n)\"";
+        assert_eq!(written(message), Vec::<String>::new());
         assert_eq!(written("make 2>&1 >/dev/null; echo 'a > b' >> log.txt"), ["log.txt"]);
     }
 

@@ -1,5 +1,8 @@
 //! The user's own words: requests, standing rules, corrections. Always verbatim.
 
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
 use serde::{Deserialize, Serialize};
 
 use super::capped::Capped;
@@ -12,6 +15,8 @@ const RECENT: usize = 80;
 const RULES: usize = 160;
 /// A sentence longer than this is pasted material, not a rule.
 const RULE_CHARS: usize = 700;
+/// A message longer than this was not typed.
+const PASTED: usize = 1_500;
 
 /// How words reached the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,11 +128,17 @@ impl Words {
     }
 
     fn find_rules(&mut self, words: &str, way: Way, stretch: u32, origin: &Origin) {
+        let pasted = !text::fits(words, PASTED);
         for sentence in text::sentences(words) {
             let strength = rule_strength(sentence);
             // What is said when refusing a call is a correction, whatever its words.
             let strong = strength == Some(true) || way == Way::Refusal;
-            if strength.is_none() && way != Way::Refusal || !text::fits(sentence, RULE_CHARS) {
+            // In pasted material a wish is somebody else's, and so is a row of a table.
+            let counts =
+                if pasted { strong && !sentence.starts_with('|') } else { strong || strength.is_some() };
+            let marked = ["- ", "* ", "• "].iter().find_map(|mark| sentence.strip_prefix(mark));
+            let sentence = marked.unwrap_or(sentence).trim_start();
+            if !counts || sentence.is_empty() || !text::fits(sentence, RULE_CHARS) {
                 continue;
             }
             let same = |rule: &Rule| rule.text == sentence;
@@ -140,69 +151,89 @@ impl Words {
     }
 }
 
+/// Words that set a rule, and words that only utter a preference.
+const STRONG: [&str; 25] = [
+    "must",
+    "never",
+    "don't",
+    "don\u{2019}t",
+    "dont",
+    "do not",
+    "always",
+    "only",
+    "instead of",
+    "mustn't",
+    "mustn\u{2019}t",
+    "not allowed",
+    "forbidden",
+    "required",
+    "should not",
+    "shouldn't",
+    "shouldn\u{2019}t",
+    "avoid",
+    "make sure",
+    "rather than",
+    "no longer",
+    "under no",
+    "at all times",
+    "mandatory",
+    "let's not",
+];
+const WEAK: [&str; 17] = [
+    "should",
+    "ensure",
+    "prefer",
+    "instead",
+    "without",
+    "keep",
+    "stop",
+    "can't",
+    "cannot",
+    "won't",
+    "need to",
+    "needs to",
+    "have to",
+    "has to",
+    "unless",
+    "not",
+    "let\u{2019}s not",
+];
+
+static RULE_WORDS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+    AhoCorasick::builder().ascii_case_insensitive(true).build(STRONG.iter().chain(&WEAK)).ok()
+});
+
 /// Whether a sentence sets a rule (`Some(true)`) or a preference (`Some(false)`).
 pub fn rule_strength(sentence: &str) -> Option<bool> {
-    const STRONG: [&str; 17] = [
-        "must",
-        "never",
-        "don't",
-        "dont",
-        "do not",
-        "always",
-        "only",
-        "instead of",
-        "mustn't",
-        "not allowed",
-        "forbidden",
-        "required",
-        "rather than",
-        "no longer",
-        "under no",
-        "at all times",
-        "mandatory",
-    ];
-    const WEAK: [&str; 24] = [
-        "should",
-        "shouldn't",
-        "avoid",
-        "make sure",
-        "ensure",
-        "prefer",
-        "instead",
-        "let's not",
-        "not",
-        "without",
-        "keep",
-        "stop",
-        "can't",
-        "cannot",
-        "won't",
-        "need to",
-        "needs to",
-        "have to",
-        "has to",
-        "isn't",
-        "wrong",
-        "until",
-        "unless",
-        "leave",
-    ];
-    // Typographic apostrophes are apostrophes.
-    let lower = sentence.to_lowercase().replace('\u{2019}', "'");
-    if STRONG.iter().any(|word| has_word(&lower, word)) {
-        Some(true)
-    } else if WEAK.iter().any(|word| has_word(&lower, word)) {
-        Some(false)
-    } else {
-        None
+    let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '\'' | '\u{2019}');
+    let mut found = None;
+    // Fixed words always build; without the automaton there would be no rules, never a panic.
+    for hit in RULE_WORDS.as_ref()?.find_overlapping_iter(sentence) {
+        let before = sentence[..hit.start()].chars().next_back();
+        let after = sentence[hit.end()..].chars().next();
+        if before.is_some_and(part) || after.is_some_and(part) {
+            continue;
+        }
+        if hit.pattern().as_usize() < STRONG.len() {
+            return Some(true);
+        }
+        found = Some(false);
     }
+    found
 }
 
-/// `word` in `text`, not as a part of a longer word.
-pub fn has_word(text: &str, word: &str) -> bool {
-    let part = |c: char| c.is_alphanumeric() || c == '_' || c == '\'';
-    text.match_indices(word).any(|(at, _)| {
-        !text[..at].chars().next_back().is_some_and(part)
-            && !text[at + word.len()..].chars().next().is_some_and(part)
-    })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_known_by_whole_words_in_any_case() {
+        for strong in ["Never do that", "you must", "DON\u{2019}T push", "use a instead of b", "Only here."] {
+            assert_eq!(rule_strength(strong), Some(true), "{strong}");
+        }
+        assert_eq!(rule_strength("it should work"), Some(false));
+        for none in ["the mustard", "nevertheless", "read_only_flag", "hello there"] {
+            assert_eq!(rule_strength(none), None, "{none}");
+        }
+    }
 }

@@ -188,6 +188,20 @@ fn typed_value(text: &str) -> Option<usize> {
 
 const MAX_VALUE: usize = 2048;
 
+/// Where an unquoted value ends.
+static ENV_ENDS: [bool; 256] = table(b" \t\n\r\x0b\x0c\"'`\\<");
+static BARE_ENDS: [bool; 256] = table(b" \t\n\r\x0b\x0c\"'`\\<,;&|>(){}[]");
+
+const fn table(bytes: &[u8]) -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut i = 0;
+    while i < bytes.len() {
+        table[bytes[i] as usize] = true;
+        i += 1;
+    }
+    table
+}
+
 /// The value at `at`, without its quotes.
 fn value(text: &str, at: usize, separator: Separator, name: &str) -> Option<(Form, Range<usize>)> {
     // Longer is no value of this kind, and a hostile line must not be read to its end for each of its names.
@@ -206,12 +220,8 @@ fn value(text: &str, at: usize, separator: Separator, name: &str) -> Option<(For
         return (len > 0).then_some((Form::Quoted, at + start..at + start + len));
     }
     let env = separator == Separator::Tight && !name.bytes().any(|b| b.is_ascii_lowercase());
-    let ends = |c: char| {
-        c.is_whitespace()
-            || matches!(c, '"' | '\'' | '`' | '\\' | '<')
-            || (!env && ",;&|<>(){}[]".contains(c))
-    };
-    let len = rest.find(ends).unwrap_or(rest.len());
+    let ends = if env { &ENV_ENDS } else { &BARE_ENDS };
+    let len = rest.bytes().position(|b| ends[usize::from(b)]).unwrap_or(rest.len());
     // A call, an index, a block: what stands here is an expression.
     if !env && rest[len..].starts_with(['(', '[', '{']) {
         return None;
@@ -224,19 +234,25 @@ fn value(text: &str, at: usize, separator: Separator, name: &str) -> Option<(For
 const SYMBOLS: &[u8] = b"!@#$%^&*+~?";
 
 fn looks_right(class: Class, form: Form, value: &str) -> bool {
-    if judge::is_code(value) || value.contains(char::is_whitespace) {
+    // A shell takes what stands after `=` as it is; elsewhere braces and calls are code.
+    let is_code = if form == Form::Env { judge::is_reference(value) } else { judge::is_code(value) };
+    if is_code || value.contains(char::is_whitespace) {
         return false;
     }
     let digit = value.bytes().any(|b| b.is_ascii_digit());
     let letter = value.bytes().any(|b| b.is_ascii_alphabetic());
     let symbol = value.bytes().any(|b| SYMBOLS.contains(&b));
     match (class, form) {
-        // Words alone are a label or a rule; with a number or as a long chain they are a password that people choose.
+        // Words alone are a label or a rule; with a number, as a long chain, or as one long word in small letters they
+        // are a password that people choose.
         (Class::Password, Form::Quoted) => {
             let inner_symbol = value.trim_end_matches(['!', '?', '*']).bytes().any(|b| SYMBOLS.contains(&b));
             let chosen = inner_symbol
                 || (digit && !value.contains(['|', '.', ':', '/', ',']))
-                || value.matches('-').count() >= 3;
+                || value.matches('-').count() >= 3
+                || (value.len() >= 8
+                    && value.bytes().all(|b| b.is_ascii_lowercase())
+                    && !value.contains("pass"));
             value.len() >= 6 && (chosen || !judge::is_wordy(value))
         }
         (Class::Password, Form::Env) => value.len() >= 6,

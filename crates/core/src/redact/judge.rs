@@ -145,26 +145,26 @@ pub(super) fn is_default(value: &str) -> bool {
 
 /// An expression that leads to the value at run time, not the value.
 pub(super) fn is_code(value: &str) -> bool {
+    const PARTS: [&str; 6] = ["()", "://", "->", "::", "{", "}"];
+    is_reference(value) || PARTS.iter().any(|part| value.contains(part))
+}
+
+/// A variable, a path, a pattern: by how it begins.
+pub(super) fn is_reference(value: &str) -> bool {
+    const NAMESPACES: [&str; 10] = [
+        "process.env",
+        "os.environ",
+        "os.getenv",
+        "env.",
+        "env(",
+        "import.meta",
+        "secrets.",
+        "vars.",
+        "self.",
+        "this.",
+    ];
     value.starts_with(['$', '%', '{', '[', '(', '<', '&', '*', '@', '!', '/', '~', '\\', '^'])
-        || value.contains("()")
-        || value.contains("://")
-        || value.contains("->")
-        || value.contains("::")
-        || value.contains(['{', '}'])
-        || [
-            "process.env",
-            "os.environ",
-            "os.getenv",
-            "env.",
-            "env(",
-            "import.meta",
-            "secrets.",
-            "vars.",
-            "self.",
-            "this.",
-        ]
-        .iter()
-        .any(|start| value.starts_with(start))
+        || NAMESPACES.iter().any(|start| value.starts_with(start))
 }
 
 /// Every part is a word or a small number, as in identifiers, paths, versions and sentences joined by dashes.

@@ -218,9 +218,8 @@ fn in_original(found: &[Found], range: Range<usize>) -> Range<usize> {
 /// `\n` or `%3D`. A marker counts as the word that it replaced.
 fn is_edge_before(before: &str) -> bool {
     match before.as_bytes() {
-        [] => true,
         [.., b']'] => !ends_in_marker(before.as_bytes()),
-        [.., b'\\', b'n' | b'r' | b't'] => true,
+        [] | [.., b'\\', b'n' | b'r' | b't'] => true,
         [.., b'%', a, b] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => true,
         [.., last] => !last.is_ascii_alphanumeric(),
     }

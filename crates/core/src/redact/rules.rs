@@ -25,9 +25,11 @@ pub(super) struct Rule {
 #[derive(Clone, Copy)]
 pub(super) enum How {
     Shape(&'static str),
-    /// From the text and the place of the keyword to the variant and the place of the secret.
-    Code(fn(&str, Range<usize>) -> Option<(usize, Range<usize>)>),
+    Code(Find),
 }
+
+/// From the text and the place of the keyword to the variant and the place of the secret.
+pub(super) type Find = fn(&str, Range<usize>) -> Option<(usize, Range<usize>)>;
 
 impl Rule {
     pub(super) fn kind(&self, variant: usize) -> &'static str {
@@ -69,11 +71,7 @@ const fn after(
     Rule { exact_case: false, whole_word: false, ..key(kinds, keywords, shape) }
 }
 
-const fn code(
-    kinds: &'static [&'static str],
-    keywords: &'static [&'static str],
-    find: fn(&str, Range<usize>) -> Option<(usize, Range<usize>)>,
-) -> Rule {
+const fn code(kinds: &'static [&'static str], keywords: &'static [&'static str], find: Find) -> Rule {
     Rule { how: How::Code(find), exact_case: false, ..key(kinds, keywords, "") }
 }
 
@@ -90,7 +88,7 @@ pub(super) const RULES: &[Rule] = &[
         r#"(?i:secret_access_key|secretaccesskey|aws_secret_key|secret access key)[\\"'\]]*[ \t]*(?:[:=,]|=>)?[ \t]*[\\"']*([A-Za-z0-9/+]{40})"#),
     after(&["aws-session-token"], &["session_token", "sessiontoken", "security-token"],
         r#"(?i:session_token|sessiontoken|security-token)[\\"'\]]*[ \t]*(?:[:=,]|=>)[ \t]*[\\"']*([A-Za-z0-9/+=%]{100,})"#),
-    key(&["aws-bedrock-key"], &["ABSK", "bedrock-api-key-"], r"(?:ABSK[A-Za-z0-9+/]{109,269}={0,2}|bedrock-api-key-[A-Za-z0-9+/=_-]{40,})"),
+    key(&["aws-bedrock-key"], &["ABSK", "bedrock-api-key-"], r"(?:ABSK[A-Za-z0-9+/]{109,}={0,2}|bedrock-api-key-[A-Za-z0-9+/=_-]{40,})"),
     after(&["aws-signature"], &["x-amz-signature=", "x-amz-signature%3d"], r"(?i:x-amz-signature)(?:=|%3[dD])([0-9a-f]{64})"),
     key(&["alibaba-access-key"], &["LTAI"], r"LTAI[A-Za-z0-9]{20}"),
     key(&["google-api-key"], &["AIza"], r"AIza[\w-]{35}"),
@@ -120,10 +118,10 @@ pub(super) const RULES: &[Rule] = &[
     key(&["terraform-token"], &[".atlasv1."], r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,70}").lead(14),
     key(&["pulumi-token"], &["pul-"], r"pul-[0-9a-f]{40}"),
     key(&["doppler-token"], &["dp.pt.", "dp.st.", "dp.ct.", "dp.sa.", "dp.scim.", "dp.audit."], r"dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}"),
-    key(&["onepassword-token"], &["ops_eyJ", "A3-"], r"(?:ops_eyJ[A-Za-z0-9+/_-]{200,}={0,3}|A3-[A-Z0-9]{6}-[A-Z0-9]{6}-?[A-Z0-9]{5}-[A-Z0-9]{5}-[A-Z0-9]{5}-[A-Z0-9]{5})"),
+    key(&["onepassword-token"], &["ops_eyJ", "A3-"], r"(?:ops_eyJ[A-Za-z0-9+/_-]{100,}={0,3}|A3-[A-Z0-9]{6}-[A-Z0-9]{6}-?[A-Z0-9]{5}-[A-Z0-9]{5}-[A-Z0-9]{5}-[A-Z0-9]{5})"),
 
     // Where code and packages live.
-    key(&["github-token"], &["ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"], r"(?:gh[pousr]_[A-Za-z0-9]{36,251}|github_pat_\w{60,244})"),
+    key(&["github-token"], &["ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"], r"(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_\w{60,})"),
     key(&["gitlab-token"], &["glpat-", "gldt-", "glrt-", "glrtr-", "glcbt-", "glptt-", "glft-", "glsoat-", "glimt-", "glagent-", "gloas-", "glffct-", "GR1348941"],
         r"(?:gl(?:pat|dt|rtr?|cbt|ptt|ft|soat|imt|agent|oas|ffct)-|GR1348941)[\w-]{20,}(?:\.[0-9a-z]{2}\.?[0-9a-z]{7})?"),
     key(&["atlassian-token"], &["ATATT3", "ATCTT3", "ATBB"], r"(?:AT[AC]TT3[\w=-]{60,}|ATBB[A-Za-z0-9]{32})"),
@@ -198,17 +196,17 @@ pub(super) const RULES: &[Rule] = &[
     after(&["basic-auth"], &["basic "], r"(?i:basic) +([A-Za-z0-9+/]{8,}={0,2})").when(judge::is_basic_credential),
     after(&["authorization"], &["authorization"],
         r#"(?i:authorization)[\\"']*[ \t]*[:=][ \t]*[\\"']*(?:(?i:token|apikey|api-key|key|bot|digest) +)?([A-Za-z0-9._~+/=-]{16,})"#).when(judge::is_token),
-    after(&["cookie"], &["cookie:"], r#"(?i:cookie): *((?u:[^\s=;,"'\\]+=[^\s;,"'\\]{8,}(?:; *[^\s=;,"'\\]+=[^\s;,"'\\]*)*))"#).when(judge::is_cookie),
+    after(&["cookie"], &["cookie:"], r"(?i:cookie): *([\w.-]+=[!#-&(-+\--:<-\[\]-~]{8,}(?:; *[\w.-]+=[!#-&(-+\--:<-\[\]-~]*)*)").when(judge::is_cookie),
     after(&["url-password"], &["://"], r#"://(?u:[^\s/?#@:"'`<>\\]*):((?u:[^\s/?#@"'`<>\\]+))@[\w\[$%.-]"#).when(judge::is_url_password),
 
     // Files and command lines that carry passwords without naming them.
     after(&["netrc-password"], &["machine "], r"machine[ \t]+[\w.-]+\s+login[ \t]+(?u:\S+)\s+password[ \t]+((?u:\S+))").when(judge::is_password_word),
     after(&["pgpass-password"], &[":5432:"], r"(?u::5432:[^\s:]+:[^\s:]+:(\S{4,}))").when(judge::is_password_word),
-    after(&["cli-password"], &["curl "], r#"curl (?u:[^\n]{0,300}?)[ \t](?:-u|--user|--proxy-user)[ =]*["']?(?u:[^\s:"'$]+):((?u:[^\s"'$]{3,}))"#).when(judge::is_password_word),
+    after(&["cli-password"], &["curl "], r#"curl [\t -~]{0,200}?[ \t](?:-u|--user|--proxy-user)[ =]*["']?(?u:[^\s:"'$]+):((?u:[^\s"'$]{3,}))"#).when(judge::is_password_word),
     after(&["cli-password"], &["sshpass "], r#"sshpass +-p *["']?((?u:[^\s"'$]{3,}))"#).when(judge::is_password_word),
-    after(&["cli-password"], &["mysql ", "mysqldump ", "mysqladmin ", "mariadb "], r#"(?i:mysql|mysqldump|mysqladmin|mariadb) (?u:[^\n]{0,120}?)[ \t]-p["']?((?u:[^\s"'$]{4,}))"#).when(judge::is_password_word),
-    after(&["cli-password"], &["redis-cli "], r#"redis-cli (?u:[^\n]{0,120}?)-a +["']?((?u:[^\s"'$]{4,}))"#).when(judge::is_password_word),
-    after(&["cli-password"], &["docker login", "helm registry login"], r#"(?i:docker|helm registry) (?i:login)(?u:[^\n]{0,160}?)[ \t]-p +["']?((?u:[^\s"'$]{4,}))"#).when(judge::is_password_word),
+    after(&["cli-password"], &["mysql ", "mysqldump ", "mysqladmin ", "mariadb "], r#"(?i:mysql|mysqldump|mysqladmin|mariadb) [\t -~]{0,120}?[ \t]-p["']?((?u:[^\s"'$]{4,}))"#).when(judge::is_password_word),
+    after(&["cli-password"], &["redis-cli "], r#"redis-cli [\t -~]{0,120}?-a +["']?((?u:[^\s"'$]{4,}))"#).when(judge::is_password_word),
+    after(&["cli-password"], &["docker login", "helm registry login"], r#"(?i:docker|helm registry) (?i:login)[\t -~]{0,120}?[ \t]-p +["']?((?u:[^\s"'$]{4,}))"#).when(judge::is_password_word),
 
     // Last, what only its name gives away.
     code(assign::KINDS, assign::KEYWORDS, assign::assignment),

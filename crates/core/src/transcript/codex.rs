@@ -61,8 +61,8 @@ struct Part<'a> {
     text: Option<Str<'a>>,
 }
 
-pub(super) fn parse(text: &str) -> Option<Parsed<'_>> {
-    let line: Line<'_> = serde_json::from_str(text).ok()?;
+pub(super) fn parse(line: &[u8]) -> Option<Parsed<'_>> {
+    let line: Line<'_> = serde_json::from_slice(line).ok()?;
     let it = line.payload;
     let mut record = Record { time: line.timestamp, ..Record::default() };
     let mut known = true;
@@ -119,7 +119,7 @@ fn response<'a>(it: Payload<'a>, items: &mut Vec<Item<'a>>) {
                 command: Vec<String>,
             }
             if let Some(Ok(exec)) = it.action.map(|raw| serde_json::from_str::<Exec>(raw.get())) {
-                items.push(call(it.call_id.or(it.id), shell(exec.command)));
+                items.push(call(it.call_id.or(it.id), shell(&exec.command)));
             }
         }
         Some("function_call_output" | "custom_tool_call_output") => {
@@ -176,7 +176,7 @@ fn function<'a>(name: &str, arguments: &str) -> Option<Action<'a>> {
                 (Some(cmd), _) | (None, Some(Words::One(cmd))) => {
                     Action::Shell { command: Cow::Owned(cmd), background: false }
                 }
-                (None, Some(Words::Many(words))) => shell(words),
+                (None, Some(Words::Many(words))) => shell(&words),
                 (None, None) => return None,
             };
             Some(command)
@@ -191,8 +191,8 @@ fn function<'a>(name: &str, arguments: &str) -> Option<Action<'a>> {
 }
 
 /// `["bash", "-lc", "make test"]` is `make test`; a patch given to the shell is a patch.
-fn shell<'a>(words: Vec<String>) -> Action<'a> {
-    let command = match words.as_slice() {
+fn shell<'a>(words: &[String]) -> Action<'a> {
+    let command = match words {
         [shell, flag, script] if flag.starts_with('-') && shell.ends_with("sh") => script.clone(),
         [tool, text] if tool == "apply_patch" => return patch(text),
         _ => words.join(" "),

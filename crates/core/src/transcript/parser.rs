@@ -10,7 +10,7 @@ use super::record::{Item, Record};
 use super::{claude, codex};
 
 /// How many record ids are remembered to recognise a record that a resume copied.
-const REMEMBERED_IDS: usize = 1 << 13;
+const REMEMBERED_IDS: usize = 1 << 12;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -57,15 +57,16 @@ impl Parser {
             return None;
         }
         self.counts.lines += 1;
-        let text = match std::str::from_utf8(line) {
-            Ok(text) => text,
-            Err(_) => {
+        // Only what is used is checked to be UTF-8, so the check is repeated on failure alone.
+        let parsed = match parse(self.provider, line) {
+            None if std::str::from_utf8(line).is_err() => {
                 self.counts.mended += 1;
                 self.mended = String::from_utf8_lossy(line).into_owned();
-                &self.mended
+                parse(self.provider, self.mended.as_bytes())
             }
+            parsed => parsed,
         };
-        let Some(parsed) = parse(self.provider, text) else {
+        let Some(parsed) = parsed else {
             self.counts.unreadable += 1;
             return None;
         };
@@ -110,12 +111,12 @@ pub(super) struct Parsed<'a> {
     pub known: bool,
 }
 
-fn parse(provider: Option<Provider>, text: &str) -> Option<Parsed<'_>> {
+fn parse(provider: Option<Provider>, line: &[u8]) -> Option<Parsed<'_>> {
     match provider {
-        Some(Provider::Claude) => claude::parse(text),
-        Some(Provider::Codex) => codex::parse(text),
+        Some(Provider::Claude) => claude::parse(line),
+        Some(Provider::Codex) => codex::parse(line),
         // The first line tells: only a rollout wraps everything in a payload.
-        None => codex::parse(text).or_else(|| claude::parse(text)),
+        None => codex::parse(line).or_else(|| claude::parse(line)),
     }
 }
 

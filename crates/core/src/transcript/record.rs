@@ -140,10 +140,15 @@ pub enum Body<'a> {
 impl<'a> Body<'a> {
     /// Length of the stored form: an upper bound, known without decoding.
     pub fn size(&self) -> usize {
+        self.stored().len()
+    }
+
+    /// The stored form: what a search that tolerates JSON escapes may look into without decoding.
+    pub fn stored(&self) -> &str {
         match self {
-            Self::Raw(raw) => raw.get().len(),
-            Self::Text(text) => text.len(),
-            Self::Empty => 0,
+            Self::Raw(raw) => raw.get(),
+            Self::Text(text) => text,
+            Self::Empty => "",
         }
     }
 

@@ -15,8 +15,9 @@ use crate::wire::lax;
 
 /// How far back the search goes before it gives up and says so.
 pub const REACH: u64 = 8 * 1024 * 1024;
-/// The first read. Most answers lie in it; each further read doubles what is held, so a long line is copied
-/// a bounded number of times.
+/// The first read: six of seven answers lie in it, and a hook is a fresh process that pays for each page.
+const FIRST: usize = 16 * 1024;
+/// Each further read, or as much as is held already: a long line is then copied a bounded number of times.
 const BLOCK: usize = 64 * 1024;
 
 /// What the end of a transcript tells.
@@ -58,8 +59,10 @@ pub fn last_usage<R: Read + Seek>(transcript: &mut R, reach: u64) -> io::Result<
     let stop = start.saturating_sub(reach);
     // Bytes from `start` on that belong to no complete line yet.
     let mut held: Vec<u8> = Vec::new();
+    let mut block = FIRST;
     while start > stop {
-        let want = (start - stop).min(held.len().max(BLOCK) as u64);
+        let want = (start - stop).min(held.len().max(block) as u64);
+        block = BLOCK;
         start -= want;
         let carried = held.len();
         let want = usize::try_from(want).unwrap_or(usize::MAX);

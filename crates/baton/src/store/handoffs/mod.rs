@@ -407,7 +407,7 @@ impl Handoffs {
             entries.insert(entry.id.clone(), entry.clone());
         }
         let mut list: Vec<_> = entries.into_values().collect();
-        list.sort_by(|a, b| b.created_at.cmp(&a.created_at).then_with(|| b.id.cmp(&a.id)));
+        list.sort_by(newest_first);
         Ok(list)
     }
 
@@ -492,6 +492,17 @@ impl Handoffs {
         let bytes = fs::read(&self.archived_path(id), MAX_DOCUMENT * 2)?;
         Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
+}
+
+/// For listings: the newest first.
+pub fn newest_first(a: &Entry, b: &Entry) -> std::cmp::Ordering {
+    b.created_at.cmp(&a.created_at).then_with(|| order_in_second(&b.id, &a.id))
+}
+
+/// Within one second `-10` comes after `-9`.
+fn order_in_second(a: &HandoffId, b: &HandoffId) -> std::cmp::Ordering {
+    let (a, b) = (a.as_str(), b.as_str());
+    a.len().cmp(&b.len()).then_with(|| a.cmp(b))
 }
 
 /// The text at `path` if its header names this handoff and this channel, else why not.

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use baton_core::handoff::manifest::Unsound;
-use baton_core::handoff::{Entry, Header, Manifest};
+use baton_core::handoff::{Entry, HandoffId, Header, Manifest, Status};
 use baton_core::ids::ChannelName;
 use jiff::Timestamp;
 
-use super::{Handoffs, MAX_DOCUMENT, StoreError, checked};
+use super::{Handoffs, MAX_DOCUMENT, StoreError, checked, order_in_second};
 use crate::sys::fs::{self, PRIVATE, Sync};
 use crate::sys::process;
 
@@ -20,6 +20,8 @@ pub enum Repaired {
     Mended(PathBuf),
     /// The manifest was built again from the history and the archive.
     Rebuilt { path: PathBuf, current: Option<String> },
+    /// A handoff that waited for its addressee has no document any more; its entry was ended as cleared.
+    Dropped { id: HandoffId, why: String },
     /// Leftovers of killed writers were removed.
     Swept(usize),
 }
@@ -52,11 +54,12 @@ impl Handoffs {
             Err(other) => return Err(other),
         };
 
+        let manifest = self.drop_wordless(channel, manifest, now, &stamp, &mut done)?;
         let Some(entry) = manifest.current.clone() else { return Ok(done) };
         let current = self.current_path(channel);
         let Err(why) = checked(&current, channel, &entry.id) else { return Ok(done) };
         if let Ok(text) = checked(&self.archived_path(&entry.id), channel, &entry.id) {
-            if current.exists() {
+            if current.symlink_metadata().is_ok() {
                 let to = fs::set_aside(&current, &stamp)?;
                 done.push(Repaired::SetAside { what: current.clone(), to, why });
             }
@@ -87,23 +90,52 @@ impl Handoffs {
         Ok(done)
     }
 
+    /// Ends the waiting handoffs whose document is gone or foreign: their addressee could never load them.
+    fn drop_wordless(
+        &self,
+        channel: &ChannelName,
+        mut manifest: Manifest,
+        now: Timestamp,
+        stamp: &str,
+        done: &mut Vec<Repaired>,
+    ) -> Result<Manifest, StoreError> {
+        let mut ended = Vec::new();
+        for id in manifest.waiting.iter().map(|e| e.id.clone()).collect::<Vec<_>>() {
+            let path = self.archived_path(&id);
+            let Err(why) = checked(&path, channel, &id) else { continue };
+            if path.symlink_metadata().is_ok() {
+                let to = fs::set_aside(&path, stamp)?;
+                done.push(Repaired::SetAside { what: path, to, why: why.clone() });
+            }
+            ended.extend(manifest.clear(&id, now));
+            done.push(Repaired::Dropped { id, why });
+        }
+        if !ended.is_empty() {
+            self.record_ends(channel, &ended, now)?;
+            self.commit(&manifest, Sync::Yes)?;
+        }
+        Ok(manifest)
+    }
+
     /// The newest archived document of the channel becomes current again, with the end that the history
-    /// records for it; without one it is active, which is the state in which nothing can be lost.
+    /// records for it; without one it is active, which is the state in which nothing can be lost. Addressed ones
+    /// without an end wait for their addressee again.
     fn rebuild(&self, channel: &ChannelName) -> Result<Manifest, StoreError> {
         let mut manifest = Manifest::empty(channel.clone());
         let mut ended: std::collections::HashMap<_, Entry> = std::collections::HashMap::new();
         for event in self.history(channel)?.0 {
             ended.insert(event.entry.id.clone(), event.entry);
         }
-        let newest = self
-            .archived_headers(channel)
-            .into_iter()
-            .max_by(|a, b| a.created.cmp(&b.created).then_with(|| a.id.cmp(&b.id)));
-        if let Some(header) = newest {
-            let mut entry = ended.remove(&header.id).unwrap_or_else(|| Entry::active(&header, 0));
+        let mut headers = self.archived_headers(channel);
+        headers.sort_by(|a, b| a.created.cmp(&b.created).then_with(|| order_in_second(&a.id, &b.id)));
+        let mut entries = headers.iter().rev().map(|header| {
+            let mut entry = ended.remove(&header.id).unwrap_or_else(|| Entry::active(header, 0));
             entry.claim = None;
-            manifest.current = Some(entry);
-        }
+            entry
+        });
+        manifest.current = entries.next();
+        manifest.waiting = entries.filter(|e| e.status == Status::Active && e.is_addressed()).collect();
+        manifest.waiting.reverse();
         manifest.check(channel).map_err(|e: Unsound| StoreError::Manifest {
             path: self.manifest_path(channel),
             why: e.to_string(),

@@ -1,0 +1,31 @@
+//! `baton rotate [AGENT]`: a fresh context now.
+
+use baton_core::handoff::Kind;
+use jiff::Timestamp;
+
+use super::args::AgentArgs;
+use super::screen::print;
+use super::{App, Outcome};
+use crate::sealing::{self, Sealing};
+use crate::sys::process;
+
+pub fn run(app: &App, args: &AgentArgs) -> anyhow::Result<Outcome> {
+    let Some(agent) = app.meant_agent(args.agent.as_ref())? else { return Ok(Outcome::Nothing) };
+    let (store, config) = (app.store(), &app.resolved.config);
+    let Some(session) = agent.session.as_ref().and_then(|id| store.sessions().get(id).ok().flatten()) else {
+        eprintln!("baton: {} has no conversation yet", agent.id);
+        return Ok(Outcome::Nothing);
+    };
+    let now = Timestamp::now();
+    let sealing = Sealing { session: &session, kind: Kind::Auto, narrative: None, for_self: true };
+    let sealed = sealing::seal(&store, config, &sealing, now)?;
+    let id = sealed.entry.id;
+    crate::rotate::request(&store, config, &session, &id, "a person", false, now)?;
+    let supervised = agent.supervisor.as_ref().is_some_and(process::is_alive);
+    print(&if supervised {
+        format!("Handoff {id} sealed; {} gets a fresh context now.\n", agent.id)
+    } else {
+        format!("Handoff {id} sealed; type /clear in {} to continue from it.\n", agent.id)
+    })?;
+    Ok(Outcome::Done)
+}

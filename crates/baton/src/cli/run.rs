@@ -1,0 +1,33 @@
+//! `baton run [PROVIDER] [ARGS…]`: an agent that goes on for ever in this terminal.
+
+use super::args::RunArgs;
+use super::{App, Outcome};
+use crate::providers::{self, PROVIDERS, Provider};
+use crate::supervisor::{self, Options};
+use crate::sys::child::end_like;
+
+pub fn run(app: &App, args: RunArgs) -> anyhow::Result<Outcome> {
+    let (provider, rest) = choose(app, &args.command);
+    let options =
+        Options { provider, args: rest, name: args.name, keep_alive: args.keep_alive, cwd: app.cwd.clone() };
+    let change = supervisor::run(app.store(), app.resolved.config.clone(), options)?;
+    end_like(change)
+}
+
+/// The provider named first, else the configured one, else the first that is there.
+fn choose(app: &App, command: &[String]) -> (&'static Provider, Vec<String>) {
+    if let Some(provider) = command.first().and_then(|name| providers::find(name)) {
+        return (provider, command[1..].to_vec());
+    }
+    let configured = app.resolved.config.run.provider.as_deref().and_then(providers::find);
+    if let Some(provider) = configured {
+        return (provider, command.to_vec());
+    }
+    let found = PROVIDERS.iter().find(|p| p.locate().is_some());
+    let provider = found.unwrap_or(&PROVIDERS[PROVIDERS.len() - 1]);
+    if provider.name == "demo" {
+        let how: Vec<_> = PROVIDERS.iter().filter(|p| p.name != "demo").map(|p| p.install).collect();
+        eprintln!("baton: no client is on the PATH ({}); this is the scripted agent", how.join(", or "));
+    }
+    (provider, command.to_vec())
+}

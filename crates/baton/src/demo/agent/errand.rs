@@ -1,0 +1,110 @@
+//! Starts what the client starts, in a session of its own as the client does: no terminal, no signals of ours.
+//!
+//! `setsid` between fork and exec would need `unsafe`; the agent starts itself instead, which leaves its own
+//! session and becomes the command.
+
+use std::ffi::OsString;
+use std::io::{Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::mpsc::Sender;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::inbox::Event;
+
+pub const FLAG: &str = "--in-own-session";
+
+/// Becomes `command` in a new session.
+pub fn exec(command: &[OsString]) -> ExitCode {
+    let Some((program, args)) = command.split_first() else { return ExitCode::from(2) };
+    // Fails only for the leader of a process group, which a fresh child is not.
+    let _ = rustix::process::setsid();
+    let error = Command::new(program).args(args).exec();
+    eprintln!("{}: {error}", program.display());
+    ExitCode::from(127)
+}
+
+/// `program`, to be started in a session of its own.
+pub fn command(program: &str, args: &[String]) -> std::io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["demo-agent", FLAG, program]).args(args);
+    Ok(command)
+}
+
+/// Something that runs and reports to the inbox when it has ended and its output is closed.
+pub struct Errand {
+    pub number: u64,
+    pid: u32,
+}
+
+/// How it ended and what it said.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub status: Option<ExitStatus>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Outcome {
+    /// As a shell tells it: 128 + n after signal n.
+    pub fn code(&self) -> i32 {
+        use std::os::unix::process::ExitStatusExt as _;
+        self.status.map_or(-1, |s| s.code().unwrap_or_else(|| 128 + s.signal().unwrap_or(0)))
+    }
+}
+
+impl Errand {
+    /// Starts `command` with `input` on its standard input.
+    pub fn start(
+        mut command: Command,
+        input: Vec<u8>,
+        number: u64,
+        to: Sender<Event>,
+    ) -> std::io::Result<Self> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn()?;
+        let pid = child.id();
+        std::thread::spawn(move || {
+            let outcome = attend(child, input);
+            // Nobody listens any more when the agent is on its way out.
+            let _ = to.send(Event::Done(number, outcome));
+        });
+        Ok(Self { number, pid })
+    }
+
+    /// Ends it with everything it has started.
+    pub fn kill(&self) {
+        if let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
+            // It may have ended by itself.
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+    }
+}
+
+/// Feeds and reads to the end: like the client, until all inherited descriptors are closed.
+fn attend(mut child: Child, input: Vec<u8>) -> Outcome {
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let writer = std::thread::spawn(move || {
+        if let Some(mut stdin) = stdin {
+            // A hook need not read.
+            let _ = stdin.write_all(&input);
+        }
+    });
+    let errors = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        if let Some(mut stderr) = stderr {
+            let _ = stderr.read_to_end(&mut text);
+        }
+        text
+    });
+    let mut out = Vec::new();
+    if let Some(mut stdout) = stdout {
+        let _ = stdout.read_to_end(&mut out);
+    }
+    let err = errors.join().unwrap_or_default();
+    let status = child.wait().ok();
+    drop(writer);
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Outcome { status, out: text(out), err: text(err) }
+}

@@ -1,0 +1,108 @@
+//! Everything the agent waits for comes in here: signals, keys, ends of what it started.
+
+use std::collections::VecDeque;
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::errand::Outcome;
+
+#[derive(Debug)]
+pub enum Event {
+    Signal(i32),
+    Input(Vec<u8>),
+    InputEnd,
+    Done(u64, Outcome),
+    /// A pipe that a step waits for has been written.
+    Written(u64),
+}
+
+pub struct Inbox {
+    sender: Sender<Event>,
+    receiver: Receiver<Event>,
+    put_by: VecDeque<Event>,
+    count: u64,
+}
+
+impl Inbox {
+    pub fn new() -> anyhow::Result<Self> {
+        let (sender, receiver) = channel();
+        let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGHUP, SIGINT])?;
+        let to = sender.clone();
+        std::thread::spawn(move || {
+            for signal in signals.forever() {
+                if to.send(Event::Signal(signal)).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self { sender, receiver, put_by: VecDeque::new(), count: 0 })
+    }
+
+    /// Begins to read standard input.
+    pub fn listen(&self) {
+        let to = self.sender.clone();
+        std::thread::spawn(move || {
+            let mut stdin = std::io::stdin();
+            let mut buffer = [0; 4096];
+            loop {
+                let event = match stdin.read(&mut buffer) {
+                    Ok(0) => Event::InputEnd,
+                    Ok(n) => Event::Input(buffer[..n].to_vec()),
+                    Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+                    Err(_) => Event::InputEnd,
+                };
+                let ended = matches!(event, Event::InputEnd);
+                if to.send(event).is_err() || ended {
+                    return;
+                }
+            }
+        });
+    }
+
+    pub fn sender(&self) -> Sender<Event> {
+        self.sender.clone()
+    }
+
+    pub fn number(&mut self) -> u64 {
+        self.count += 1;
+        self.count
+    }
+
+    /// The next event, waiting at most `patience`; for ever without one.
+    pub fn next(&mut self, patience: Option<Duration>) -> Option<Event> {
+        if let Some(event) = self.put_by.pop_front() {
+            return Some(event);
+        }
+        match patience {
+            None => self.receiver.recv().ok(),
+            Some(patience) => self.receiver.recv_timeout(patience).ok(),
+        }
+    }
+
+    /// The next end of something started, until `deadline`; whatever else comes meanwhile is put by.
+    pub fn next_done(&mut self, deadline: Instant) -> Option<(u64, Outcome)> {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.receiver.recv_timeout(left).ok()? {
+                Event::Done(number, outcome) => return Some((number, outcome)),
+                other => self.put_by.push_back(other),
+            }
+        }
+    }
+
+    /// Reports when the pipe at `path` has been written and closed.
+    pub fn watch_pipe(&mut self, path: &Path) -> u64 {
+        let number = self.number();
+        let (to, path) = (self.sender.clone(), path.to_owned());
+        std::thread::spawn(move || {
+            // An error wakes the waiting step all the same: it must not hang.
+            let _ = std::fs::read(path);
+            let _ = to.send(Event::Written(number));
+        });
+        number
+    }
+}

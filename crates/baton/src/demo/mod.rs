@@ -1,0 +1,3 @@
+//! What the demo and the tests run instead of a real client.
+
+pub mod agent;

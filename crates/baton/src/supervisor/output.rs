@@ -1,0 +1,119 @@
+//! The output of a headless agent over several contexts: one result, as if there had been one.
+
+use std::io::{Read as _, Write as _};
+
+use crate::sys::child::Child;
+
+pub enum Output {
+    /// On the terminal, or nothing to keep together.
+    Inherited,
+    /// `text` and `json`: only the last context's result is the answer.
+    Last(Vec<u8>),
+    /// `stream-json`: everything passes, but of the results only the last.
+    Stream { partial: Vec<u8>, result: Option<Vec<u8>> },
+}
+
+impl Output {
+    pub fn new(headless: bool, format: &str) -> Self {
+        match (headless, format) {
+            (false, _) => Self::Inherited,
+            (true, "stream-json") => Self::Stream { partial: Vec::new(), result: None },
+            (true, _) => Self::Last(Vec::new()),
+        }
+    }
+
+    pub fn captures(&self) -> bool {
+        !matches!(self, Self::Inherited)
+    }
+
+    /// Takes what is there; returns when the pipe is empty or closed.
+    pub fn pump(&mut self, child: &mut Child) -> anyhow::Result<()> {
+        let Some(fd) = child.stdout.take() else { return Ok(()) };
+        let mut file = std::fs::File::from(fd);
+        let mut buffer = vec![0; 64 << 10];
+        let n = file.read(&mut buffer)?;
+        if n > 0 {
+            self.take(&buffer[..n])?;
+            child.stdout = Some(file.into());
+        }
+        Ok(())
+    }
+
+    /// The client has ended: the rest of its output.
+    pub fn finish_reading(&mut self, child: &mut Child) {
+        while child.stdout.is_some() {
+            if self.pump(child).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        match self {
+            Self::Inherited => {}
+            Self::Last(held) => held.extend_from_slice(bytes),
+            Self::Stream { partial, result } => {
+                partial.extend_from_slice(bytes);
+                while let Some(end) = memchr::memchr(b'\n', partial) {
+                    let line: Vec<u8> = partial.drain(..=end).collect();
+                    if is_result(&line) {
+                        *result = Some(line);
+                    } else {
+                        let mut out = std::io::stdout().lock();
+                        out.write_all(&line)?;
+                        out.flush()?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Another context follows: what the last one said at its end was not the answer.
+    pub fn next_context(&mut self) {
+        match self {
+            Self::Inherited => {}
+            Self::Last(held) => held.clear(),
+            Self::Stream { result, .. } => *result = None,
+        }
+    }
+
+    /// It is over: the answer.
+    pub fn print_result(&mut self) -> anyhow::Result<()> {
+        let mut out = std::io::stdout().lock();
+        match self {
+            Self::Inherited => {}
+            Self::Last(held) => out.write_all(held)?,
+            Self::Stream { partial, result } => {
+                if let Some(result) = result {
+                    out.write_all(result)?;
+                }
+                out.write_all(partial)?;
+            }
+        }
+        out.flush()?;
+        Ok(())
+    }
+}
+
+/// A record of type `result`: the end of a run in the client's stream.
+fn is_result(line: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Record<'a> {
+        #[serde(rename = "type", borrow)]
+        kind: std::borrow::Cow<'a, str>,
+    }
+    serde_json::from_slice::<Record<'_>>(line).is_ok_and(|r| r.kind == "result")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_record_of_that_type_is_a_result() {
+        assert!(is_result(b"{\"type\":\"result\",\"result\":\"x\"}\n"));
+        assert!(!is_result(b"{\"type\":\"assistant\",\"message\":\"type result\"}\n"));
+        assert!(!is_result(b"result\n"));
+    }
+}

@@ -1,0 +1,115 @@
+//! A child that shares our terminal and our process group: started, watched, signalled by what it is.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::{Command, Stdio};
+
+use baton_core::process::Process;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_open, pidfd_send_signal, waitid,
+};
+
+use super::process;
+
+/// A running child. Not reaped by anybody else, so its pid cannot be reused while we hold this.
+#[derive(Debug)]
+pub struct Child {
+    pid: Pid,
+    pidfd: OwnedFd,
+    pub process: Process,
+    pub stdout: Option<OwnedFd>,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    Exited(i32),
+    Killed(i32),
+    /// Suspended by job control; its shell must see us suspended too.
+    Stopped,
+}
+
+impl Child {
+    /// Starts `command` on our terminal; with `capture` its output comes to us.
+    pub fn spawn(mut command: Command, capture: bool) -> io::Result<Self> {
+        if capture {
+            command.stdout(Stdio::piped());
+        }
+        let mut child = command.spawn()?;
+        let stdout = child.stdout.take().map(OwnedFd::from);
+        let raw = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let pid = raw.ok_or_else(|| io::Error::other("the system gave an impossible process id"))?;
+        let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+        let process = process::identify(child.id()).unwrap_or(Process {
+            pid: child.id(),
+            start: 0,
+            boot: String::new(),
+        });
+        Ok(Self { pid, pidfd, process, stdout })
+    }
+
+    /// Readable when the child has ended.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        Ok(pidfd_send_signal(&self.pidfd, signal)?)
+    }
+
+    /// What has changed since the last look, without waiting.
+    pub fn poll(&self) -> io::Result<Option<Change>> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        let status = match waitid(WaitId::Pid(self.pid), options) {
+            Ok(status) => status,
+            Err(rustix::io::Errno::INTR) => return Ok(None),
+            Err(e) => return Err(e.into()),
+        };
+        Ok(status.as_ref().and_then(change))
+    }
+}
+
+fn change(status: &WaitIdStatus) -> Option<Change> {
+    if status.stopped() {
+        return Some(Change::Stopped);
+    }
+    status.exit_status().map(Change::Exited).or_else(|| status.terminating_signal().map(Change::Killed))
+}
+
+/// Suspends ourselves as the child was, until the shell continues the job; then continues the child.
+pub fn stop_with(child: &Child) -> io::Result<()> {
+    rustix::process::kill_process(rustix::process::getpid(), Signal::STOP)?;
+    child.signal(Signal::CONT)
+}
+
+/// Ends `who` if it is still that very process. `false` if it is gone.
+pub fn terminate(who: &Process) -> io::Result<bool> {
+    let Some(pid) = i32::try_from(who.pid).ok().and_then(Pid::from_raw) else { return Ok(false) };
+    let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(pidfd) => pidfd,
+        Err(rustix::io::Errno::SRCH) => return Ok(false),
+        Err(e) => return Err(e.into()),
+    };
+    // Checked after the descriptor is ours: from here on it means one process, whatever its pid becomes.
+    if !process::is_alive(who) {
+        return Ok(false);
+    }
+    pidfd_send_signal(&pidfd, Signal::TERM)?;
+    Ok(true)
+}
+
+/// Ends this process as the child ended, so that the shell sees the same.
+pub fn end_like(change: Change) -> ! {
+    match change {
+        Change::Killed(signal) => {
+            // Default action for the signals that have one; SIGKILL needs no help.
+            if let Some(signal) = Signal::from_named_raw(signal) {
+                let _ = signal_hook::low_level::emulate_default_handler(signal.as_raw());
+                let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
+            }
+            std::process::exit(128 + signal);
+        }
+        Change::Exited(code) => std::process::exit(code),
+        Change::Stopped => std::process::exit(0),
+    }
+}

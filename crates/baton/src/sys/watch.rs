@@ -1,0 +1,61 @@
+//! Wakes when one of a few files is replaced. A wake-up says "look again", nothing more.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// Readable when something in the watched folders may have changed.
+#[derive(Debug)]
+pub struct Watch {
+    #[cfg(target_os = "linux")]
+    fd: OwnedFd,
+    #[cfg(not(target_os = "linux"))]
+    fd: OwnedFd,
+}
+
+#[cfg(target_os = "linux")]
+impl Watch {
+    /// Watches folders for files that are moved into place or closed after writing.
+    pub fn folders(dirs: &[&Path]) -> std::io::Result<Self> {
+        use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
+        let fd = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        for dir in dirs {
+            match add_watch(&fd, *dir, WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE) {
+                Ok(_) | Err(rustix::io::Errno::NOENT) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(Self { fd })
+    }
+
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.fd.as_fd())
+    }
+
+    /// Takes what is queued. Tells whether one of `names` was among it.
+    pub fn drain(&self, names: &[&str]) -> bool {
+        let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+        let mut reader = rustix::fs::inotify::Reader::new(&self.fd, &mut buffer);
+        let mut ours = false;
+        while let Ok(event) = reader.next() {
+            ours |= event.file_name().and_then(|n| n.to_str().ok()).is_some_and(|n| names.contains(&n));
+        }
+        ours
+    }
+}
+
+/// Elsewhere the datagrams of the hooks must do; the supervisor also looks from time to time.
+#[cfg(not(target_os = "linux"))]
+impl Watch {
+    pub fn folders(_dirs: &[&Path]) -> std::io::Result<Self> {
+        Ok(Self { fd: std::fs::File::open("/dev/null")?.into() })
+    }
+
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    pub fn drain(&self, _names: &[&str]) -> bool {
+        let _ = self.fd.as_fd();
+        false
+    }
+}

@@ -1,0 +1,135 @@
+//! Promise 6: a handoff is consumed exactly once, and one addressed to an agent reaches that agent.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use baton::store::handoffs::Draft;
+use baton::sys::lock::Lock;
+use baton_core::handoff::{HandoffId, Kind, Status};
+use baton_core::ids::SessionId;
+use baton_testkit::race::{all_at_once, on_all_processors};
+use baton_testkit::rng::Rng;
+use baton_testkit::{Home, times};
+use jiff::Timestamp;
+
+use crate::store::{channel, handoffs, verified};
+
+const PATIENCE: Duration = Duration::from_mins(1);
+
+fn seal(home: &Home, name: &str, body: &str) -> HandoffId {
+    let draft = Draft {
+        channel: &channel(name),
+        session: &SessionId::new("sealer").unwrap(),
+        kind: Kind::Auto,
+        working_dir: "/",
+        body,
+        created_by_pid: 1,
+        for_agent: None,
+        for_session: None,
+        rotation: None,
+    };
+    handoffs(home).seal(&draft, Timestamp::now()).unwrap().entry.id
+}
+
+#[test]
+fn of_all_who_load_at_once_exactly_one_gets_the_handoff_ten_thousand_times() {
+    let goal = times(10_000);
+    let seed = Rng::announced("races").roll();
+    let (races, loads) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let began = Instant::now();
+    on_all_processors(|thread, threads| {
+        let mut rng = Rng::new(seed ^ thread as u64);
+        let mut home = Home::in_memory(crate::BATON);
+        for n in 0..goal.div_ceil(threads) {
+            if n % 1000 == 999 {
+                home = Home::in_memory(crate::BATON);
+            }
+            let field = 2 + usize::from(n % 4 == 0) + usize::from(n % 8 == 0);
+            one_race(&home, n, field, rng.pick(0..2) == 0);
+            races.fetch_add(1, Relaxed);
+            loads.fetch_add(field, Relaxed);
+        }
+    });
+    let (took, races) = (began.elapsed(), races.load(Relaxed));
+    eprintln!(
+        "{races} races of {} loads in {took:.1?}: one winner each; {:.0} races/s",
+        loads.load(Relaxed),
+        races as f64 / took.as_secs_f64()
+    );
+}
+
+/// `gated`: all are held at the lock until the last has started; otherwise they come as they come.
+fn one_race(home: &Home, n: usize, racers: usize, gated: bool) {
+    let app = channel("app");
+    let body = format!("race {n}");
+    let id = seal(home, "app", &body);
+    let gate = gated.then(|| Lock::acquire(&home.store().join("app.lock.d"), PATIENCE).unwrap());
+    let commands = (0..racers)
+        .map(|racer| {
+            home.baton(["--channel", "app", "handoffs", "load", "--session", &format!("racer-{racer}")])
+        })
+        .collect();
+    let ran = all_at_once(commands, || drop(gate));
+    let winners: Vec<usize> = (0..racers).filter(|i| ran[*i].code == Some(0)).collect();
+    let [winner] = winners[..] else { panic!("race {n}: {} winners: {ran:?}", winners.len()) };
+    assert!(ran[winner].out.ends_with(&format!("\n{body}\n")), "race {n}: {ran:?}");
+    for (i, loser) in ran.iter().enumerate().filter(|(i, _)| *i != winner) {
+        assert_eq!((loser.code, loser.out.as_str()), (Some(3), ""), "race {n}, racer {i}: {loser:?}");
+        assert!(loser.err.contains(&format!("{id} was already consumed")), "race {n}: {loser:?}");
+    }
+    let entry = verified(home, &app).current.unwrap();
+    assert_eq!((entry.id, entry.status), (id, Status::Consumed));
+    let session = entry.consumed_by_session.map(|s| s.as_str().to_owned());
+    assert_eq!(session, Some(format!("racer-{winner}")), "the trail names another than the winner");
+}
+
+#[test]
+fn two_agents_that_rotate_at_one_instant_each_get_their_own_a_thousand_times() {
+    let goal = times(1000);
+    on_all_processors(|_, threads| {
+        let home = Home::in_memory(crate::BATON);
+        for agent in ["ada", "bob"] {
+            home.write(&format!("work/app/{agent}.md"), format!("words of {agent}\n"));
+        }
+        for n in 0..goal.div_ceil(threads) {
+            let both = |line: &dyn Fn(&str) -> String| {
+                let commands = ["ada", "bob"]
+                    .map(|agent| home.baton(format!("--channel app handoffs {}", line(agent)).split(' ')));
+                all_at_once(commands.into(), || ())
+            };
+            let sealed = both(&|agent| format!("seal {agent}.md --for-agent {agent} --session s-{agent}"));
+            let loaded = both(&|agent| format!("load --agent {agent} --session next-{agent}"));
+            for (i, agent) in ["ada", "bob"].into_iter().enumerate() {
+                let (sealed, loaded) = (&sealed[i], &loaded[i]);
+                assert_eq!((sealed.code, loaded.code), (Some(0), Some(0)), "{n}: {sealed:?} {loaded:?}");
+                assert!(loaded.out.contains(sealed.out.trim()), "{n}: {agent} got another's: {loaded:?}");
+                assert!(loaded.out.ends_with(&format!("words of {agent}\n")), "{n}: {loaded:?}");
+            }
+            let manifest = verified(&home, &channel("app"));
+            assert!(manifest.entries().all(|e| e.status == Status::Consumed), "{n}: {manifest:?}");
+        }
+    });
+}
+
+#[test]
+fn nobody_waits_for_the_lock_longer_than_the_deadline_and_a_dead_holder_frees_it() {
+    let home = Home::new(crate::BATON);
+    seal(&home, "app", "words");
+    let mut store = handoffs(&home);
+    store.patience = Duration::from_millis(100);
+    let lock = Lock::acquire(&home.store().join("app.lock.d"), PATIENCE).unwrap();
+    let began = Instant::now();
+    let refused = store.clear(&channel("app"), None, Timestamp::now()).unwrap_err().to_string();
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    let me = std::process::id();
+    assert!(
+        refused.contains(&format!("is held by process {me} and was not let go within 100ms")),
+        "{refused}"
+    );
+    let shown = std::fs::read_to_string(home.store().join("app.lock.d/pid")).unwrap();
+    assert!(shown.starts_with(&format!("{me}:")), "{shown}");
+    drop(lock);
+    // A holder that was killed leaves its text behind, and no lock.
+    std::fs::write(home.store().join("app.lock.d/pid"), "999999:1").unwrap();
+    assert!(store.clear(&channel("app"), None, Timestamp::now()).unwrap().is_some());
+}

@@ -1,0 +1,144 @@
+//! Which figures, commit hashes and file names stand anywhere in the user's words and the tools' output: a filter of
+//! fixed size, so that a claim of the agent can be checked against the whole transcript without keeping it. It may
+//! say yes to something that never stood there, never no to something that did: a true claim is not doubted.
+
+use serde::{Deserialize, Serialize};
+
+const WORDS: usize = 1 << 11;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Filter {
+    words: Vec<u64>,
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self { words: vec![0; WORDS] }
+    }
+}
+
+/// A thing that can be looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Name<'a> {
+    Figure(&'a str),
+    Hash(&'a str),
+    File(&'a str),
+}
+
+impl Filter {
+    /// Takes in every name in `text`, which may be a JSON string with its escapes.
+    pub fn scan(&mut self, text: &str) {
+        for_each_name(text, |name| self.insert(name));
+    }
+
+    pub fn insert(&mut self, name: Name<'_>) {
+        for bit in bits(name) {
+            if let Some(word) = self.words.get_mut(bit / 64) {
+                *word |= 1 << (bit % 64);
+            }
+        }
+    }
+
+    pub fn contains(&self, name: Name<'_>) -> bool {
+        bits(name)
+            .iter()
+            .all(|bit| self.words.get(bit / 64).is_some_and(|word| word & (1 << (bit % 64)) != 0))
+    }
+}
+
+/// Three places for a name. A hash is known by its first seven digits, as people shorten it.
+fn bits(name: Name<'_>) -> [usize; 3] {
+    let (sort, text) = match name {
+        Name::Figure(text) => (1, text),
+        Name::Hash(text) => (2, text.get(..7).unwrap_or(text)),
+        Name::File(text) => (3, text),
+    };
+    // FNV-1a: stable across builds, because the filter is stored.
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325 ^ sort, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    let mixed = (hash ^ (hash >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let most = WORDS as u64 * 64;
+    [mixed, mixed >> 21, mixed >> 42].map(|h| usize::try_from(h % most).unwrap_or(0))
+}
+
+/// What a byte is to a name: 0 ends it, the other bits say what it holds.
+const PART: u8 = 1;
+const TELLING: u8 = 2;
+const CLASS: [u8; 256] = {
+    let mut class = [0; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        if byte.is_ascii_digit() || byte == b'.' {
+            class[byte as usize] = PART | TELLING;
+        } else if byte.is_ascii_alphabetic() || matches!(byte, b',' | b'_' | b'-') {
+            class[byte as usize] = PART;
+        }
+        byte += 1;
+    }
+    class
+};
+
+/// Runs of letters, digits, `.`, `,`, `_` and `-`; a slash ends a name, so that of a path its last part counts.
+fn for_each_name(text: &str, mut found: impl FnMut(Name<'_>)) {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let start = at;
+        let mut seen = 0;
+        while let Some(&b) = bytes.get(at) {
+            let class = CLASS[usize::from(b)];
+            if class == 0 {
+                break;
+            }
+            seen |= class;
+            at += 1;
+        }
+        // Most words hold neither a digit nor a dot and are of no interest.
+        if seen & TELLING != 0
+            && at - start > 1
+            && let Some(name) = name(&text[start..at])
+        {
+            found(name);
+        }
+        // An escape takes its letter with it: the n of `\n` belongs to no name.
+        at += if bytes.get(at) == Some(&b'\\') { 2 } else { 1 };
+    }
+}
+
+/// What a word is, if it is one of the three.
+pub fn name(word: &str) -> Option<Name<'_>> {
+    let word = word.trim_matches(['.', ',', '-', '_']);
+    let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+    if (7..=40).contains(&word.len())
+        && word.bytes().all(hex)
+        && word.bytes().any(|b| b.is_ascii_digit())
+        && word.bytes().any(|b| b.is_ascii_lowercase())
+    {
+        return Some(Name::Hash(word));
+    }
+    if word.starts_with(|c: char| c.is_ascii_digit()) {
+        let end = word.find(|c: char| !(c.is_ascii_digit() || matches!(c, ',' | '.'))).unwrap_or(word.len());
+        return Some(Name::Figure(word[..end].trim_end_matches(['.', ','])));
+    }
+    let (stem, extension) = word.rsplit_once('.')?;
+    let plain = (1..=8).contains(&extension.len()) && extension.bytes().all(|b| b.is_ascii_alphanumeric());
+    (plain && !stem.is_empty()).then_some(Name::File(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_in_text_and_in_its_json_form() {
+        let mut filter = Filter::default();
+        filter.scan(r"see src/a/login.rs:42\nnext.go took 1,234ms (99.5%), commit 1a2b3c4d5e\t17 passed");
+        for seen in ["login.rs", "42", "next.go", "1,234", "99.5", "1a2b3c4", "17"] {
+            assert!(filter.contains(name(seen).unwrap()), "{seen}");
+        }
+        for never in ["logout.rs", "43", "nnext.go", "1a2b3c5", "98"] {
+            assert!(!filter.contains(name(never).unwrap()), "{never}");
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! What a transcript proves, and how it is packed: the specification, on transcripts of our own making.
+
+mod claude;
+mod codex;
+mod facts;
+mod garbage;
+mod incremental;
+mod packing;
+mod rendering;
+mod verifying;

@@ -1,0 +1,95 @@
+//! What a successor reads.
+
+use baton_core::handoff::render::{goal_and_now, render};
+
+use crate::claude::working_session;
+
+#[test]
+fn a_session_becomes_a_short_document_of_facts() {
+    insta::assert_snapshot!(render(&working_session().ledger(), None), @r#"
+    ## Goal
+    First request:
+    ```
+    Fix the login bug. Never touch the vendored code!
+    Keep the old API.
+    ```
+
+    ## Now
+    Latest request (answered):
+    ```
+    Now add a test for the expired token, but only in tests/.
+    ```
+    Last message of the agent:
+    ```
+    Clippy complains about `token`. Shall I remove it? See #17.
+    ```
+
+    ## The user's words
+    - refusing a call: no force pushes, open a new branch
+
+    ## Next
+    - plan file: `/home/dev/app/docs/plans/login.md`
+    - [in progress] #2 Write the fix
+    - running background process `b7f3`: `npm run dev`
+
+    ## Blockers
+    - failed (exit 1) · `cargo clippy -- -D warnings` →
+    ```
+    Exit code 1
+    error: unused variable: `token`
+    ```
+
+    ## Git
+    - branch: `fix/login`
+    - folder: `/home/dev/app`
+    - commit `1a2b3c4` Fix login
+    - link: https://github.com/acme/app/pull/17
+
+    ## Files changed
+    - edited · `src/token.rs`
+    - created · `docs/plans/login.md`
+    - edited ×2 · `src/login.rs`
+
+    ## Commands
+    - lint · failed (exit 1) · `cargo clippy -- -D warnings` → `` error: unused variable: `token` ``
+    - run · result not seen · `npm run dev`
+    - test · ok (exit 0) · `cargo test login -- --nocapture` → `test result: ok. 1 passed; 0 failed`
+    - test · failed (exit 101) · `cargo test login` → `test login ... FAILED`
+
+    ## Tried and replaced
+    - refused by the user: `git push --force`
+    - failed (exit 101) · `cargo test login` → `cargo test login -- --nocapture`
+
+    ## Done
+    - [done] #1 Reproduce the bug
+
+    ## Subagents
+    - `Review the fix` The fix is sound.
+
+    ## Earlier errors
+    - failed (exit 101), resolved since · `cargo test login` →
+    ```
+    Exit code 101
+    test login ... FAILED
+    assertion failed: token is empty
+    ```
+
+    ## Names used last
+    - `#17` `token` `login.rs`
+    "#);
+}
+
+#[test]
+fn the_agents_own_words_come_first_and_the_facts_behind_them() {
+    let body = render(&working_session().ledger(), Some("# Handoff\nFixed in `src/login.rs`.\n"));
+    assert!(
+        body.starts_with("# Handoff\nFixed in `src/login.rs`.\n\n# What the transcript shows\n\n## Goal\n"),
+        "{body}"
+    );
+}
+
+#[test]
+fn a_checkpoint_gets_the_users_goal_and_what_is_being_done() {
+    let (goal, now) = goal_and_now(&working_session().ledger()).unwrap();
+    assert_eq!((goal.as_str(), now.as_str()), ("Fix the login bug.", "Write the fix"));
+}

@@ -1,0 +1,56 @@
+//! Time and memory: the ledger against one typed pass over the same bytes.
+
+use std::io::BufReader;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use baton_core::handoff::pack;
+use baton_core::ledger::Ledger;
+use serde::Deserialize;
+
+/// The least that any reader of transcripts must do: find the lines and parse each into a type.
+#[derive(Deserialize)]
+struct Typed<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<std::borrow::Cow<'a, str>>,
+}
+
+pub fn typed_pass(bytes: &[u8]) -> usize {
+    bytes
+        .split(|b| *b == b'\n')
+        .filter_map(|line| serde_json::from_slice::<Typed<'_>>(line).ok())
+        .filter(|line| line.kind.is_some())
+        .count()
+}
+
+/// The fastest of `n` runs.
+pub fn best(n: usize, mut run: impl FnMut()) -> Duration {
+    let once = |_| {
+        let start = Instant::now();
+        run();
+        start.elapsed()
+    };
+    (0..n).map(once).min().unwrap_or_default()
+}
+
+pub fn ledger(bytes: &[u8]) -> Ledger {
+    Ledger::of(bytes).expect("reading from memory does not fail")
+}
+
+/// Reads `file` as a hook would and packs it; what the process needed for that is read from outside.
+pub fn stream(file: &Path) -> Result<()> {
+    let file = std::fs::File::open(file).with_context(|| format!("cannot open {}", file.display()))?;
+    let ledger = Ledger::of(BufReader::with_capacity(1 << 16, file))?;
+    let text = pack::pack(&ledger, None, 9_500, "x").text;
+    anyhow::ensure!(!text.is_empty(), "nothing was packed");
+    Ok(())
+}
+
+/// The most memory that this process held at any time, in kilobytes: the program itself included.
+pub fn peak_kb() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.trim().parse().ok())
+}
