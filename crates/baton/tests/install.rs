@@ -1,7 +1,7 @@
 //! Promise 16: what an install changes, an uninstall gives back, byte for byte; what others have goes on working.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -32,18 +32,26 @@ impl Way {
 
 /// A home whose program is in place already: copying it hundreds of times would prove nothing.
 fn home() -> Home {
-    let dir = tempfile::TempDir::new().unwrap();
-    let bin = dir.path().join(".local/bin/baton");
+    let home = Home::new(crate::BATON);
+    let bin = program(&home);
     std::fs::create_dir_all(bin.parent().unwrap()).unwrap();
     if std::fs::hard_link(crate::BATON, &bin).is_err() {
         std::fs::copy(crate::BATON, &bin).unwrap();
     }
-    Home::in_dir(dir, bin)
+    home
 }
 
+/// Where the program is installed.
+fn program(home: &Home) -> PathBuf {
+    home.path().join(".local/bin/baton")
+}
+
+/// Runs baton from where it is installed, else from where it was built.
 fn baton(home: &Home, line: &str) -> Ran {
+    let installed = program(home);
+    let program = if installed.exists() { installed } else { crate::BATON.into() };
     // No client of this machine may have a say.
-    run(home.baton(line.split_whitespace()).env("PATH", "/usr/bin:/bin"))
+    run(home.command(program).args(line.split_whitespace()).env("PATH", "/usr/bin:/bin"))
 }
 
 fn bytes(path: &Path) -> Option<Vec<u8>> {
@@ -228,8 +236,11 @@ fn entries_are_taken_out_exactly_when_somebody_has_edited_the_file_since() {
             let path = case.place(&home);
             baton(&home, way.line()).ok();
             let text = String::from_utf8(bytes(&path).unwrap()).unwrap();
-            // The first brace that is no comment's begins the object.
-            let begin = text.find("{\n").or_else(|| text.find("{\r\n")).unwrap();
+            // Comments may stand before the object; each takes a line of its own.
+            let begins = |line: &&str| line.trim_start_matches('\u{feff}').starts_with('{');
+            let before: usize =
+                text.split_inclusive('\n').take_while(|line| !begins(line)).map(str::len).sum();
+            let begin = before + text[before..].find('{').unwrap();
             let edited = format!("{}{{ \"later\": [true], {}", &text[..begin], &text[begin + 1..]);
             std::fs::write(&path, &edited).unwrap();
             let said = baton(&home, "uninstall --verify").ok();
@@ -301,7 +312,7 @@ fn a_folder_that_is_not_ours_and_a_program_that_is_not_ours_are_refused() {
     assert!(baton(&home, "install --yes").fails(1).contains("not a folder of baton's"));
     std::fs::remove_dir_all(home.path().join(".claude/skills")).unwrap();
     home.write(".local/bin/baton", "#!/bin/sh\necho another\n");
-    assert!(baton(&home, "install --yes").fails(1).contains("another program"));
+    assert!(home.run("install --yes").fails(1).contains("another program"));
     assert_eq!(
         std::fs::read_to_string(home.path().join(".local/bin/baton")).unwrap(),
         "#!/bin/sh\necho another\n"
@@ -351,7 +362,7 @@ fn an_old_client_gets_hooks_in_its_settings() {
         home.write("clients/claude", format!("#!/bin/sh\necho '{version} (Claude Code)'\n"));
         std::fs::set_permissions(bin.join("claude"), std::fs::Permissions::from_mode(0o755)).unwrap();
         let path = format!("{}:/usr/bin:/bin", bin.display());
-        run(home.baton(["install", "--yes"]).env("PATH", path)).ok();
+        run(home.command(program(&home)).args(["install", "--yes"]).env("PATH", path)).ok();
         assert_eq!(our_hooks(&home.path().join(".claude/settings.json")), hooks, "{version}");
         assert_eq!(folder_is_whole(&home), hooks == 0);
     }
@@ -441,7 +452,7 @@ fn sm_is_linked_unless_another_program_has_that_name() {
     home.write("other/sm", "#!/bin/sh\n");
     std::fs::set_permissions(home.path().join("other/sm"), std::fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:/usr/bin:/bin", home.path().join("other").display());
-    let said = run(home.baton(["install", "--yes", "--sm"]).env("PATH", path)).ok();
+    let said = run(home.command(program(&home)).args(["install", "--yes", "--sm"]).env("PATH", path)).ok();
     assert!(said.contains("another program"), "{said}");
     assert!(std::fs::symlink_metadata(&link).is_err());
 }
@@ -466,7 +477,7 @@ fn purge_removes_everything_that_baton_has_kept() {
 mod delegated {
     use super::*;
 
-    fn with_theirs(command: &str) -> (Home, std::path::PathBuf) {
+    fn with_theirs(command: &str) -> (Home, PathBuf) {
         let home = home();
         let entry = serde_json::json!({ "statusLine": { "type": "command", "command": command } });
         let path = home.write(".claude/settings.json", entry.to_string());
@@ -494,7 +505,7 @@ mod delegated {
         assert!(line.ends_with("around\n"), "{line}");
         assert_eq!(std::fs::read_to_string(home.path().join("calls")).unwrap(), "x\nx\n");
         // A link of another name to the program itself.
-        std::os::unix::fs::symlink(home.binary(), home.path().join("bar")).unwrap();
+        std::os::unix::fs::symlink(program(&home), home.path().join("bar")).unwrap();
         let direct = format!("{} statusline --then user", home.path().join("bar").display());
         baton::hot::delegate::remember(&home.path().join(".local/state/baton"), "user", &direct).unwrap();
         assert_eq!(statusline(&home, &path, "s").lines().count(), 1);
@@ -503,7 +514,7 @@ mod delegated {
     #[test]
     fn one_of_ours_is_not_wrapped() {
         let home = home();
-        let command = format!("{} statusline", home.binary().display());
+        let command = format!("{} statusline", program(&home).display());
         let entry = serde_json::json!({ "statusLine": { "type": "command", "command": command, "refreshInterval": 10 } });
         let path = home.write(".claude/settings.json", entry.to_string());
         baton(&home, "install --yes").ok();
