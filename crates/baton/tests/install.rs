@@ -31,7 +31,7 @@ impl Way {
 }
 
 /// A home whose program is in place already: copying it hundreds of times would prove nothing.
-fn home() -> Home {
+pub fn home() -> Home {
     let home = Home::new(crate::BATON);
     let bin = program(&home);
     std::fs::create_dir_all(bin.parent().unwrap()).unwrap();
@@ -42,12 +42,12 @@ fn home() -> Home {
 }
 
 /// Where the program is installed.
-fn program(home: &Home) -> PathBuf {
+pub fn program(home: &Home) -> PathBuf {
     home.path().join(".local/bin/baton")
 }
 
 /// Runs baton from where it is installed, else from where it was built.
-fn baton(home: &Home, line: &str) -> Ran {
+pub fn baton(home: &Home, line: &str) -> Ran {
     let installed = program(home);
     let program = if installed.exists() { installed } else { crate::BATON.into() };
     // No client of this machine may have a say.
@@ -63,7 +63,7 @@ fn value(path: &Path) -> Value {
 }
 
 /// A folder's files with their bytes, by name.
-fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
+pub fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     let mut dirs = vec![dir.to_owned()];
     while let Some(next) = dirs.pop() {
@@ -237,7 +237,7 @@ fn entries_are_taken_out_exactly_when_somebody_has_edited_the_file_since() {
             baton(&home, way.line()).ok();
             let text = String::from_utf8(bytes(&path).unwrap()).unwrap();
             // Comments may stand before the object; each takes a line of its own.
-            let begins = |line: &&str| line.trim_start_matches('\u{feff}').starts_with('{');
+            let begins = |line: &&str| line.trim_start_matches('\u{feff}').trim_start().starts_with('{');
             let before: usize =
                 text.split_inclusive('\n').take_while(|line| !begins(line)).map(str::len).sum();
             let begin = before + text[before..].find('{').unwrap();
@@ -546,5 +546,100 @@ mod delegated {
             let (home, path) = with_theirs(command);
             assert_eq!(statusline(&home, &path, "s").lines().count(), 1, "{command}");
         }
+    }
+}
+
+mod killed {
+    //! Interrupted before every call that changes something: the settings are the old or the new bytes, the folder is
+    //! whole or absent, and the next run finishes the work.
+    use super::*;
+    use baton_testkit::trace::{self, Call};
+
+    const BEFORE: &str =
+        "{\n  // mine\n  \"statusLine\": { \"type\": \"command\", \"command\": \"echo mine\" }\n}\n";
+
+    fn fresh() -> (Home, PathBuf) {
+        let home = home();
+        let path = home.write(".claude/settings.json", BEFORE);
+        (home, path)
+    }
+
+    fn settings_after(line: &str) -> Vec<u8> {
+        let (home, path) = fresh();
+        baton(&home, line).ok();
+        // The path of the home is in it.
+        let text = home.tidy(&String::from_utf8(bytes(&path).unwrap()).unwrap());
+        text.into_bytes()
+    }
+
+    /// Calls that come before `line` is done, with `prepare` done before.
+    fn calls(prepare: &[&str], line: &str) -> Vec<Call> {
+        let (home, _) = fresh();
+        for step in prepare {
+            baton(&home, step).ok();
+        }
+        let (calls, ran) = trace::record(&home, line);
+        ran.ok();
+        calls
+    }
+
+    fn check(prepare: &[&str], line: &str) -> usize {
+        let calls = calls(prepare, line);
+        let news = [settings_after("install --yes"), settings_after("install --yes --settings")];
+        super::for_each(calls.len(), |n| {
+            let call = &calls[n];
+            let (home, path) = fresh();
+            for step in prepare {
+                baton(&home, step).ok();
+            }
+            let what = format!("{line} killed before {}", call.line);
+            let ran = trace::inject(&home, line, call, "signal=KILL");
+            assert_eq!(ran.code, None, "{what}: it got away");
+            let text = home.tidy(&String::from_utf8(bytes(&path).unwrap()).unwrap());
+            assert!(text == BEFORE || news.iter().any(|new| new == text.as_bytes()), "{what}:\n{text}");
+            let folder = folder_is_whole(&home);
+            let hooks = our_hooks(&path);
+            assert!(hooks == 0 || (hooks == EVENTS.len() && !folder), "{what}: hooks would run twice");
+            // Hooks never point at a program that is not there.
+            assert!((hooks == 0 && !folder) || program(&home).exists(), "{what}");
+            // The next run finishes, and the one after that gives everything back.
+            if line.starts_with("install") {
+                baton(&home, line).ok();
+                let finished = home.tidy(&String::from_utf8(bytes(&path).unwrap()).unwrap());
+                assert!(news.iter().any(|new| new == finished.as_bytes()), "{what}");
+            }
+            let ran = baton(&home, "uninstall --verify");
+            assert!(matches!(ran.code, Some(0 | 3)), "{what}: {}", ran.err);
+            assert_eq!(String::from_utf8(bytes(&path).unwrap()).unwrap(), BEFORE, "{what}");
+            assert!(!folder_is_whole(&home), "{what}");
+            // What a killed run left is swept by the next.
+            let left: Vec<_> =
+                files(&home.path().join(".claude")).into_iter().map(|(name, _)| name).collect();
+            assert!(left.iter().all(|name| !name.contains("baton-plugin")), "{what}: {left:?}");
+        });
+        calls.len()
+    }
+
+    #[test]
+    fn an_install_killed_at_any_call_leaves_the_old_or_the_new() {
+        if !trace::available() {
+            return;
+        }
+        let mut count = check(&[], "install --yes --bin-dir ../../.local/bin");
+        count += check(&[], "install --yes --settings --bin-dir ../../.local/bin");
+        count += check(&["install --yes --settings"], "install --yes --bin-dir ../../.local/bin");
+        assert!(count > 100, "only {count} calls");
+        eprintln!("killed before each of {count} calls");
+    }
+
+    #[test]
+    fn an_uninstall_killed_at_any_call_leaves_the_old_or_the_new() {
+        if !trace::available() {
+            return;
+        }
+        let count =
+            check(&["install --yes"], "uninstall") + check(&["install --yes --settings"], "uninstall");
+        assert!(count > 30, "only {count} calls");
+        eprintln!("killed before each of {count} calls");
     }
 }

@@ -1,6 +1,7 @@
 //! Our own house: program, configuration, folders, locks, clock, and what crashed runs left behind.
 
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -165,6 +166,31 @@ pub fn clock(scene: &Scene) -> Vec<Finding> {
     } else {
         Finding::ok("The clock agrees with what has been written")
     }]
+}
+
+/// Whoever listens: supervisors of agents, the daemon. None is needed for correctness.
+pub fn listeners(scene: &Scene) -> Vec<Finding> {
+    let run = scene.paths.state.join("run");
+    let is_socket = |path: &PathBuf| std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
+    let sockets: Vec<PathBuf> =
+        std::fs::read_dir(&run).into_iter().flatten().flatten().map(|e| e.path()).filter(is_socket).collect();
+    let answers = |path: &PathBuf| {
+        UnixStream::connect(path).is_ok()
+            || UnixDatagram::unbound().is_ok_and(|socket| socket.connect(path).is_ok())
+    };
+    let (live, dead): (Vec<PathBuf>, Vec<PathBuf>) = sockets.into_iter().partition(answers);
+    let mut findings = vec![if live.is_empty() {
+        Finding::note("No daemon and no supervisor listens; hooks do everything by themselves")
+    } else {
+        Finding::ok(format!("{} of baton's own processes listen", live.len()))
+    }];
+    if !dead.is_empty() {
+        let names: Vec<String> = dead.iter().map(|p| scene.short(p)).collect();
+        let what = format!("Nobody listens any more at {}", names.join(", "));
+        let fix = move || dead.iter().try_for_each(|path| Ok(fs::remove(path)?));
+        findings.push(Finding::warn(what, "`baton doctor --fix` removes them").fixed_by(fix));
+    }
+    findings
 }
 
 /// Temporary files and folders whose process is gone.

@@ -160,7 +160,7 @@ fn managed_settings() -> PathBuf {
 
 type Check = fn(&Scene) -> Vec<Finding>;
 
-const CHECKS: [(&str, Check); 18] = [
+const CHECKS: [(&str, Check); 19] = [
     ("program", house::program),
     ("configuration", house::configuration),
     ("client", client::version),
@@ -177,6 +177,7 @@ const CHECKS: [(&str, Check); 18] = [
     ("folders", house::folders),
     ("locks", house::locks),
     ("clock", house::clock),
+    ("listeners", house::listeners),
     ("others", hooks::others),
     ("leftovers", house::leftovers),
 ];

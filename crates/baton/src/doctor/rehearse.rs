@@ -20,7 +20,7 @@ asked obey-stdin
 handoff <<END
 # Rehearsal
 
-## Now
+## Next
 make the rehearsal pass
 END
 context
@@ -156,25 +156,17 @@ impl Rehearsal {
             .spawn()
             .context("could not start the scripted agent")?;
         let mut keys = agent.stdin.take().context("it was asked for")?;
+        keys.write_all(b"/clear\rgo on\r/exit\r")?;
         let began = Instant::now();
-        let mut typed = 0;
-        loop {
-            if agent.try_wait()?.is_some() {
-                return Ok(true);
-            }
+        while agent.try_wait()?.is_none() {
             if began.elapsed() > PATIENCE {
                 agent.kill()?;
                 agent.wait()?;
                 return Ok(false);
             }
-            let stops = self.seen().iter().filter(|l| l["kind"] == "hook" && l["event"] == "Stop").count();
-            let _ = (&mut typed, stops, &mut keys);
-            std::thread::sleep(Duration::from_millis(20));
-            if typed == 0 {
-                keys.write_all(b"/clear\rgo on\r/exit\r")?;
-                typed = 1;
-            }
+            std::thread::sleep(Duration::from_millis(5));
         }
+        Ok(true)
     }
 
     fn seen(&self) -> Vec<Value> {
