@@ -111,11 +111,11 @@ pub fn folders(scene: &Scene) -> Vec<Finding> {
         let probe = dir.join(format!(".probe.{}.0.tmp", std::process::id()));
         match fs::create(&probe, b"", fs::PRIVATE, fs::Sync::No).and_then(|_| fs::remove(&probe)) {
             Ok(()) if mode & 0o077 == 0 => {
-                findings.push(Finding::ok(format!("{what} in {shown}, private and writable")))
+                findings.push(Finding::ok(format!("{what} in {shown}, private and writable")));
             }
             Ok(()) => {}
             Err(e) => {
-                findings.push(Finding::fail(e.to_string(), "mend that; nothing can be kept until then"))
+                findings.push(Finding::fail(e.to_string(), "mend that; nothing can be kept until then"));
             }
         }
     }
