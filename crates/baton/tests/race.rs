@@ -14,7 +14,7 @@ use baton_testkit::rng::Rng;
 use baton_testkit::{Home, times};
 use jiff::Timestamp;
 
-use crate::store::{channel, handoffs, verified};
+use crate::store::{channel, handoffs, live_agent, verified};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -135,6 +135,7 @@ fn two_agents_that_rotate_at_one_instant_each_get_their_own_a_thousand_times() {
         let home = Home::in_memory(crate::BATON);
         for agent in ["ada", "bob"] {
             home.write(&format!("work/app/{agent}.md"), format!("words of {agent}\n"));
+            live_agent(&home, agent);
         }
         for n in 0..goal.div_ceil(threads) {
             let both = |line: &dyn Fn(&str) -> String| {

@@ -24,3 +24,10 @@ fn place() -> Result<Place> {
 fn under_run(launch: Launch) -> Launch {
     launch.under(BATON, &["run", "claude"])
 }
+
+/// `baton` itself, in the same home.
+fn baton(place: &Place, args: &[&str]) -> Result<String> {
+    let finished = place.launch(BATON).args(args).run(LONG)?;
+    anyhow::ensure!(finished.code == Some(0), "baton {}: {finished:?}", args.join(" "));
+    Ok(finished.stdout)
+}
