@@ -7,8 +7,9 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use baton_core::checkpoint::Checkpoint;
 use baton_core::handoff::Kind;
-use baton_core::handoff::render::render;
+use baton_core::handoff::render::{goal_and_now, render};
 use baton_core::ledger::Ledger;
 use baton_core::plain::plain;
 use baton_core::redact::redact;
@@ -17,7 +18,7 @@ use jiff::Timestamp;
 
 use crate::config::Config;
 use crate::store::handoffs::{Draft, MAX_DOCUMENT, Sealed};
-use crate::store::{Store, record};
+use crate::store::{Store, checkpoints, record};
 use crate::sys::fs;
 
 /// More than this was never seen to grow between two seals; reading it takes about half a second.
@@ -55,6 +56,7 @@ pub fn seal(store: &Store, config: &Config, sealing: &Sealing<'_>, now: Timestam
         },
         now,
     )?;
+    publish_checkpoint(config, session, &ledger, now);
     let id = sealed.entry.id.clone();
     store.sessions().update(&session.id, std::time::Duration::from_millis(300), |s| {
         s.last_handoff = Some(id);
@@ -105,7 +107,28 @@ pub fn compose(
     for (n, step) in steps.iter().enumerate() {
         let _ = writeln!(body, "{}. {step}", n + 1);
     }
-    redact(&plain(&body)).text.into_owned()
+    body
+}
+
+/// Tells the other instances of the workflow, where they have agreed to listen: automatic handoffs never create
+/// the events folder unless the configuration asks for it.
+fn publish_checkpoint(config: &Config, session: &Session, ledger: &Ledger, now: Timestamp) {
+    let project = checkpoints::project_of(Path::new(&session.cwd));
+    if !config.checkpoints && !checkpoints::folder(&project).is_dir() {
+        return;
+    }
+    let Some((goal, next)) = goal_and_now(ledger) else { return };
+    let clean = |text: &str| redact(&plain(text)).text.into_owned();
+    let checkpoint = Checkpoint {
+        event_type: "handoff".to_owned(),
+        timestamp: Some(now),
+        session_id: session.id.short().to_owned(),
+        goal: clean(&goal),
+        now: clean(&next),
+        ..Checkpoint::default()
+    };
+    // A checkpoint is for convenience; the handoff is sealed whatever becomes of it.
+    let _ = checkpoints::publish(&project, &checkpoint, now);
 }
 
 fn snapshot_path(store: &Store, session: &Session) -> PathBuf {

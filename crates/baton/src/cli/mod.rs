@@ -6,17 +6,21 @@ mod channel;
 mod checkpoint;
 mod config;
 mod demo;
+mod doctor;
 mod handoff;
 mod handoffs;
 mod inbox;
+mod install;
 mod log;
 mod retire;
 mod rotate;
 mod run;
 mod screen;
 mod send;
+mod sessions;
 mod status;
 mod undo;
+mod uninstall;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -69,6 +73,13 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: args::Cli) -> anyhow::Result<Outcome> {
+    // These must work where the configuration does not.
+    match &cli.command {
+        args::Command::Install(args) => return install::run(args),
+        args::Command::Uninstall(args) => return uninstall::run(args),
+        args::Command::Doctor(args) => return doctor::run(args),
+        _ => {}
+    }
     let app = App::new(cli.channel)?;
     match cli.command {
         args::Command::Handoffs(args) => handoffs::run(&app, args),
@@ -84,10 +95,15 @@ fn run(cli: args::Cli) -> anyhow::Result<Outcome> {
         args::Command::Status(args) => status::run(&app, &args),
         args::Command::Send(args) => send::run(&app, &args),
         args::Command::Inbox(args) => inbox::run(&app, &args),
+        args::Command::Sessions(args) => sessions::run(&app, args),
         args::Command::Checkpoint(args) => checkpoint::run(&app, args),
         args::Command::Log(args) => log::run(&app, &args),
-        // Reached only for `--help`, which clap has answered: `main` takes these two before.
-        args::Command::Hook { .. } | args::Command::Statusline => Ok(Outcome::Done),
+        // Taken above; and hooks, by `main`, unless for `--help`, which clap has answered.
+        args::Command::Install(_)
+        | args::Command::Uninstall(_)
+        | args::Command::Doctor(_)
+        | args::Command::Hook { .. }
+        | args::Command::Statusline => Ok(Outcome::Done),
     }
 }
 

@@ -3,9 +3,10 @@
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
+use baton_core::compaction::CompactionPoint;
 use baton_core::ids::AgentId;
 use baton_core::latch::Say;
-use baton_core::reading::Reading;
+use baton_core::reading::{Reading, percent};
 use baton_core::say::{self, Situation};
 use baton_core::session::{Gauge, Session, Turn};
 use baton_core::wire::claude::output::BUDGET;
@@ -72,20 +73,20 @@ fn carry(scene: &Scene, session: &Session, event: &str) -> Answer {
 /// What the latches let through now. Looked at without a lock first, because the usual answer is nothing.
 fn due(scene: &Scene, session: &Session, gauge: &Gauge) -> Option<(Say, OwnedSituation)> {
     let voice = scene.config.context.voice();
-    let reading = gauge.reading?;
     session.latches.at_level(gauge.level, voice).1?;
     let say = update(scene, session, |s| {
         let (latches, say) = s.latches.at_level(gauge.level, voice);
         s.latches = latches;
         say
     })??;
-    Some((say, OwnedSituation::new(scene, session, gauge, reading)))
+    Some((say, OwnedSituation::new(scene, session, gauge)))
 }
 
 /// A situation with the text it borrows.
 pub struct OwnedSituation {
     path: String,
-    reading: Reading,
+    reading: Option<Reading>,
+    transcript_bytes: u64,
     compaction: Option<u64>,
     turns_left: Option<u64>,
     critical_percentage: u8,
@@ -93,18 +94,21 @@ pub struct OwnedSituation {
 }
 
 impl OwnedSituation {
-    pub fn new(scene: &Scene, session: &Session, gauge: &Gauge, reading: Reading) -> Self {
-        let point = scene.compaction_point(session, gauge, reading.window);
-        let limits = scene.config.context.thresholds().limits(reading.window, point.end());
+    pub fn new(scene: &Scene, session: &Session, gauge: &Gauge) -> Self {
+        let window = gauge.reading.map_or(scene.config.context.default_window, |r| r.window);
+        let point = scene.compaction_point(session, gauge, window);
+        let limits = scene.config.context.thresholds().limits(window, point.end());
+        let transcript = session.transcript.as_deref();
         Self {
             path: offer::handoff_path(Path::new(&session.cwd), &session.agent),
-            reading,
+            reading: gauge.reading,
+            transcript_bytes: transcript.and_then(|t| std::fs::metadata(t).ok()).map_or(0, |m| m.len()),
             compaction: match point {
-                baton_core::compaction::CompactionPoint::At { tokens, .. } => Some(tokens),
-                baton_core::compaction::CompactionPoint::Never { .. } => None,
+                CompactionPoint::At { tokens, .. } => Some(tokens),
+                CompactionPoint::Never { .. } => None,
             },
-            turns_left: session.turn_ends.turns_left(point.distance(reading.total())),
-            critical_percentage: baton_core::reading::percent(limits.critical, reading.window),
+            turns_left: gauge.reading.and_then(|r| session.turn_ends.turns_left(point.distance(r.total()))),
+            critical_percentage: percent(limits.critical, window),
             rotatable: scene.is_rotatable(&session.agent),
         }
     }
@@ -112,6 +116,7 @@ impl OwnedSituation {
     pub fn with<T>(&self, act: impl FnOnce(&Situation<'_>) -> T) -> T {
         act(&Situation {
             reading: self.reading,
+            transcript_bytes: self.transcript_bytes,
             compaction: self.compaction,
             turns_left: self.turns_left,
             critical_percentage: self.critical_percentage,
