@@ -41,15 +41,15 @@ fn main() -> ExitCode {
     }));
     rows.push(("statusline".to_owned(), bench.status_line()));
     let took = interleaved(&mut rows, ROUNDS);
-    let empty = took[0].p50;
+    let against = |of: fn(&Spread) -> Duration, spread| of(spread).as_secs_f64() / of(&took[0]).as_secs_f64();
     println!("\n{ROUNDS} rounds, interleaved, payloads of 5 KB, a transcript of 1 MB");
     let mut missed = false;
     for ((name, _), spread) in rows.iter().zip(&took) {
-        let ratio = spread.p50.as_secs_f64() / empty.as_secs_f64();
+        let (ratio, best) = (against(|s| s.p50, spread), against(|s| s.p10, spread));
         let judged = HOT.contains(&name.as_str()) || name == "statusline";
         let verdict = if judged && ratio > TARGET { "  above the target" } else { "" };
         missed |= !verdict.is_empty();
-        println!("{name:<20} {spread}  {ratio:>5.2} × empty{verdict}");
+        println!("{name:<20} {spread}  {ratio:>5.2} × empty ({best:.2} × at p10){verdict}");
     }
 
     if let Some(script) = bench.shell_script() {
@@ -307,7 +307,9 @@ fn interleaved(rows: &mut [(String, Command)], rounds: usize) -> Vec<Spread> {
     took.into_iter().map(Spread::of).collect()
 }
 
+/// The fastest tenth tells the cost where other work keeps the machine busy; the median is what is promised.
 struct Spread {
+    p10: Duration,
     p50: Duration,
     p90: Duration,
 }
@@ -315,13 +317,13 @@ struct Spread {
 impl Spread {
     fn of(mut took: Vec<Duration>) -> Self {
         took.sort();
-        Self { p50: took[took.len() / 2], p90: took[took.len() * 9 / 10] }
+        Self { p10: took[took.len() / 10], p50: took[took.len() / 2], p90: took[took.len() * 9 / 10] }
     }
 }
 
 impl std::fmt::Display for Spread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let ms = |d: Duration| d.as_secs_f64() * 1e3;
-        write!(f, "p50 {:>7.3} ms  p90 {:>7.3} ms", ms(self.p50), ms(self.p90))
+        write!(f, "p10 {:>7.3}  p50 {:>7.3}  p90 {:>7.3} ms", ms(self.p10), ms(self.p50), ms(self.p90))
     }
 }
