@@ -29,7 +29,16 @@ fn main() -> ExitCode {
     println!("{}", bench.baton.display());
 
     let mut rows: Vec<(String, Command)> = vec![("empty".to_owned(), Command::new(&bench.empty))];
-    rows.extend(HOT.iter().chain(&OTHERS).map(|event| ((*event).to_owned(), bench.hook(event))));
+    // Prompts and ends of turns change the record, seals and loads much more: each kind has a session of its own, so
+    // that every row does what it does in a client and not what another row has left to do.
+    rows.extend(HOT.iter().chain(&OTHERS).map(|event| {
+        let session = match *event {
+            "UserPromptSubmit" | "Stop" => "turns",
+            event if OTHERS.contains(&event) => "seals",
+            _ => "tools",
+        };
+        ((*event).to_owned(), bench.hook(event, session))
+    }));
     rows.push(("statusline".to_owned(), bench.status_line()));
     let took = interleaved(&mut rows, ROUNDS);
     let empty = took[0].p50;
@@ -54,8 +63,8 @@ fn main() -> ExitCode {
     }
 
     let mut rows = vec![
-        ("1 MB".to_owned(), bench.hook("PostToolUse")),
-        ("1 GB".to_owned(), bench.hook_with("PostToolUse", &bench.huge)),
+        ("1 MB".to_owned(), bench.hook("PostToolUse", "tools")),
+        ("1 GB".to_owned(), bench.hook("PostToolUse", "huge")),
     ];
     let took = interleaved(&mut rows, ROUNDS);
     let ratio = took[1].p50.as_secs_f64() / took[0].p50.as_secs_f64();
@@ -95,8 +104,8 @@ impl Bench {
         std::fs::create_dir_all(dir.join("app")).expect("a fresh folder takes a new one");
         write_transcript(&bench.transcript, 1 << 20);
         write_transcript(&bench.huge, 1 << 30);
-        for path in [&bench.transcript, &bench.huge] {
-            let status = bench.hook_with("SessionStart", path).status().expect("baton starts");
+        for session in ["tools", "turns", "seals", "huge"] {
+            let status = bench.hook("SessionStart", session).status().expect("baton starts");
             assert!(status.success());
         }
         bench
@@ -117,15 +126,10 @@ impl Bench {
         command
     }
 
-    fn hook(&self, event: &str) -> Command {
-        self.hook_with(event, &self.transcript)
-    }
-
-    /// Each transcript is a session of its own.
-    fn hook_with(&self, event: &str, transcript: &Path) -> Command {
-        let stem = transcript.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+    fn hook(&self, event: &str, session: &str) -> Command {
+        let transcript = if session == "huge" { &self.huge } else { &self.transcript };
         let mut payload = json!({
-            "session_id": format!("bench-{}-{stem}", std::process::id()), "transcript_path": transcript,
+            "session_id": id(session), "transcript_path": transcript,
             "cwd": self.dir.join("app"), "permission_mode": "default", "hook_event_name": event,
             "source": "resume", "trigger": "manual", "reason": "clear", "prompt": "go on",
             "notification_type": "auth_success", "stop_hook_active": false, "last_assistant_message": "Done.",
@@ -135,7 +139,7 @@ impl Bench {
         if event == "SubagentStop" {
             payload["agent_id"] = json!("a1833b489579581dc");
         }
-        let path = self.dir.join(format!("{event}-{stem}.json"));
+        let path = self.dir.join(format!("{event}-{session}.json"));
         std::fs::write(&path, payload.to_string()).expect("a fresh folder takes a new file");
         let mut command = self.command(&self.baton);
         command.args(["hook", event]);
@@ -144,7 +148,7 @@ impl Bench {
 
     fn status_line(&self) -> Command {
         let payload = json!({
-            "session_id": format!("bench-{}-transcript", std::process::id()), "transcript_path": self.transcript,
+            "session_id": id("tools"), "transcript_path": self.transcript,
             "cwd": self.dir.join("app"), "model": { "id": "claude-opus-4-6" },
             "workspace": { "current_dir": self.dir.join("app") },
             "context_window": { "context_window_size": 200_000, "used_percentage": 30,
@@ -174,13 +178,13 @@ impl Bench {
     /// Processes started, sockets opened and system calls made by one event.
     fn traced(&self, event: &str) -> Option<(usize, usize, usize)> {
         let log = self.dir.join("strace.log");
-        let hook = if event == "statusline" { self.status_line() } else { self.hook(event) };
+        let hook = if event == "statusline" { self.status_line() } else { self.hook(event, "tools") };
         let mut command = self.command(Path::new("strace"));
         command.args(["-f", "-qq", "-o"]).arg(&log).arg(hook.get_program()).args(hook.get_args());
         let input = self.dir.join(if event == "statusline" {
             "statusline.json".to_owned()
         } else {
-            format!("{event}-transcript.json")
+            format!("{event}-tools.json")
         });
         let traced = with_input(command, input).stderr(Stdio::null()).status();
         if !traced.is_ok_and(|status| status.success()) {
@@ -195,6 +199,10 @@ impl Bench {
         let processes = count(&["clone", "clone3", "fork", "vfork", "execve"]) - 1;
         Some((processes, count(&["socket", "connect", "sendto"]), text.lines().count()))
     }
+}
+
+fn id(session: &str) -> String {
+    format!("bench-{}-{session}", std::process::id())
 }
 
 const SCRIPT: &str = r#"#!/bin/bash
