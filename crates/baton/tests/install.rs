@@ -625,11 +625,44 @@ mod killed {
         if !trace::available() {
             return;
         }
-        let mut count = check(&[], "install --yes --bin-dir ../../.local/bin");
-        count += check(&[], "install --yes --settings --bin-dir ../../.local/bin");
-        count += check(&["install --yes --settings"], "install --yes --bin-dir ../../.local/bin");
+        let mut count = check(&[], "install --yes");
+        count += check(&[], "install --yes --settings");
+        count += check(&["install --yes --settings"], "install --yes");
         assert!(count > 100, "only {count} calls");
         eprintln!("killed before each of {count} calls");
+    }
+
+    #[test]
+    fn no_hook_is_there_before_the_program_is() {
+        if !trace::available() {
+            return;
+        }
+        let bare = || {
+            let home = Home::new(crate::BATON);
+            home.write(".claude/settings.json", BEFORE);
+            home
+        };
+        let (calls, ran) = trace::record(&bare(), "install --yes");
+        ran.ok();
+        let calls: Vec<Call> = calls.into_iter().filter(|c| c.line.contains(".local/bin")).collect();
+        assert!(calls.iter().any(|c| c.name.starts_with("rename")), "{calls:?}");
+        super::for_each(calls.len(), |n| {
+            let home = bare();
+            let ran = trace::inject(&home, "install --yes", &calls[n], "signal=KILL");
+            let what = format!("killed before {}", calls[n].line);
+            assert_eq!(ran.code, None, "{what}: it got away");
+            let there = bytes(&program(&home));
+            assert!(there.is_none() || there == bytes(Path::new(crate::BATON)), "{what}: half a program");
+            assert!(there.is_some() || !folder_is_whole(&home), "{what}");
+            assert_eq!(
+                bytes(&home.path().join(".claude/settings.json")).unwrap(),
+                BEFORE.as_bytes(),
+                "{what}"
+            );
+            home.run("install --yes").ok();
+            assert!(folder_is_whole(&home) && program(&home).exists(), "{what}");
+        });
+        eprintln!("killed before each of {} calls that place the program", calls.len());
     }
 
     #[test]
@@ -642,4 +675,37 @@ mod killed {
         assert!(count > 30, "only {count} calls");
         eprintln!("killed before each of {count} calls");
     }
+}
+
+/// What a newcomer sees. The README shows it, so it must be true: `BATON_UPDATE=1` writes it anew.
+#[test]
+fn the_transcript_in_the_documentation_is_what_happens() {
+    let home = Home::new(crate::BATON);
+    for (name, says) in [("claude", "2.1.325 (Claude Code)"), ("tmux", "tmux 3.3a")] {
+        let path = home.write(&format!("tools/{name}"), format!("#!/bin/sh\necho '{says}'\n"));
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let path =
+        format!("{}:{}", home.path().join(".local/bin").display(), home.path().join("tools").display());
+    let mut text = "\
+<!-- Written by a test (BATON_UPDATE=1 cargo test the_transcript); do not edit. -->\n\n```console\n"
+        .to_owned();
+    for line in ["./baton install --yes", "baton doctor", "baton uninstall --verify"] {
+        let installed = program(&home);
+        let program = if line.starts_with("./") { Path::new(crate::BATON) } else { &installed };
+        let out = run(home.command(program).args(line.split(' ').skip(1)).env("PATH", &path)).ok();
+        text += &format!("$ {line}\n{}\n", home.tidy(&out));
+    }
+    text = text.trim_end().to_owned() + "\n```\n";
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/install-transcript.md");
+    if std::env::var_os("BATON_UPDATE").is_some() {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, &text).unwrap();
+    }
+    let shown = std::fs::read_to_string(&file).unwrap_or_default();
+    assert_eq!(shown, text, "run again with BATON_UPDATE=1 and look at the difference");
+    // Nothing is left but the program.
+    let left: Vec<_> =
+        files(home.path()).into_iter().map(|(name, _)| name).filter(|n| !n.starts_with("tools/")).collect();
+    assert_eq!(left, [".local/bin/baton"]);
 }

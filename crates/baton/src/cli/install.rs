@@ -15,7 +15,8 @@ use crate::paths::Paths;
 pub fn run(args: &InstallArgs) -> anyhow::Result<Outcome> {
     let paths = Paths::from_env()?;
     let bin_dir = match &args.bin_dir {
-        Some(dir) => std::path::absolute(dir)?,
+        // A folder that is there is named without detours: the hooks will say this path for a long time.
+        Some(dir) => std::fs::canonicalize(dir).or_else(|_| std::path::absolute(dir))?,
         None => paths.home.join(".local/bin"),
     };
     let options = Options {

@@ -193,7 +193,8 @@ pub fn leftovers(dir: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn sweep(dir: &Path) {
+/// Removes what killed runs left in `dir`.
+pub fn sweep(dir: &Path) {
     for path in leftovers(dir) {
         let _ = std::fs::remove_dir_all(path);
     }
