@@ -72,7 +72,9 @@ pub fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
                 dirs.push(entry.path());
             } else {
                 let name = entry.path().strip_prefix(dir).unwrap().display().to_string();
-                found.push((name, std::fs::read(entry.path()).unwrap()));
+                let link =
+                    std::fs::read_link(entry.path()).ok().map(|to| to.into_os_string().into_encoded_bytes());
+                found.push((name, link.unwrap_or_else(|| std::fs::read(entry.path()).unwrap())));
             }
         }
     }
@@ -474,6 +476,85 @@ fn purge_removes_everything_that_baton_has_kept() {
     }
 }
 
+#[test]
+fn links_of_a_dotfile_manager_are_followed_and_stay() {
+    let home = home();
+    for dir in ["dotfiles/claude", "elsewhere/skills"] {
+        std::fs::create_dir_all(home.path().join(dir)).unwrap();
+    }
+    let link =
+        |to: &str, at: &str| std::os::unix::fs::symlink(home.path().join(to), home.path().join(at)).unwrap();
+    link("dotfiles/claude", ".claude");
+    link("elsewhere/skills", "dotfiles/claude/skills");
+    let before = files(&home.path().join("dotfiles"));
+    baton(&home, "install --yes").ok();
+    assert!(home.path().join("elsewhere/skills/baton/hooks/hooks.json").exists());
+    assert!(home.path().join("dotfiles/claude/settings.json").exists());
+    assert!(folder_is_whole(&home));
+    baton(&home, "uninstall --verify").ok();
+    assert_eq!(files(&home.path().join("dotfiles")), before);
+    assert_eq!(files(&home.path().join("elsewhere")), []);
+    assert!(std::fs::read_link(home.path().join(".claude")).is_ok());
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_refused() {
+    let home = home();
+    std::fs::create_dir(home.path().join(".claude")).unwrap();
+    std::os::unix::fs::symlink("/nowhere/at/all", home.path().join(".claude/settings.json")).unwrap();
+    assert!(baton(&home, "install --yes").fails(1).contains("leads nowhere"));
+}
+
+#[test]
+fn the_home_folder_is_no_project() {
+    let home = home();
+    let ran =
+        run(home.command(program(&home)).args(["install", "--project", "--yes"]).current_dir(home.path()));
+    assert!(ran.fails(1).contains("home folder"));
+}
+
+#[test]
+fn a_status_line_that_the_user_sets_later_is_theirs() {
+    let home = home();
+    let path = home.write(".claude/settings.json", "{}\n");
+    baton(&home, "install --yes").ok();
+    let ours = value(&path)["statusLine"]["command"].as_str().unwrap().to_owned();
+    let edited = std::fs::read_to_string(&path).unwrap().replace(&ours, "echo new");
+    std::fs::write(&path, &edited).unwrap();
+    baton(&home, "install --yes").ok();
+    assert!(statusline(&home, &path, "s").ends_with("new\n"));
+    baton(&home, "uninstall --verify").ok();
+    assert_eq!(value(&path)["statusLine"]["command"], "echo new");
+    // Without a new install in between, too.
+    baton(&home, "install --yes").ok();
+    std::fs::write(&path, r#"{"statusLine":{"type":"command","command":"echo newer"}}"#).unwrap();
+    baton(&home, "uninstall --verify").ok();
+    assert_eq!(value(&path)["statusLine"]["command"], "echo newer");
+}
+
+#[test]
+fn at_a_terminal_a_person_is_asked() {
+    use std::io::Write as _;
+    for (answer, done) in [("y\n", true), ("\n", false), ("no\n", false)] {
+        let home = home();
+        let master =
+            rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY).unwrap();
+        rustix::pty::grantpt(&master).unwrap();
+        rustix::pty::unlockpt(&master).unwrap();
+        let name = rustix::pty::ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+        let slave = std::fs::File::options().read(true).write(true).open(name).unwrap();
+        let mut master = std::fs::File::from(master);
+        master.write_all(answer.as_bytes()).unwrap();
+        let ran = run(home.command(program(&home)).arg("install").stdin(slave));
+        assert!(
+            ran.out.contains("+++ ~/.claude/settings.json") && ran.out.contains("Do it? [y/N]"),
+            "{}",
+            ran.out
+        );
+        assert_eq!((ran.code, folder_is_whole(&home)), (Some(i32::from(!done)), done), "{answer:?}");
+    }
+}
+
 mod delegated {
     use super::*;
 
@@ -555,6 +636,7 @@ mod killed {
     use super::*;
     use baton_testkit::trace::{self, Call};
 
+    const KILL: &str = "signal=KILL";
     const BEFORE: &str =
         "{\n  // mine\n  \"statusLine\": { \"type\": \"command\", \"command\": \"echo mine\" }\n}\n";
 
@@ -583,8 +665,14 @@ mod killed {
         calls
     }
 
-    fn check(prepare: &[&str], line: &str) -> usize {
-        let calls = calls(prepare, line);
+    /// Kills `line` before each of its calls, or lets each of them fail.
+    fn check(prepare: &[&str], line: &str, fault: &str) -> usize {
+        let mut calls = calls(prepare, line);
+        if fault != KILL {
+            // A file that cannot be opened for reading says nothing new here; everything that changes something does.
+            calls.retain(|call| call.name != "openat" || call.line.contains("O_CREAT"));
+            calls.retain(|call| !call.line.contains("install.lock"));
+        }
         let news = [settings_after("install --yes"), settings_after("install --yes --settings")];
         super::for_each(calls.len(), |n| {
             let call = &calls[n];
@@ -592,9 +680,16 @@ mod killed {
             for step in prepare {
                 baton(&home, step).ok();
             }
-            let what = format!("{line} killed before {}", call.line);
-            let ran = trace::inject(&home, line, call, "signal=KILL");
-            assert_eq!(ran.code, None, "{what}: it got away");
+            let what = format!("{line}, {fault} at {}", call.line);
+            let ran = trace::inject(&home, line, call, fault);
+            match ran.code {
+                None => assert_eq!(fault, KILL, "{what}"),
+                Some(1) => {
+                    assert!(ran.err.contains("could not") && ran.err.contains("; "), "{what}: {}", ran.err)
+                }
+                // What could not be tidied up is no reason to fail.
+                code => assert!(code == Some(0) && fault != KILL, "{what}: {code:?} {}", ran.err),
+            }
             let text = home.tidy(&String::from_utf8(bytes(&path).unwrap()).unwrap());
             assert!(text == BEFORE || news.iter().any(|new| new == text.as_bytes()), "{what}:\n{text}");
             let folder = folder_is_whole(&home);
@@ -625,11 +720,25 @@ mod killed {
         if !trace::available() {
             return;
         }
-        let mut count = check(&[], "install --yes");
-        count += check(&[], "install --yes --settings");
-        count += check(&["install --yes --settings"], "install --yes");
+        let mut count = check(&[], "install --yes", KILL);
+        count += check(&[], "install --yes --settings", KILL);
+        count += check(&["install --yes --settings"], "install --yes", KILL);
         assert!(count > 100, "only {count} calls");
         eprintln!("killed before each of {count} calls");
+    }
+
+    #[test]
+    fn a_full_disk_or_a_bad_one_at_any_call_leaves_the_old_or_the_new_and_is_told() {
+        if !trace::available() {
+            return;
+        }
+        let mut count = 0;
+        for fault in ["error=ENOSPC", "error=EIO"] {
+            count += check(&[], "install --yes", fault);
+            count += check(&["install --yes --settings"], "uninstall", fault);
+        }
+        assert!(count > 60, "only {count} calls");
+        eprintln!("{count} faults");
     }
 
     #[test]
@@ -670,8 +779,8 @@ mod killed {
         if !trace::available() {
             return;
         }
-        let count =
-            check(&["install --yes"], "uninstall") + check(&["install --yes --settings"], "uninstall");
+        let count = check(&["install --yes"], "uninstall", KILL)
+            + check(&["install --yes --settings"], "uninstall", KILL);
         assert!(count > 30, "only {count} calls");
         eprintln!("killed before each of {count} calls");
     }

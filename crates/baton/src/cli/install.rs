@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{BufRead as _, IsTerminal as _};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use super::Outcome;
 use super::args::{InstallArgs, ScopeArgs};
@@ -54,7 +54,11 @@ pub fn scope(paths: &Paths, args: &ScopeArgs) -> anyhow::Result<Scope> {
     }
     let cwd =
         std::env::current_dir().context("the current folder cannot be read; change to one that exists")?;
-    Ok(Scope::Project { dir: project_of(paths, &cwd), shared: args.shared })
+    let dir = project_of(paths, &cwd);
+    if dir == paths.home {
+        bail!("{} is your home folder, not a project; change to one, or leave out --project", dir.display());
+    }
+    Ok(Scope::Project { dir, shared: args.shared })
 }
 
 /// A person's yes. Without a terminal nobody can give it, and that is said.

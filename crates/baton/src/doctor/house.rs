@@ -204,6 +204,7 @@ pub fn leftovers(scene: &Scene) -> Vec<Finding> {
             (!process::pid_exists(pid)).then(|| entry.path())
         }));
     }
+    found.extend(old_outputs(&scene.paths.state.join("delegates")));
     found.sort();
     found.dedup();
     if found.is_empty() {
@@ -220,4 +221,17 @@ pub fn leftovers(scene: &Scene) -> Vec<Finding> {
         Ok(())
     });
     vec![finding]
+}
+
+/// Outputs of a delegated status line for sessions that have not asked for a week.
+fn old_outputs(dir: &Path) -> Vec<PathBuf> {
+    let week = Duration::from_secs(7 * 24 * 3600);
+    let is_old = |path: &PathBuf| {
+        // The command itself has no extension and is kept.
+        path.extension().is_some()
+            && std::fs::metadata(path)
+                .and_then(|m| m.modified())
+                .is_ok_and(|time| time.elapsed().is_ok_and(|age| age > week))
+    };
+    std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path()).filter(is_old).collect()
 }

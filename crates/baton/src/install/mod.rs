@@ -74,9 +74,11 @@ pub fn project_of(paths: &Paths, cwd: &Path) -> PathBuf {
     cwd.ancestors().find(is_project).unwrap_or(cwd).to_owned()
 }
 
-/// The plugin folder.
+/// The plugin folder, in the client's own.
+const FOLDER: &str = "skills/baton";
+
 pub fn folder(paths: &Paths) -> PathBuf {
-    paths.claude.join("skills/baton")
+    paths.claude.join(FOLDER)
 }
 
 #[derive(Debug, Clone)]
@@ -128,8 +130,17 @@ pub enum Folder {
 }
 
 /// Are hooks of the user's own install registered? Then none of a project's may be.
-pub fn user_hooks(paths: &Paths) -> bool {
-    plugin::read_stamp(&folder(paths)).is_some() || has_hooks(&Scope::User.settings(paths))
+fn user_hooks(claude: &Path) -> bool {
+    plugin::read_stamp(&claude.join(FOLDER)).is_some() || has_hooks(&claude.join("settings.json"))
+}
+
+/// Will a client that starts in `cwd` call our hooks? `claude` is the client's own folder.
+pub fn hooks_apply(claude: &Path, cwd: &Path) -> bool {
+    let in_project = |dir: &Path| {
+        has_hooks(&dir.join(".claude/settings.local.json"))
+            || (has_hooks(&dir.join(".claude/settings.json")) && version::on_path("baton").is_some())
+    };
+    user_hooks(claude) || cwd.ancestors().any(in_project)
 }
 
 fn has_hooks(settings: &Path) -> bool {
@@ -215,7 +226,7 @@ fn hooks_in(
     notes: &mut Vec<String>,
 ) -> anyhow::Result<Hooks> {
     if let Scope::Project { shared, .. } = options.scope {
-        if !shared && user_hooks(paths) {
+        if !shared && user_hooks(&paths.claude) {
             notes.push("Your own install serves this project too, so no hooks are added to it.".to_owned());
             return Ok(Hooks::Elsewhere);
         }
