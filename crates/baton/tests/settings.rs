@@ -87,6 +87,10 @@ impl Writer {
         self.rng.pick(0..one_in) == 0
     }
 
+    fn one_of(&mut self, count: usize) -> usize {
+        usize::try_from(self.rng.pick(0..count as u64)).expect("less than count")
+    }
+
     /// A comment of its own, sometimes: `tail` ends the line, otherwise it takes one.
     fn comment(&mut self, indent: usize, tail: bool) -> String {
         if !self.commented || !self.coin(3) {
@@ -177,10 +181,11 @@ impl Writer {
             all.push(self.property("odd", "[1, 2.50, -0, 1e3, null, \"é ☃ \\/\", {}, []]"));
         }
         for i in (1..all.len()).rev() {
-            all.swap(i, self.rng.pick(0..i as u64 + 1) as usize);
+            let j = self.one_of(i + 1);
+            all.swap(i, j);
         }
         if all.is_empty() {
-            return ["{}", "{ }", "{\n}", "", "\n", "  \n"][self.rng.pick(0..6) as usize].to_owned();
+            return ["{}", "{ }", "{\n}", "", "\n", "  \n"][self.one_of(6)].to_owned();
         }
         let gap = if self.coin(6) { ",\n\n" } else { ",\n" };
         let trailing = if self.commented && self.coin(4) { "," } else { "" };
@@ -201,7 +206,7 @@ pub fn case(seed: u64) -> Case {
     if one_line {
         text = text.replace(['\n', '\t'], "");
     }
-    let indent = ["  ", "    ", "\t", " "][writer.rng.pick(0..4) as usize];
+    let indent = ["  ", "    ", "\t", " "][writer.one_of(4)];
     text = text.replace('\t', indent);
     if !text.is_empty() && !writer.coin(3) && !text.ends_with('\n') {
         text.push('\n');

@@ -80,7 +80,7 @@ pub fn confirm(question: &str) -> anyhow::Result<bool> {
 }
 
 fn notes(plan: &Plan) -> String {
-    plan.notes.iter().map(|note| format!("{note}\n")).collect()
+    plan.notes.iter().fold(String::new(), |text, note| text + note + "\n")
 }
 
 /// One line per thing that changes, in the order it is done.

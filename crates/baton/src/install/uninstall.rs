@@ -177,7 +177,7 @@ pub fn remains(paths: &Paths, scope: &Scope) -> Vec<String> {
     let bytes = place::real(&settings).ok().and_then(|real| fs::read(&real, 16 << 20).ok().flatten());
     match bytes.map(|b| settings::look(&b)) {
         Some(Ok(now)) if now.has_ours() => {
-            found.push(format!("{} still has entries", paths.short(&settings)))
+            found.push(format!("{} still has entries", paths.short(&settings)));
         }
         Some(Err(e)) => found.push(format!("{} cannot be checked: {e}", paths.short(&settings))),
         _ => {}
