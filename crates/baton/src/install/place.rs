@@ -258,14 +258,18 @@ impl Edit {
     }
 }
 
-/// The file that `path` names, links followed; a file that is not there yet is named by itself.
+/// The file that `path` names, links followed. One that is not there yet is named through the nearest folder that
+/// is, so that it has the same name before and after it was made.
 pub fn real(path: &Path) -> anyhow::Result<PathBuf> {
-    match std::fs::canonicalize(path) {
-        Ok(real) => Ok(real),
-        Err(_) if std::fs::symlink_metadata(path).is_ok() => {
-            bail!("{} is a link that leads nowhere; mend or remove it, then try again", path.display())
-        }
-        Err(_) => Ok(path.to_owned()),
+    if let Ok(real) = std::fs::canonicalize(path) {
+        return Ok(real);
+    }
+    if std::fs::symlink_metadata(path).is_ok() {
+        bail!("{} is a link that leads nowhere; mend or remove it, then try again", path.display());
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => Ok(real(parent)?.join(name)),
+        _ => Ok(path.to_owned()),
     }
 }
 

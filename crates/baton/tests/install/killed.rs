@@ -1,7 +1,9 @@
 //! Interrupted before every call that changes something: the settings are the old or the new bytes, the folder is
 //! whole or absent, and the next run finishes the work.
-use super::*;
+
 use baton_testkit::trace::{self, Call};
+
+use super::*;
 
 const KILL: &str = "signal=KILL";
 const BEFORE: &str =
