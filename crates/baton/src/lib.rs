@@ -20,3 +20,4 @@ pub mod sealing;
 pub mod store;
 pub mod supervisor;
 pub mod sys;
+pub mod transcripts;

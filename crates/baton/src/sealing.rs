@@ -7,8 +7,9 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use baton_core::checkpoint::Checkpoint;
 use baton_core::handoff::Kind;
-use baton_core::handoff::render::render;
+use baton_core::handoff::render::{goal_and_now, render};
 use baton_core::ledger::Ledger;
 use baton_core::plain::plain;
 use baton_core::redact::redact;
@@ -17,7 +18,7 @@ use jiff::Timestamp;
 
 use crate::config::Config;
 use crate::store::handoffs::{Draft, MAX_DOCUMENT, Sealed};
-use crate::store::{Store, record};
+use crate::store::{Store, checkpoints, record};
 use crate::sys::fs;
 
 /// More than this was never seen to grow between two seals; reading it takes about half a second.
@@ -36,8 +37,8 @@ pub struct Sealing<'a> {
 /// Composes and seals. When this returns, the handoff is safe.
 pub fn seal(store: &Store, config: &Config, sealing: &Sealing<'_>, now: Timestamp) -> anyhow::Result<Sealed> {
     let session = sealing.session;
-    let ledger = ledger(store, session)?;
-    let body = compose(session, &sealing.kind, sealing.narrative, &ledger, now);
+    let (ledger, unread) = ledger(store, session);
+    let body = compose(session, &sealing.kind, sealing.narrative, &ledger, unread.as_deref(), now);
     let mut handoffs = store.handoffs(config);
     handoffs.patience = std::time::Duration::from_millis(300);
     let to_session = sealing.for_self && sealing.kind == Kind::Precompact;
@@ -55,6 +56,7 @@ pub fn seal(store: &Store, config: &Config, sealing: &Sealing<'_>, now: Timestam
         },
         now,
     )?;
+    publish_checkpoint(config, session, &ledger, now);
     let id = sealed.entry.id.clone();
     store.sessions().update(&session.id, std::time::Duration::from_millis(300), |s| {
         s.last_handoff = Some(id);
@@ -68,6 +70,7 @@ pub fn compose(
     kind: &Kind,
     narrative: Option<&str>,
     ledger: &Ledger,
+    unread: Option<&str>,
     now: Timestamp,
 ) -> String {
     let title = match kind {
@@ -88,6 +91,9 @@ pub fn compose(
         body.push_str(&session.background.join("; "));
         body.push('\n');
     }
+    if let Some(why) = unread {
+        let _ = writeln!(body, "**Not all of the transcript was read:** {why}");
+    }
     body.push('\n');
     body.push_str(render(ledger, narrative).trim());
     body.push_str("\n\n## Instructions for Claude\n\n");
@@ -101,32 +107,54 @@ pub fn compose(
     for (n, step) in steps.iter().enumerate() {
         let _ = writeln!(body, "{}. {step}", n + 1);
     }
-    redact(&plain(&body)).text.into_owned()
+    body
+}
+
+/// Tells the other instances of the workflow, where they have agreed to listen: automatic handoffs never create
+/// the events folder unless the configuration asks for it.
+fn publish_checkpoint(config: &Config, session: &Session, ledger: &Ledger, now: Timestamp) {
+    let project = checkpoints::project_of(Path::new(&session.cwd));
+    if !config.checkpoints && !checkpoints::folder(&project).is_dir() {
+        return;
+    }
+    let Some((goal, next)) = goal_and_now(ledger) else { return };
+    let clean = |text: &str| redact(&plain(text)).text.into_owned();
+    let checkpoint = Checkpoint {
+        event_type: "handoff".to_owned(),
+        timestamp: Some(now),
+        session_id: session.id.short().to_owned(),
+        goal: clean(&goal),
+        now: clean(&next),
+        ..Checkpoint::default()
+    };
+    // A checkpoint is for convenience; the handoff is sealed whatever becomes of it.
+    let _ = checkpoints::publish(&project, &checkpoint, now);
 }
 
 fn snapshot_path(store: &Store, session: &Session) -> PathBuf {
     store.state.join("ledgers").join(format!("{}.json", session.id))
 }
 
-/// The session's ledger, read on from where the last seal stopped.
-pub fn ledger(store: &Store, session: &Session) -> anyhow::Result<Ledger> {
+/// The session's ledger, read on from where the last seal stopped, and why it is not complete if it is not. An
+/// agent's own words are sealed whatever has become of its transcript.
+fn ledger(store: &Store, session: &Session) -> (Ledger, Option<String>) {
     let snapshot = snapshot_path(store, session);
     let mut ledger: Ledger = record::read(&snapshot).ok().flatten().unwrap_or_default();
-    let Some(path) = session.transcript.as_deref().map(Path::new) else { return Ok(ledger) };
-    match fs::open_read(path) {
-        Ok(file) => {
-            read_on(&mut ledger, file).with_context(|| format!("could not read {}", path.display()))?;
-            // Only a saving; without it the next seal reads more.
-            let _ = record::write(&snapshot, &ledger);
-        }
+    let Some(path) = session.transcript.as_deref().map(Path::new) else { return (ledger, None) };
+    let unread = match fs::open_read(path).and_then(|file| read_on(&mut ledger, file)) {
+        Ok(0) => None,
+        Ok(left) => Some(format!("{left} bytes of {} came too late to be read in time", path.display())),
         // The file need not exist yet; the document then says that there was nothing to read.
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-        Err(e) => return Err(e).with_context(|| format!("could not read {}", path.display())),
-    }
-    Ok(ledger)
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return (ledger, None),
+        Err(e) => Some(format!("{}: {e}", path.display())),
+    };
+    // Only a saving; without it the next seal reads more.
+    let _ = record::write(&snapshot, &ledger);
+    (ledger, unread)
 }
 
-fn read_on(ledger: &mut Ledger, mut file: std::fs::File) -> std::io::Result<()> {
+/// Returns how many bytes were left for the next time.
+fn read_on(ledger: &mut Ledger, mut file: std::fs::File) -> std::io::Result<u64> {
     let len = file.metadata()?.len();
     if len < ledger.read_to() {
         // Rewritten or truncated: what we remember is of another file.
@@ -134,7 +162,8 @@ fn read_on(ledger: &mut Ledger, mut file: std::fs::File) -> std::io::Result<()> 
     }
     file.seek(SeekFrom::Start(ledger.read_to()))?;
     let backlog = len - ledger.read_to();
-    ledger.read(BufReader::with_capacity(256 << 10, file.take(backlog.min(MAX_BACKLOG))))
+    ledger.read(BufReader::with_capacity(256 << 10, file.take(backlog.min(MAX_BACKLOG))))?;
+    Ok(backlog.saturating_sub(MAX_BACKLOG))
 }
 
 /// The text of a handoff that the agent handed over: its file if it is still there, else our copy.

@@ -24,15 +24,18 @@ struct Case {
     line: &'static str,
     /// Something was sealed before.
     sealed: bool,
+    /// The last one here was killed: its temporary file and its text in the lock are still there.
+    crashed: bool,
 }
 
-const FIRST_SEAL: Case = Case { line: "--channel app handoffs seal doc.md", sealed: false };
-const SEAL: Case = Case { line: "--channel app handoffs seal doc.md", sealed: true };
-const LOAD: Case = Case { line: "--channel app handoffs load", sealed: true };
-const CLEAR: Case = Case { line: "--channel app handoffs clear", sealed: true };
-const LIST: Case = Case { line: "--channel app handoffs list", sealed: true };
-const REPAIR: Case = Case { line: "--channel app handoffs repair", sealed: true };
-const CONFIG: Case = Case { line: "config", sealed: false };
+const FIRST_SEAL: Case = Case { line: "--channel app handoffs seal doc.md", sealed: false, crashed: false };
+const SEAL: Case = Case { line: "--channel app handoffs seal doc.md", sealed: true, crashed: false };
+const SEAL_AFTER_CRASH: Case = Case { crashed: true, ..SEAL };
+const LOAD: Case = Case { line: "--channel app handoffs load", sealed: true, crashed: false };
+const CLEAR: Case = Case { line: "--channel app handoffs clear", sealed: true, crashed: false };
+const LIST: Case = Case { line: "--channel app handoffs list", sealed: true, crashed: false };
+const REPAIR: Case = Case { line: "--channel app handoffs repair", sealed: true, crashed: false };
+const CONFIG: Case = Case { line: "config", sealed: false, crashed: false };
 
 impl Case {
     fn home(self) -> (Home, Option<HandoffId>) {
@@ -40,6 +43,11 @@ impl Case {
         home.write("work/app/doc.md", NEW);
         home.write(".config/baton/config.toml", "[handoff]\nexpiry = \"2h\"\n");
         let old = self.sealed.then(|| seal(&home, OLD));
+        if self.crashed {
+            // No process can have this pid.
+            home.write(".claude/handoff/.app-CURRENT.md.4194305.0.tmp", "half a docum");
+            home.write(".claude/handoff/app.lock.d/pid", "4194305:1");
+        }
         (home, old)
     }
 
@@ -116,13 +124,13 @@ fn a_kill_before_any_of_its_calls_leaves_the_old_handoff_or_the_new_one() {
         return;
     }
     let mut steps = Vec::new();
-    for case in [FIRST_SEAL, SEAL, LOAD, CLEAR, REPAIR] {
+    for case in [FIRST_SEAL, SEAL, SEAL_AFTER_CRASH, LOAD, CLEAR, REPAIR] {
         steps.extend(case.calls().into_iter().map(|call| (case, call)));
     }
     let renames = steps.iter().filter(|(_, call)| call.name.starts_with("rename")).count();
     assert_eq!(
         renames,
-        3 + 3 + 1 + 1,
+        3 + 3 + 3 + 1 + 1,
         "archive, CURRENT and manifest of each seal; the manifest of the others"
     );
     for_each(&steps, |(case, call)| {

@@ -3,16 +3,26 @@
 // Everything here is a test or its helper: an unwrap is a fine assertion.
 #![allow(clippy::unwrap_used)]
 
+mod agent;
 mod channel;
+mod checkpoint;
+mod clients;
 mod config;
+mod cycle;
 mod doctor;
 mod faults;
 mod handoffs;
+mod hooks;
+mod identity;
 mod install;
 mod kill;
+mod mail;
+mod matrix;
 mod modes;
 mod race;
 mod settings;
+mod start;
+mod statusline;
 mod store;
 
 /// The binary under test.

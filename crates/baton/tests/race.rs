@@ -1,5 +1,6 @@
 //! Promise 6: a handoff is consumed exactly once, and one addressed to an agent reaches that agent.
 
+use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -7,12 +8,13 @@ use baton::store::handoffs::Draft;
 use baton::sys::lock::Lock;
 use baton_core::handoff::{HandoffId, Kind, Status};
 use baton_core::ids::SessionId;
+use baton_testkit::kill::Pace;
 use baton_testkit::race::{all_at_once, on_all_processors};
 use baton_testkit::rng::Rng;
 use baton_testkit::{Home, times};
 use jiff::Timestamp;
 
-use crate::store::{channel, handoffs, verified};
+use crate::store::{channel, handoffs, live_agent, verified};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -84,12 +86,56 @@ fn one_race(home: &Home, n: usize, racers: usize, gated: bool) {
 }
 
 #[test]
+fn however_the_loaders_are_killed_nobody_gets_a_handoff_that_another_has() {
+    let goal = times(1000);
+    let seed = Rng::announced("races with kills").roll();
+    let (taken, left, silent) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    on_all_processors(|thread, threads| {
+        let mut rng = Rng::new(seed ^ thread as u64);
+        let home = Home::in_memory(crate::BATON);
+        let load = |who: &str| home.baton(["--channel", "app", "handoffs", "load", "--session", who]);
+        seal(&home, "app", "to measure");
+        let mut pace = Pace::measured((0..9).map(|_| load("measure")));
+        for n in 0..goal.div_ceil(threads) {
+            let id = seal(&home, "app", &format!("race {n}"));
+            let commands = ["one", "two", "three"].map(|who| {
+                let mut command = load(who);
+                command.stderr(Stdio::null());
+                command
+            });
+            let deaths = pace.kill_all(commands.into(), &mut rng);
+            let shown = deaths.iter().filter(|d| d.said.contains(id.as_str())).count();
+            assert!(shown <= 1, "race {n}: {shown} got it: {deaths:?}");
+            let last = baton_testkit::home::run(&mut load("last"));
+            let entry = verified(&home, &channel("app")).current.unwrap();
+            assert_eq!((&entry.id, entry.status), (&id, Status::Consumed), "race {n}");
+            // Whoever was killed before it had the handoff left it for the next one; after that it is gone.
+            let by_last = entry.consumed_by_session.as_ref().is_some_and(|s| s.as_str() == "last");
+            assert_eq!(last.code, Some(if by_last { 0 } else { 3 }), "race {n}: {last:?}");
+            assert!(!(by_last && shown == 1), "race {n}: given out twice");
+            let tally = if by_last {
+                &left
+            } else if shown == 1 {
+                &taken
+            } else {
+                &silent
+            };
+            tally.fetch_add(1, Relaxed);
+        }
+    });
+    let [taken, left, silent] = [taken, left, silent].map(AtomicUsize::into_inner);
+    eprintln!("{taken} got it before they were killed, {left} left it to the next, {silent} died holding it");
+    assert!(taken * 50 > goal && left * 50 > goal, "the kills were not spread over the run time");
+}
+
+#[test]
 fn two_agents_that_rotate_at_one_instant_each_get_their_own_a_thousand_times() {
     let goal = times(1000);
     on_all_processors(|_, threads| {
         let home = Home::in_memory(crate::BATON);
         for agent in ["ada", "bob"] {
             home.write(&format!("work/app/{agent}.md"), format!("words of {agent}\n"));
+            live_agent(&home, agent);
         }
         for n in 0..goal.div_ceil(threads) {
             let both = |line: &dyn Fn(&str) -> String| {

@@ -12,7 +12,9 @@ use crate::statusline::tokens;
 /// What the texts speak of.
 #[derive(Debug, Clone, Copy)]
 pub struct Situation<'a> {
-    pub reading: Reading,
+    /// Nothing where only the transcript's size is known.
+    pub reading: Option<Reading>,
+    pub transcript_bytes: u64,
     /// Where the client compacts; nothing where it does not.
     pub compaction: Option<u64>,
     pub turns_left: Option<u64>,
@@ -27,7 +29,10 @@ pub struct Situation<'a> {
 impl Situation<'_> {
     /// `52% full (104k of 200k tokens; compaction at about 167k)`
     fn fill(&self) -> String {
-        let r = &self.reading;
+        let Some(r) = &self.reading else {
+            let megabytes = self.transcript_bytes as f64 / (1024.0 * 1024.0);
+            return format!("nearly full, judged by its transcript of {megabytes:.1} MB");
+        };
         let mut text =
             format!("{}% full ({} of {} tokens", r.percentage(), tokens(r.tokens), tokens(r.window));
         if let Some(at) = self.compaction {
@@ -85,10 +90,13 @@ fn shell_word(path: &str) -> Cow<'_, str> {
 
 /// At WARN: one sentence.
 pub fn advisory(s: &Situation<'_>) -> String {
+    let when = match s.reading {
+        Some(_) => format!("at {}%", s.critical_percentage),
+        None => String::from("when it is time"),
+    };
     format!(
-        "[baton] Context is {}: carry on as planned, you will be asked once for a handoff at {}%.",
-        s.fill(),
-        s.critical_percentage
+        "[baton] Context is {}: carry on as planned, you will be asked once for a handoff {when}.",
+        s.fill()
     )
 }
 
@@ -153,7 +161,8 @@ mod tests {
     fn situation(tokens: u64) -> Situation<'static> {
         let at = jiff::Timestamp::UNIX_EPOCH;
         Situation {
-            reading: Reading { tokens, output: 50, window: 200_000, at, source: Source::StatusLine },
+            reading: Some(Reading { tokens, output: 50, window: 200_000, at, source: Source::StatusLine }),
+            transcript_bytes: 0,
             compaction: Some(167_000),
             turns_left: Some(8),
             critical_percentage: 65,

@@ -87,6 +87,11 @@ impl Home {
         self.path().join(".claude/handoff")
     }
 
+    /// Records of sessions, agents, mail; the log.
+    pub fn state(&self) -> PathBuf {
+        self.path().join(".local/state/baton")
+    }
+
     /// A file in the home with `text`, with the folders it needs.
     pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path().join(name);

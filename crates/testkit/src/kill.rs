@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::rng::Rng;
@@ -15,8 +15,6 @@ pub struct Death {
     pub said: String,
     /// SIGKILL ended it; otherwise it was faster than we.
     pub killed: bool,
-    /// How long it was let live.
-    pub after: Duration,
 }
 
 /// How long victims take when nobody kills them. Corrected by the ones that got away early or were caught late,
@@ -41,26 +39,55 @@ impl Pace {
         Self { whole: took[took.len() / 2] }
     }
 
-    pub fn whole(&self) -> Duration {
-        self.whole
+    /// Starts `command` and kills it at an instant between its birth and a little after its usual end.
+    pub fn kill(&mut self, command: Command, rng: &mut Rng) -> Death {
+        self.kill_all(vec![command], rng).remove(0)
     }
 
-    /// Starts `command` and kills it at an instant between its birth and a little after its usual end.
-    pub fn kill(&mut self, mut command: Command, rng: &mut Rng) -> Death {
-        let span = u64::try_from(self.whole.as_nanos()).unwrap_or(u64::MAX / 2) * 11 / 10;
-        let after = Duration::from_nanos(rng.pick(0..span.max(1)));
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("the victim starts");
-        std::thread::sleep(after);
-        child.kill().expect("our own child may be killed");
-        let mut said = String::new();
-        child.stdout.take().expect("it was asked for").read_to_string(&mut said).expect("a pipe can be read");
-        let status = child.wait().expect("a child can be waited for");
-        let killed = status.signal() == Some(9);
-        if !killed && after < self.whole {
-            self.whole = (self.whole * 63 + after) / 64;
-        } else if killed && after > self.whole {
-            self.whole = (self.whole * 63 + after * 5 / 4) / 64;
+    /// Starts all of `commands` at once and kills each at an instant of its own.
+    pub fn kill_all(&mut self, commands: Vec<Command>, rng: &mut Rng) -> Vec<Death> {
+        let span = u64::try_from(self.whole.as_nanos()).unwrap_or(u64::MAX / 11) * 11 / 10;
+        let began = Instant::now();
+        let mut children: Vec<(Duration, Duration, usize, Child)> = commands
+            .into_iter()
+            .enumerate()
+            .map(|(n, mut command)| {
+                let child = command.stdout(Stdio::piped()).spawn().expect("the victim starts");
+                let after = Duration::from_nanos(rng.pick(0..span.max(1)));
+                (began.elapsed() + after, after, n, child)
+            })
+            .collect();
+        children.sort_by_key(|(at, ..)| *at);
+        for (at, _, _, child) in &mut children {
+            std::thread::sleep(at.saturating_sub(began.elapsed()));
+            child.kill().expect("our own child may be killed");
         }
-        Death { pid: child.id(), said, killed, after }
+        children.sort_by_key(|(.., n, _)| *n);
+        let (after, deaths): (Vec<_>, Vec<_>) =
+            children.into_iter().map(|(_, after, _, child)| (after, bury(child))).unzip();
+        self.learn(&after, &deaths);
+        deaths
     }
+
+    fn learn(&mut self, after: &[Duration], deaths: &[Death]) {
+        if let ([after], [death]) = (after, deaths) {
+            if !death.killed && *after < self.whole {
+                self.whole = (self.whole * 63 + *after) / 64;
+            } else if death.killed && *after > self.whole {
+                self.whole = (self.whole * 63 + *after * 5 / 4) / 64;
+            }
+        } else if deaths.iter().all(|d| d.killed) {
+            self.whole = self.whole * 17 / 16;
+        } else {
+            // Of several some would nearly always get through: aim so that now and then all die.
+            self.whole = self.whole * 31 / 32;
+        }
+    }
+}
+
+fn bury(mut child: Child) -> Death {
+    let mut said = String::new();
+    child.stdout.take().expect("it was asked for").read_to_string(&mut said).expect("a pipe can be read");
+    let status = child.wait().expect("a child can be waited for");
+    Death { pid: child.id(), said, killed: status.signal() == Some(9) }
 }

@@ -1,8 +1,10 @@
 //! Drives baton in tests: real processes in a home of their own, killed, raced and traced; real terminals, real
 //! clients on a scripted model.
 
+pub mod agent;
 pub mod clients;
 pub mod home;
+pub mod hooks;
 pub mod kill;
 pub mod model;
 pub mod quality;

@@ -51,6 +51,10 @@ impl Tmux {
         tmux.args(["-f", "/dev/null", "new-session", "-d", "-P", "-F", "#{pane_id}"]);
         tmux.args(["-s", name, "-x", "160", "-y", "48", "-c"]).arg(&launch.cwd);
         for (key, value) in &launch.env {
+            // tmux gives a new session the PATH of whoever asks for it, whatever `-e` says.
+            if key == "PATH" {
+                tmux.env(key, value);
+            }
             let mut pair = OsString::from(key);
             pair.push("=");
             pair.push(value);

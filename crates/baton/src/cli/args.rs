@@ -60,6 +60,8 @@ that begins with it. Called twice, the last one counts. Exit codes: 1 no such fi
     Send(SendArgs),
     /// Messages of an agent, and whether they were delivered
     Inbox(InboxArgs),
+    /// Look at past conversations
+    Sessions(SessionsArgs),
     /// Tell all instances of a workflow where it stands
     #[command(after_help = "\
 Writes thoughts/shared/handoffs/events/{time}_{session}.md in the project; every status line shows the newest.")]
@@ -153,6 +155,14 @@ It prints the handoff's id. The one it replaces stays in the archive.")]
         /// Only this agent may load it
         #[arg(long, value_name = "AGENT")]
         for_agent: Option<AgentId>,
+    },
+    /// Print what would be sealed now from a session's transcript, without sealing it
+    Draft {
+        /// A session id (its beginning is enough) or a transcript [default: this project's latest session]
+        what: Option<String>,
+        /// Pack it into so many characters
+        #[arg(long, value_name = "N")]
+        budget: Option<usize>,
     },
     /// Mend a damaged channel: sets files aside, never deletes, says what it did
     Repair,
@@ -417,4 +427,31 @@ pub struct LogArgs {
     /// Print JSON, one line each
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct SessionsArgs {
+    #[command(subcommand)]
+    pub command: Sessions,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Sessions {
+    /// What one conversation was about
+    Show {
+        /// A session id (its beginning is enough) or a transcript
+        id: String,
+        /// The facts that its transcript proves (the default)
+        #[arg(long, conflicts_with_all = ["turns", "raw"])]
+        ledger: bool,
+        /// Who said and did what, one line each
+        #[arg(long, conflicts_with = "raw")]
+        turns: bool,
+        /// The transcript as it is
+        #[arg(long)]
+        raw: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
 }

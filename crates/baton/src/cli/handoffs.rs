@@ -5,8 +5,11 @@ use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use baton_core::handoff::pack::pack;
 use baton_core::handoff::{Claimant, Entry, HandoffId, Kind, Refusal, Status};
 use baton_core::ids::{AgentId, ChannelName, SessionId};
+use baton_core::plain::plain;
+use baton_core::redact::redact;
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -15,6 +18,7 @@ use super::screen::{Paint, age, local, print, print_json, table};
 use super::{App, Outcome, client_pid, session_from_env};
 use crate::store::handoffs::{Draft, MAX_DOCUMENT, Repaired, newest_first};
 use crate::sys::process;
+use crate::transcripts;
 
 pub fn run(app: &App, args: HandoffsArgs) -> anyhow::Result<Outcome> {
     let json = args.json;
@@ -32,6 +36,7 @@ pub fn run(app: &App, args: HandoffsArgs) -> anyhow::Result<Outcome> {
         Verb::Seal { file, kind, session, for_agent } => {
             seal(app, &file, &kind, session, for_agent.as_ref(), json, now)
         }
+        Verb::Draft { what, budget } => draft(app, what.as_deref(), budget, json, now),
         Verb::Repair => repair(app, json, now),
     }
 }
@@ -292,6 +297,12 @@ fn seal(
         },
         now,
     )?;
+    if sealed.redacted > 0 {
+        eprintln!(
+            "baton: {} secrets were redacted; `baton handoffs show {}` shows what was kept",
+            sealed.redacted, sealed.entry.id
+        );
+    }
     if json {
         let mut value = with_channel(&channel, &sealed.entry);
         value["path"] = json!(sealed.path);
@@ -322,6 +333,32 @@ pub fn read_body(file: &Path) -> anyhow::Result<String> {
     };
     String::from_utf8(bytes)
         .with_context(|| format!("{what} is not UTF-8 text; a handoff is a Markdown document"))
+}
+
+fn draft(
+    app: &App,
+    what: Option<&str>,
+    budget: Option<usize>,
+    json: bool,
+    now: Timestamp,
+) -> anyhow::Result<Outcome> {
+    let Some(found) = transcripts::find(&app.store(), &app.paths, &app.channel()?, what)? else {
+        let what = what.map_or_else(String::new, |w| format!(" {w:?}"));
+        eprintln!("baton: no transcript{what} was found; name a session id or a transcript file");
+        return Ok(Outcome::Nothing);
+    };
+    let ledger = found.ledger()?;
+    let text = match budget {
+        Some(budget) => pack(&ledger, None, budget, &found.path.display().to_string()).text,
+        None => found.body(&ledger, now),
+    };
+    let text = redact(&plain(&text)).text.into_owned();
+    if json {
+        print_json(&json!({ "transcript": found.path, "document": text, "ledger": ledger }))?;
+    } else {
+        print(&format!("{}\n", text.trim_end()))?;
+    }
+    Ok(Outcome::Done)
 }
 
 fn repair(app: &App, json: bool, now: Timestamp) -> anyhow::Result<Outcome> {

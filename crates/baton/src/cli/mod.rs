@@ -17,6 +17,7 @@ mod rotate;
 mod run;
 mod screen;
 mod send;
+mod sessions;
 mod status;
 mod undo;
 mod uninstall;
@@ -94,6 +95,7 @@ fn run(cli: args::Cli) -> anyhow::Result<Outcome> {
         args::Command::Status(args) => status::run(&app, &args),
         args::Command::Send(args) => send::run(&app, &args),
         args::Command::Inbox(args) => inbox::run(&app, &args),
+        args::Command::Sessions(args) => sessions::run(&app, args),
         args::Command::Checkpoint(args) => checkpoint::run(&app, args),
         args::Command::Log(args) => log::run(&app, &args),
         // Taken above; and hooks, by `main`, unless for `--help`, which clap has answered.

@@ -10,7 +10,7 @@ use baton_core::wire::claude::parse_hook;
 use jiff::Timestamp;
 
 use super::scene::{Scene, client, cwd_of};
-use super::{HOT_PATIENCE, compact, input, post, start, stop};
+use super::{compact, input, post, start, stop};
 use crate::paths::Paths;
 use crate::rotate;
 use crate::store::log::{self, Line};
@@ -181,7 +181,7 @@ pub fn turn(scene: &Scene, session: &Session, turn: Turn) {
 
 /// Changes the session's record; a lock that is not to be had leaves it to the next hook.
 pub fn update<R>(scene: &Scene, session: &Session, change: impl FnOnce(&mut Session) -> R) -> Option<R> {
-    match scene.store.sessions().update(&session.id, HOT_PATIENCE, change) {
+    match scene.store.sessions().update(&session.id, scene.patience(), change) {
         Ok(answer) => answer,
         Err(e) => {
             scene.fault("change the session's record", &e);

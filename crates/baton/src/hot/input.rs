@@ -9,6 +9,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 /// No payload of a client is larger; reading on would only cost time.
 const MAX: usize = 64 << 20;
 
+/// Most payloads fit.
+const CHUNK: usize = 16 << 10;
+
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
     #[error("nothing more came for {0:?}")]
@@ -26,12 +29,14 @@ pub enum InputError {
 /// The first JSON object on standard input. Gives up after `patience` of silence.
 pub fn read_object(patience: Duration) -> Result<Vec<u8>, InputError> {
     let stdin = rustix::stdio::stdin();
-    let mut buffer = Vec::with_capacity(16 << 10);
+    let mut buffer = Vec::with_capacity(CHUNK);
     let mut scanner = FrontScanner::default();
     loop {
         wait(stdin, patience)?;
-        let room = buffer.capacity().max(16 << 10);
-        buffer.reserve(room);
+        // Grown only when it is full: a pipe gives 64 KiB at a time, however much room it is offered.
+        if buffer.capacity() - buffer.len() < CHUNK {
+            buffer.reserve(buffer.len().max(CHUNK));
+        }
         match rustix::io::read(stdin, rustix::buffer::spare_capacity(&mut buffer)) {
             Ok(0) => return Err(InputError::Torn(buffer.len())),
             Ok(_) => {}

@@ -24,7 +24,8 @@ pub fn measure(scene: &Scene, session: &Session) -> Measured {
     let told = gauge.window;
     let reading = tail
         .as_ref()
-        .and_then(|tail| Reading::from_tail(tail, told, scene.config.context.default_window, scene.now));
+        .and_then(|tail| Reading::from_tail(tail, told, scene.config.context.default_window, scene.now))
+        .map(|reading| Reading { at: reading.at.min(scene.now), ..reading });
     if let Some(Tail::Usage(usage)) = &tail
         && gauge.model.is_none()
     {
@@ -32,7 +33,7 @@ pub fn measure(scene: &Scene, session: &Session) -> Measured {
     }
     // Right after a compaction the older reading is of a context that no longer exists.
     let old = gauge.reading.filter(|old| !is_before_compaction(tail.as_ref(), old));
-    gauge.reading = newest(old, reading);
+    gauge.reading = later(scene, old, reading);
     let resort =
         tail.as_ref().and_then(|tail| last_resort(tail, transcript_len, &scene.config.context.byte_limits()));
     gauge.level = level(scene, session, &gauge, resort);
@@ -43,6 +44,12 @@ pub fn measure(scene: &Scene, session: &Session) -> Measured {
         scene.fault("store a reading", &e);
     }
     Measured { gauge, transcript_len }
+}
+
+/// The newer of what is kept and what is said now. A stamp that lies ahead was given by a clock that has been set
+/// back since: it is older than anything that is said now.
+pub fn later(scene: &Scene, kept: Option<Reading>, said: Option<Reading>) -> Option<Reading> {
+    newest(kept.filter(|k| said.is_none() || k.at <= scene.now), said)
 }
 
 fn is_before_compaction(tail: Option<&Tail>, reading: &Reading) -> bool {

@@ -21,7 +21,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How long a hot hook waits for a lock before it leaves the matter to the next one.
+/// How long a hot hook waits for locks, all together, before it leaves the matter to the next one.
 const HOT_PATIENCE: Duration = Duration::from_millis(20);
 /// The same for hooks that seal or load.
 const SEAL_PATIENCE: Duration = Duration::from_millis(300);

@@ -1,20 +1,25 @@
 //! After a prompt and after a tool call: measure, say what is due, hand over mail.
 
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
+use baton_core::compaction::CompactionPoint;
 use baton_core::ids::AgentId;
 use baton_core::latch::Say;
-use baton_core::reading::Reading;
+use baton_core::reading::{Reading, percent};
 use baton_core::say::{self, Situation};
 use baton_core::session::{Gauge, Session, Turn};
 use baton_core::wire::claude::output::BUDGET;
 
+use super::hook;
 use super::hook::{Answer, output, update};
 use super::measure::measure;
 use super::scene::Scene;
-use super::{HOT_PATIENCE, hook};
 use crate::store::mail::Claimed;
 use crate::{offer, rotate};
+
+/// How far back a transcript is searched for a message.
+const RECENT: u64 = 8 << 20;
 
 pub fn prompt(scene: &Scene, session: &Session, text: &str) -> Answer {
     if rotate::is_from_a_person(text) {
@@ -68,20 +73,20 @@ fn carry(scene: &Scene, session: &Session, event: &str) -> Answer {
 /// What the latches let through now. Looked at without a lock first, because the usual answer is nothing.
 fn due(scene: &Scene, session: &Session, gauge: &Gauge) -> Option<(Say, OwnedSituation)> {
     let voice = scene.config.context.voice();
-    let reading = gauge.reading?;
     session.latches.at_level(gauge.level, voice).1?;
     let say = update(scene, session, |s| {
         let (latches, say) = s.latches.at_level(gauge.level, voice);
         s.latches = latches;
         say
     })??;
-    Some((say, OwnedSituation::new(scene, session, gauge, reading)))
+    Some((say, OwnedSituation::new(scene, session, gauge)))
 }
 
 /// A situation with the text it borrows.
 pub struct OwnedSituation {
     path: String,
-    reading: Reading,
+    reading: Option<Reading>,
+    transcript_bytes: u64,
     compaction: Option<u64>,
     turns_left: Option<u64>,
     critical_percentage: u8,
@@ -89,18 +94,21 @@ pub struct OwnedSituation {
 }
 
 impl OwnedSituation {
-    pub fn new(scene: &Scene, session: &Session, gauge: &Gauge, reading: Reading) -> Self {
-        let point = scene.compaction_point(session, gauge, reading.window);
-        let limits = scene.config.context.thresholds().limits(reading.window, point.end());
+    pub fn new(scene: &Scene, session: &Session, gauge: &Gauge) -> Self {
+        let window = gauge.reading.map_or(scene.config.context.default_window, |r| r.window);
+        let point = scene.compaction_point(session, gauge, window);
+        let limits = scene.config.context.thresholds().limits(window, point.end());
+        let transcript = session.transcript.as_deref();
         Self {
             path: offer::handoff_path(Path::new(&session.cwd), &session.agent),
-            reading,
+            reading: gauge.reading,
+            transcript_bytes: transcript.and_then(|t| std::fs::metadata(t).ok()).map_or(0, |m| m.len()),
             compaction: match point {
-                baton_core::compaction::CompactionPoint::At { tokens, .. } => Some(tokens),
-                baton_core::compaction::CompactionPoint::Never { .. } => None,
+                CompactionPoint::At { tokens, .. } => Some(tokens),
+                CompactionPoint::Never { .. } => None,
             },
-            turns_left: session.turn_ends.turns_left(point.distance(reading.total())),
-            critical_percentage: baton_core::reading::percent(limits.critical, reading.window),
+            turns_left: gauge.reading.and_then(|r| session.turn_ends.turns_left(point.distance(r.total()))),
+            critical_percentage: percent(limits.critical, window),
             rotatable: scene.is_rotatable(&session.agent),
         }
     }
@@ -108,6 +116,7 @@ impl OwnedSituation {
     pub fn with<T>(&self, act: impl FnOnce(&Situation<'_>) -> T) -> T {
         act(&Situation {
             reading: self.reading,
+            transcript_bytes: self.transcript_bytes,
             compaction: self.compaction,
             turns_left: self.turns_left,
             critical_percentage: self.critical_percentage,
@@ -121,7 +130,7 @@ impl OwnedSituation {
 pub fn settle_claim(scene: &Scene, session: &Session) {
     let Some(id) = &session.claim else { return };
     let mut handoffs = scene.store.handoffs(&scene.config);
-    handoffs.patience = HOT_PATIENCE;
+    handoffs.patience = scene.patience();
     let pid = session.process.as_ref().map_or(0, |p| p.pid);
     match handoffs.consume(&session.channel, id, &session.id, pid, scene.now) {
         Ok(_) => {
@@ -168,8 +177,12 @@ pub fn framed(claimed: &Claimed) -> String {
 /// Does the transcript show this message? Asked only about one whose hook died while showing it.
 fn shown(session: &Session, id: &str) -> bool {
     let Some(path) = session.transcript.as_deref() else { return false };
-    let Ok(Some(bytes)) = crate::sys::fs::read(Path::new(path), 1 << 30) else { return false };
-    memchr::memmem::find(&bytes, id.as_bytes()).is_some()
+    let Ok(mut file) = crate::sys::fs::open_read(Path::new(path)) else { return false };
+    // It was to be shown by the hook before this one, so it is near the end if it is there at all.
+    let from = file.metadata().map_or(0, |m| m.len()).saturating_sub(RECENT);
+    let mut bytes = Vec::new();
+    let read = file.seek(SeekFrom::Start(from)).and_then(|_| file.take(RECENT).read_to_end(&mut bytes));
+    read.is_ok() && memchr::memmem::find(&bytes, id.as_bytes()).is_some()
 }
 
 /// Tells another agent something about this one.

@@ -1,6 +1,7 @@
 //! What an event happens in: the stores, the settings, the time, and who speaks.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use baton_core::channel::Channel;
 use baton_core::compaction::{CompactionPoint, compaction_point};
@@ -22,6 +23,7 @@ pub struct Scene {
     pub config: Config,
     pub cwd: PathBuf,
     pub now: Timestamp,
+    began: Instant,
 }
 
 impl Scene {
@@ -43,7 +45,12 @@ impl Scene {
                 Config::defaults(&paths)
             }
         };
-        Some(Self { paths, store, config, cwd, now })
+        Some(Self { paths, store, config, cwd, now, began: Instant::now() })
+    }
+
+    /// How long this hook may still wait for a lock. A free lock is taken even with nothing left.
+    pub fn patience(&self) -> Duration {
+        super::HOT_PATIENCE.saturating_sub(self.began.elapsed())
     }
 
     pub fn channel(&self) -> Option<Channel> {

@@ -219,14 +219,21 @@ fn try_register(
 ) -> anyhow::Result<Session> {
     let (sessions, agents) = (scene.store.sessions(), scene.store.agents());
     let client = client();
+    // Several hooks of one session may be the first at once: one makes the record, the others find it.
+    let seen = source == "seen";
+    let patience = if seen { scene.patience() } else { SEAL_PATIENCE };
+    let _lock = sessions.lock(&event.session, patience)?;
     let known = sessions.get(&event.session)?;
+    if let Some(known) = known.as_ref().filter(|_| seen) {
+        return Ok(known.clone());
+    }
     let channel = match scene.channel() {
         Some(channel) => channel.name,
         None => ChannelName::new(baton_core::handoff::manifest::GLOBAL)?,
     };
     let agent = find_agent(scene, &event.session, client.as_ref(), known.as_ref(), &channel)?;
     let previous = agent.session.clone();
-    agents.update(&agent.id, SEAL_PATIENCE, |a| {
+    agents.update(&agent.id, patience, |a| {
         a.enter(&event.session, client.clone());
         a.channel = channel.clone();
     })?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use baton_core::handoff::Status;
 use baton_core::ids::SessionId;
 use baton_core::plain::plain;
-use baton_core::reading::{Reading, newest};
+use baton_core::reading::Reading;
 use baton_core::session::{Gauge, Session, Turn};
 use baton_core::statusline::{Inputs, Look, render};
 use baton_core::wire::claude::statusline::{StatusLine, parse_statusline};
@@ -100,7 +100,7 @@ fn keep(scene: &Scene, session: &Session, payload: &StatusLine<'_>) -> Gauge {
         {
             Some(old)
         }
-        (old, new) => newest(old, new),
+        (old, new) => measure::later(scene, old, new),
     };
     let len = session.transcript.as_deref().and_then(|t| std::fs::metadata(t).ok()).map_or(0, |m| m.len());
     gauge.level = measure::level(scene, session, &gauge, None);

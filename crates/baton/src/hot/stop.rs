@@ -56,8 +56,8 @@ pub fn stop(scene: &Scene, session: &Session, hook_active: bool, background: Vec
         (None, AtStop::Block) => {
             line.detail["blocked"] = json!(true);
             offer::prepare(Path::new(&session.cwd));
-            let situation = gauge.reading.map(|r| OwnedSituation::new(scene, session, gauge, r));
-            situation.and_then(|s| HookOutput::new("Stop").block(s.with(say::stop_reason)).to_json())
+            let situation = OwnedSituation::new(scene, session, gauge);
+            HookOutput::new("Stop").block(situation.with(say::stop_reason)).to_json()
         }
         (None, AtStop::Seal { rotate }) if scene.config.handoff.seal => {
             let sealing = Sealing { session, kind: Kind::Auto, narrative: None, for_self: true };

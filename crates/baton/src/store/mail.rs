@@ -1,12 +1,13 @@
 //! Mail: one maildir per agent, one message a file, and its place tells its state.
 //!
 //! ```text
-//! mail/{agent}/tmp/   being written
+//! mail/{agent}/tmp/   {id}                    being written
+//!                     {id}.by-{pid}-{start}   a hook is about to show it; if that process dies it is queued again
 //!             /new/   queued
-//!             /cur/   {id}            delivered: a hook put it in front of the agent
-//!                     {id}.by-{pid}   a hook is about to do so; if that process dies it is queued again
+//!             /cur/   delivered: a hook put it in front of the agent
 //! ```
-//! A claim is a rename, so of two hooks one wins. File names sort by time, so senders keep their order.
+//! A claim is a rename, so of two hooks one wins. File names sort by time, so senders keep their order. Hooks look
+//! at `tmp` and `new` only, which are small however much has been delivered.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -76,9 +77,12 @@ impl Mail {
         if text.trim().is_empty() {
             return Err(SendError::Empty);
         }
-        // Nanoseconds first: names sort by time; process and count make them unique.
+        // Nanoseconds first: names sort by time; process and count make them unique. A clock that was set back
+        // must not put this message before those that wait already.
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let id = format!("m{:020}-{}-{count:04}", now.as_nanosecond(), std::process::id());
+        let last = names(&self.dir(to, "new")).last().and_then(|name| stamp(name));
+        let stamp = last.map_or(now.as_nanosecond(), |last| now.as_nanosecond().max(last + 1));
+        let id = format!("m{stamp:020}-{}-{count:04}", std::process::id());
         let message =
             Message { id, from: from.to_owned(), to: to.clone(), at: now, urgency, text: text.to_owned() };
         for place in ["tmp", "new", "cur"] {
@@ -102,10 +106,15 @@ impl Mail {
     /// unless `seen` finds them in the transcript.
     pub fn claim(&self, agent: &AgentId, seen: &dyn Fn(&str) -> bool) -> Result<Option<Claimed>, FileError> {
         self.requeue_abandoned(agent, seen)?;
-        for name in names(&self.dir(agent, "new")) {
+        let queued = names(&self.dir(agent, "new"));
+        if queued.is_empty() {
+            return Ok(None);
+        }
+        let me = process::identify(std::process::id()).map_or(0, |me| me.start);
+        for name in queued {
             let from = self.dir(agent, "new").join(&name);
             let path = self.dir(agent, "cur").join(&name);
-            let held = self.dir(agent, "cur").join(format!("{name}.by-{}", std::process::id()));
+            let held = self.dir(agent, "tmp").join(format!("{name}.by-{}-{me}", std::process::id()));
             match std::fs::rename(&from, &held) {
                 // Another hook was faster.
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
@@ -133,13 +142,13 @@ impl Mail {
     }
 
     fn requeue_abandoned(&self, agent: &AgentId, seen: &dyn Fn(&str) -> bool) -> Result<(), FileError> {
-        for name in names(&self.dir(agent, "cur")) {
-            let Some((id, pid)) = name.rsplit_once(".by-") else { continue };
-            if pid.parse().is_ok_and(process::pid_exists) {
+        for name in names(&self.dir(agent, "tmp")) {
+            let Some((id, holder)) = name.rsplit_once(".by-") else { continue };
+            if is_running(holder) {
                 continue;
             }
             let place = if seen(id) { "cur" } else { "new" };
-            let (from, to) = (self.dir(agent, "cur").join(&name), self.dir(agent, place).join(id));
+            let (from, to) = (self.dir(agent, "tmp").join(&name), self.dir(agent, place).join(id));
             match std::fs::rename(&from, &to) {
                 Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                     return Err(FileError::new("queue again", &from, e));
@@ -153,11 +162,11 @@ impl Mail {
     /// All messages of an agent with their states, oldest first.
     pub fn list(&self, agent: &AgentId) -> Vec<(Message, State)> {
         let mut messages = Vec::new();
-        for (place, state) in [("new", State::Queued), ("cur", State::Delivered)] {
+        for (place, state) in [("tmp", State::Queued), ("new", State::Queued), ("cur", State::Delivered)] {
             let dir = self.dir(agent, place);
-            for name in names(&dir) {
-                let state = if name.contains(".by-") { State::Queued } else { state };
-                if let Ok(Some(message)) = record::read::<Message>(&dir.join(&name)) {
+            // What is still being written has not been accepted.
+            for name in names(&dir).iter().filter(|name| place != "tmp" || name.contains(".by-")) {
+                if let Ok(Some(message)) = record::read::<Message>(&dir.join(name)) {
                     messages.push((message, state));
                 }
             }
@@ -170,6 +179,18 @@ impl Mail {
     pub fn boxes(&self) -> Vec<AgentId> {
         names(&self.root).into_iter().filter_map(|name| AgentId::new(name).ok()).collect()
     }
+}
+
+/// Is the hook that holds a message, told as `{pid}-{start}`, still at work?
+fn is_running(holder: &str) -> bool {
+    let Some((pid, start)) = holder.split_once('-') else { return false };
+    let (Ok(pid), Ok(start)) = (pid.parse(), start.parse::<u64>()) else { return false };
+    process::identify(pid).is_some_and(|found| found.start == start)
+}
+
+/// The time in a message's name.
+fn stamp(name: &str) -> Option<i128> {
+    name.strip_prefix('m')?.split_once('-')?.0.parse().ok()
 }
 
 /// File names in order; a folder that is not there is empty.

@@ -8,6 +8,7 @@ use baton_core::session::{Gauge, Session};
 
 use super::record::{self, RecordError};
 use crate::sys::fs::FileError;
+use crate::sys::lock::{Lock, LockError};
 
 pub struct Sessions {
     dir: PathBuf,
@@ -41,6 +42,11 @@ impl Sessions {
         change: impl FnOnce(&mut Session) -> R,
     ) -> Result<Option<R>, RecordError> {
         record::update(&self.path(id), patience, change)
+    }
+
+    /// Nobody else changes the record while this is held.
+    pub fn lock(&self, id: &SessionId, patience: Duration) -> Result<Lock, LockError> {
+        Lock::acquire(&self.path(id).with_extension("lock"), patience)
     }
 
     /// A damaged or missing gauge is an empty one: the next reading fills it.

@@ -67,7 +67,23 @@ impl Share {
     }
 }
 
-pub(super) fn entries(ledger: &Ledger, budget: usize) -> Vec<Entry> {
+/// All entries of a ledger, and how many more facts of a section the ledger saw and let go.
+#[derive(Debug)]
+pub(super) struct Entries {
+    pub list: Vec<Entry>,
+    not_kept: Vec<(Section, u64)>,
+}
+
+impl Entries {
+    /// How many there were, kept or not.
+    pub(super) fn all(&self, section: Section) -> usize {
+        let kept = self.list.iter().filter(|entry| entry.section == section).count();
+        let gone: u64 = self.not_kept.iter().filter(|(s, _)| *s == section).map(|(_, n)| *n).sum();
+        kept + usize::try_from(gone).unwrap_or(usize::MAX / 2)
+    }
+}
+
+pub(super) fn entries(ledger: &Ledger, budget: usize) -> Entries {
     let mut list = List { out: Vec::new(), share: Share(budget), now: ledger.stretch };
     list.notes(ledger);
     list.requests(ledger);
@@ -80,7 +96,17 @@ pub(super) fn entries(ledger: &Ledger, budget: usize) -> Vec<Entry> {
     list.done(ledger);
     list.agents(ledger);
     list.mentions(ledger);
-    list.out
+    let not_kept = vec![
+        (Section::Words, ledger.words.recent.dropped),
+        (Section::Next, ledger.todos.dropped),
+        (Section::Git, ledger.git.commits.dropped),
+        (Section::Files, ledger.files.dropped),
+        (Section::Commands, ledger.commands.commands.dropped),
+        (Section::Tried, ledger.commands.replaced.dropped),
+        (Section::Agents, ledger.jobs.jobs.dropped),
+        (Section::Errors, ledger.commands.errors.dropped),
+    ];
+    Entries { list: list.out, not_kept }
 }
 
 struct List {
@@ -298,7 +324,7 @@ impl List {
             self.one(Section::Git, 760, format!("- working in: {}", code(cwd)));
         }
         for (rank, commit) in ledger.git.commits.iter().rev().enumerate() {
-            let value = self.value(commit.stretch, 810, 460, 3, rank);
+            let value = self.value(commit.stretch, 848, 460, 3, rank);
             let short = format!("- commit {}", code(&commit.hash));
             let full =
                 if commit.subject.is_empty() { short.clone() } else { format!("{short} {}", commit.subject) };

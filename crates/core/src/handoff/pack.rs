@@ -1,7 +1,7 @@
 //! Into a budget by value: what the next turn needs most goes in first, what does not fit is counted, and the way
 //! to the whole is always there. Same input, same bytes.
 
-use super::entries::{Entry, entries};
+use super::entries::{Entries, Entry, entries};
 use super::render::{FACTS, sections};
 use super::verify;
 use crate::ledger::Ledger;
@@ -43,20 +43,21 @@ pub fn pack(ledger: &Ledger, narrative: Option<&str>, budget: usize, pointer: &s
 }
 
 fn pack_facts(ledger: &Ledger, budget: usize, pointer: &str) -> Packed {
-    let list = entries(ledger, budget);
+    let entries = entries(ledger, budget);
+    let list = &entries.list;
     let mut order: Vec<usize> = (0..list.len()).collect();
     order.sort_by_key(|&i| std::cmp::Reverse(list[i].value));
 
     // Every section might have to confess what it left out, so that line is paid for before anything else.
     let whole = footer(&[], pointer);
-    let worst = footer(&counts(&list, &[]), pointer);
+    let worst = footer(&counts(&entries, &[]), pointer);
     let room = budget.saturating_sub(chars(&worst).min(chars(&whole) + 420) + 2);
-    let chosen = choose(&list, &order, room);
-    let dropped = counts(&list, &chosen);
-    let text = join(&assemble(&list, &chosen), &footer(&dropped, pointer));
+    let chosen = choose(list, &order, room);
+    let dropped = counts(&entries, &chosen);
+    let text = join(&assemble(&entries, &chosen), &footer(&dropped, pointer));
     if chars(&text) > budget {
         // Only a budget that does not hold the footer comes here.
-        return Packed { text: first_chars(&whole, budget).to_owned(), dropped: counts(&list, &[]) };
+        return Packed { text: first_chars(&whole, budget).to_owned(), dropped: counts(&entries, &[]) };
     }
     Packed { text, dropped }
 }
@@ -101,10 +102,11 @@ fn choose(list: &[Entry], order: &[usize], room: usize) -> Vec<(usize, usize)> {
 const HEADING: usize = 20;
 
 /// The chosen forms of the chosen entries under their headings. A heading counts when something is missing.
-pub(super) fn assemble(list: &[Entry], chosen: &[(usize, usize)]) -> String {
+pub(super) fn assemble(entries: &Entries, chosen: &[(usize, usize)]) -> String {
+    let list = &entries.list;
     let mut out = String::new();
     for section in sections() {
-        let all = list.iter().filter(|entry| entry.section == section).count();
+        let all = entries.all(section);
         let here: Vec<&(usize, usize)> = chosen.iter().filter(|(i, _)| list[*i].section == section).collect();
         if here.is_empty() {
             continue;
@@ -126,10 +128,11 @@ pub(super) fn assemble(list: &[Entry], chosen: &[(usize, usize)]) -> String {
     out
 }
 
-fn counts(list: &[Entry], chosen: &[(usize, usize)]) -> Vec<(String, usize)> {
+fn counts(entries: &Entries, chosen: &[(usize, usize)]) -> Vec<(String, usize)> {
+    let list = &entries.list;
     let mut dropped = Vec::new();
     for section in sections() {
-        let all = list.iter().filter(|entry| entry.section == section).count();
+        let all = entries.all(section);
         let shown = chosen.iter().filter(|(i, _)| list[*i].section == section).count();
         if shown < all {
             dropped.push((section.title().to_lowercase(), all - shown));

@@ -8,9 +8,9 @@ use crate::ledger::Ledger;
 /// The body of a handoff, without the header comments. Claims of the narrative that the ledger does not support
 /// are marked.
 pub fn render(ledger: &Ledger, narrative: Option<&str>) -> String {
-    let list = entries(ledger, usize::MAX / 2);
-    let chosen: Vec<(usize, usize)> = (0..list.len()).map(|i| (i, 0)).collect();
-    let facts = assemble(&list, &chosen);
+    let entries = entries(ledger, usize::MAX / 2);
+    let chosen: Vec<(usize, usize)> = (0..entries.list.len()).map(|i| (i, 0)).collect();
+    let facts = assemble(&entries, &chosen);
     match narrative.map(str::trim).filter(|n| !n.is_empty()) {
         Some(narrative) => format!("{}\n\n{FACTS}\n\n{facts}", verify::mark(narrative, ledger)),
         None => facts,

@@ -95,29 +95,32 @@ impl World {
             }
             match effect {
                 Effect::Record => self.recorded = rotation.clone(),
-                Effect::Terminate => match self.random(4) {
-                    0 => events.push(Event::Deadline),
-                    _ => {
+                Effect::Terminate => {
+                    if self.random(4) == 0 {
+                        events.push(Event::Deadline);
+                    } else {
                         self.running.retain(|(_, new)| *new);
                         events.push(Event::Stopped);
                     }
-                },
-                Effect::Kill => match self.random(10) {
-                    0 => events.push(Event::Deadline),
-                    _ => {
+                }
+                Effect::Kill => {
+                    if self.random(10) == 0 {
+                        events.push(Event::Deadline);
+                    } else {
                         self.running.retain(|(_, new)| *new);
                         events.push(Event::Stopped);
                     }
-                },
+                }
                 Effect::RestoreTerminal => {}
-                Effect::Start => match self.random(10) {
-                    0 => events.push(Event::CouldNotStart("gone".into())),
-                    _ => {
+                Effect::Start => {
+                    if self.random(10) == 0 {
+                        events.push(Event::CouldNotStart("gone".into()));
+                    } else {
                         self.next_pid += 1;
                         self.running.push((self.next_pid, true));
                         events.push(Event::Started(process(self.next_pid)));
                     }
-                },
+                }
                 Effect::AwaitLoad => match self.random(6) {
                     0 => events.push(Event::Deadline),
                     1 => {
@@ -157,21 +160,20 @@ fn a_hundred_thousand_sagas_end_in_one_agent_with_one_load_or_in_a_visible_failu
         let mut outcome = world.carry_out(&current, effects);
         let mut killed = false;
         for _ in 0..200 {
-            match outcome {
-                Ok(events) => queue.extend(events),
-                Err(()) => {
-                    // The supervisor died. A later one finds the record; the agent may have died meanwhile.
-                    queue.clear();
-                    killed = false;
-                    if world.random(3) == 0 {
-                        world.running.clear();
-                    }
-                    current = world.recorded.clone();
-                    if !current.step.is_open() {
-                        break;
-                    }
-                    queue.push_back(Event::Found(world.facts()));
+            if let Ok(events) = outcome {
+                queue.extend(events);
+            } else {
+                // The supervisor died. A later one finds the record; the agent may have died meanwhile.
+                queue.clear();
+                killed = false;
+                if world.random(3) == 0 {
+                    world.running.clear();
                 }
+                current = world.recorded.clone();
+                if !current.step.is_open() {
+                    break;
+                }
+                queue.push_back(Event::Found(world.facts()));
             }
             let Some(event) = queue.pop_front() else { break };
             let was_kill = matches!((&event, current.step), (Event::Deadline, Step::Stopping));

@@ -2,7 +2,7 @@
 
 use baton_core::handoff::render::{goal_and_now, render};
 
-use crate::claude::working_session;
+use crate::claude::{Transcript, working_session};
 
 #[test]
 fn a_session_becomes_a_short_document_of_facts() {
@@ -92,4 +92,14 @@ fn the_agents_own_words_come_first_and_the_facts_behind_them() {
 fn a_checkpoint_gets_the_users_goal_and_what_is_being_done() {
     let (goal, now) = goal_and_now(&working_session().ledger()).unwrap();
     assert_eq!((goal.as_str(), now.as_str()), ("Fix the login bug.", "Write the fix"));
+}
+
+#[test]
+fn what_the_ledger_could_not_keep_is_counted_in_the_heading() {
+    let mut session = Transcript::default().user("Go.");
+    for i in 0..200 {
+        session = session.shell(&format!("cargo test case_{i}"), "ok");
+    }
+    let body = render(&session.ledger(), None);
+    assert!(body.contains("## Commands (150 of 200)\n"), "{body}");
 }

@@ -131,12 +131,14 @@ fn print_speed(out: &mut impl std::io::Write, transcripts: &[corpus::Transcript]
     let small: Vec<u8> = largest.bytes.split_inclusive(|b| *b == b'\n').take(60).flatten().copied().collect();
     for bytes in [&small, &largest.bytes, &large] {
         let peak = peak_of_a_reader(bytes)?;
-        let typed = speed::best(5, || assert!(speed::typed_pass(bytes) > 0));
-        let ours = speed::best(5, || assert!(!speed::ledger(bytes).is_empty()));
-        let packed = speed::best(5, || {
-            let text = pack::pack(&speed::ledger(bytes), None, 9_500, "x").text;
-            assert!(!text.is_empty());
-        });
+        let [typed, ours, packed] = speed::best_of(
+            9,
+            [
+                &|| assert!(speed::typed_pass(bytes) > 0),
+                &|| assert!(!speed::ledger(bytes).is_empty()),
+                &|| assert!(!pack::pack(&speed::ledger(bytes), None, 9_500, "x").text.is_empty()),
+            ],
+        );
         let ms = |d: Duration| d.as_secs_f64() * 1e3;
         writeln!(
             out,
@@ -157,7 +159,7 @@ fn print_speed(out: &mut impl std::io::Write, transcripts: &[corpus::Transcript]
     ledger.read(&large[from..])?;
     let took = start.elapsed();
     let stored = serde_json::to_vec(&ledger)?;
-    let load = speed::best(5, || assert!(serde_json::from_slice::<Ledger>(&stored).is_ok()));
+    let [load] = speed::best_of(9, [&|| assert!(serde_json::from_slice::<Ledger>(&stored).is_ok())]);
     writeln!(
         out,
         "\nincremental: {} new bytes behind {:.1} MB in {:.2} ms; stored ledger {} bytes, loaded in {:.2} ms",

@@ -24,14 +24,17 @@ pub fn typed_pass(bytes: &[u8]) -> usize {
         .count()
 }
 
-/// The fastest of `n` runs.
-pub fn best(n: usize, mut run: impl FnMut()) -> Duration {
-    let once = |_| {
-        let start = Instant::now();
-        run();
-        start.elapsed()
-    };
-    (0..n).map(once).min().unwrap_or_default()
+/// The fastest of `rounds` runs of each, taken in turns so that a busy machine disturbs all alike.
+pub fn best_of<const N: usize>(rounds: usize, runs: [&dyn Fn(); N]) -> [Duration; N] {
+    let mut best = [Duration::MAX; N];
+    for _ in 0..rounds {
+        for (best, run) in best.iter_mut().zip(runs) {
+            let start = Instant::now();
+            run();
+            *best = start.elapsed().min(*best);
+        }
+    }
+    best
 }
 
 pub fn ledger(bytes: &[u8]) -> Ledger {

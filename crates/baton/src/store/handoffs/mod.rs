@@ -14,6 +14,8 @@ use baton_core::handoff::document::BadHeader;
 use baton_core::handoff::manifest::{Unsound, World};
 use baton_core::handoff::{Claimant, Entry, HandoffId, Header, Kind, Manifest, Refusal, Status};
 use baton_core::ids::{AgentId, ChannelName, SessionId};
+use baton_core::plain::plain;
+use baton_core::redact::redact;
 use jiff::{SignedDuration, Timestamp};
 
 pub use history::{Event, What};
@@ -70,6 +72,8 @@ pub struct Sealed {
     pub entry: Entry,
     /// Its document in the archive, where it stays.
     pub path: PathBuf,
+    /// How many secrets were taken out.
+    pub redacted: usize,
 }
 
 /// A handoff with its document, header included.
@@ -157,6 +161,10 @@ impl Handoffs {
         if draft.body.len() as u64 > MAX_DOCUMENT {
             return Err(StoreError::TooLarge(draft.body.len()));
         }
+        // Whatever was written, no control character and no secret of a known shape goes to disk.
+        let plain = plain(draft.body);
+        let redacted = redact(&plain);
+        let draft = &Draft { body: &redacted.text, kind: draft.kind.clone(), ..*draft };
         if draft.body.trim().is_empty() {
             return Err(StoreError::Empty);
         }
@@ -174,7 +182,7 @@ impl Handoffs {
         self.record_ends(draft.channel, &ended, now)?;
         self.commit(&manifest, Sync::Yes)?;
         self.record(draft.channel, &Event::of(What::Sealed, entry.clone(), now));
-        Ok(Sealed { entry, path })
+        Ok(Sealed { entry, path, redacted: redacted.hits.len() })
     }
 
     /// Writes the document under the first free id of this second.

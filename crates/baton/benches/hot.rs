@@ -1,0 +1,319 @@
+//! What a hook costs: each event and the status line against an empty binary built the same way, interleaved in one
+//! run so that whatever else the machine does hits all alike.
+//!
+//! `scripts/build-release && cargo bench -p baton --bench hot` measures the binary that people get; the path of
+//! another one can be given in `BATON_BENCH`. Exits with 1 when a hot event is above its target.
+
+use std::fs::File;
+use std::io::{Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+const ROUNDS: usize = 400;
+const SHELL_ROUNDS: usize = 40;
+/// Against the empty binary, and of a 1 GB transcript against one of 1 MB.
+const TARGET: f64 = 2.0;
+const SIZE_TARGET: f64 = 1.2;
+
+const HOT: [&str; 6] =
+    ["PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "Stop", "Notification", "SubagentStop"];
+/// These seal or load and may sync; shown, not judged.
+const OTHERS: [&str; 3] = ["SessionStart", "PreCompact", "SessionEnd"];
+
+fn main() -> ExitCode {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the target folder takes a new one");
+    let bench = Bench::new(dir.path());
+    println!("{}", bench.baton.display());
+
+    let mut rows: Vec<(String, Command)> = vec![("empty".to_owned(), Command::new(&bench.empty))];
+    rows.extend(HOT.iter().chain(&OTHERS).map(|event| ((*event).to_owned(), bench.hook(event))));
+    rows.push(("statusline".to_owned(), bench.status_line()));
+    let took = interleaved(&mut rows, ROUNDS);
+    let empty = took[0].p50;
+    println!("\n{ROUNDS} rounds, interleaved, payloads of 5 KB, a transcript of 1 MB");
+    let mut missed = false;
+    for ((name, _), spread) in rows.iter().zip(&took) {
+        let ratio = spread.p50.as_secs_f64() / empty.as_secs_f64();
+        let judged = HOT.contains(&name.as_str()) || name == "statusline";
+        let verdict = if judged && ratio > TARGET { "  above the target" } else { "" };
+        missed |= !verdict.is_empty();
+        println!("{name:<20} {spread}  {ratio:>5.2} × empty{verdict}");
+    }
+
+    if let Some(script) = bench.shell_script() {
+        let mut rows =
+            vec![("empty".to_owned(), Command::new(&bench.empty)), ("bash + jq + curl".to_owned(), script)];
+        let took = interleaved(&mut rows, SHELL_ROUNDS);
+        let ratio = took[1].p50.as_secs_f64() / took[0].p50.as_secs_f64();
+        println!("{:<20} {}  {ratio:>5.2} × empty ({SHELL_ROUNDS} rounds)", rows[1].0, took[1]);
+    } else {
+        println!("bash + jq + curl     left out: jq or curl is not installed");
+    }
+
+    let mut rows = vec![
+        ("1 MB".to_owned(), bench.hook("PostToolUse")),
+        ("1 GB".to_owned(), bench.hook_with("PostToolUse", &bench.huge)),
+    ];
+    let took = interleaved(&mut rows, ROUNDS);
+    let ratio = took[1].p50.as_secs_f64() / took[0].p50.as_secs_f64();
+    missed |= ratio > SIZE_TARGET;
+    println!("\nPostToolUse with a transcript of 1 MB {}, of 1 GB {}: {ratio:.2} ×", took[0], took[1]);
+
+    for event in HOT.iter().chain(&["statusline"]) {
+        let Some((processes, sockets, calls)) = bench.traced(event) else {
+            println!("strace is not here: started processes and sockets were not counted");
+            break;
+        };
+        missed |= processes + sockets > 0;
+        println!("{event:<20} {processes} processes started, {sockets} sockets, {calls} system calls");
+    }
+    if missed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+struct Bench {
+    dir: PathBuf,
+    baton: PathBuf,
+    empty: PathBuf,
+    transcript: PathBuf,
+    huge: PathBuf,
+}
+
+impl Bench {
+    fn new(dir: &Path) -> Self {
+        let baton = release_binary();
+        let bench = Self {
+            dir: dir.to_owned(),
+            empty: empty_binary(dir, &baton),
+            baton,
+            transcript: dir.join("transcript.jsonl"),
+            huge: dir.join("huge.jsonl"),
+        };
+        std::fs::create_dir_all(dir.join("home/.claude")).expect("a fresh folder takes a new one");
+        std::fs::create_dir_all(dir.join("app")).expect("a fresh folder takes a new one");
+        write_transcript(&bench.transcript, 1 << 20);
+        write_transcript(&bench.huge, 1 << 30);
+        for path in [&bench.transcript, &bench.huge] {
+            let status = bench.hook_with("SessionStart", path).status().expect("baton starts");
+            assert!(status.success());
+        }
+        bench
+    }
+
+    /// A command with this bench's home and nothing else around it.
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env_clear()
+            .env("HOME", self.dir.join("home"))
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("CLAUDECODE", "1")
+            .env("CLAUDE_PID", std::process::id().to_string())
+            .env("CLAUDE_CODE_ENTRYPOINT", "cli")
+            .env("COLUMNS", "120")
+            .current_dir(self.dir.join("app"));
+        command
+    }
+
+    fn hook(&self, event: &str) -> Command {
+        self.hook_with(event, &self.transcript)
+    }
+
+    /// Each transcript is a session of its own.
+    fn hook_with(&self, event: &str, transcript: &Path) -> Command {
+        let stem = transcript.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+        let mut payload = json!({
+            "session_id": format!("bench-{}-{stem}", std::process::id()), "transcript_path": transcript,
+            "cwd": self.dir.join("app"), "permission_mode": "default", "hook_event_name": event,
+            "source": "resume", "trigger": "manual", "reason": "clear", "prompt": "go on",
+            "notification_type": "auth_success", "stop_hook_active": false, "last_assistant_message": "Done.",
+            "tool_name": "Bash", "tool_input": { "command": "cargo test" },
+            "tool_response": { "stdout": "a line of output, as long as lines are\n".repeat(115) },
+        });
+        if event == "SubagentStop" {
+            payload["agent_id"] = json!("a1833b489579581dc");
+        }
+        let path = self.dir.join(format!("{event}-{stem}.json"));
+        std::fs::write(&path, payload.to_string()).expect("a fresh folder takes a new file");
+        let mut command = self.command(&self.baton);
+        command.args(["hook", event]);
+        with_input(command, path)
+    }
+
+    fn status_line(&self) -> Command {
+        let payload = json!({
+            "session_id": format!("bench-{}-transcript", std::process::id()), "transcript_path": self.transcript,
+            "cwd": self.dir.join("app"), "model": { "id": "claude-opus-4-6" },
+            "workspace": { "current_dir": self.dir.join("app") },
+            "context_window": { "context_window_size": 200_000, "used_percentage": 30,
+                "current_usage": { "input_tokens": 60_000, "output_tokens": 50 } },
+            "padding": "x".repeat(4_500),
+        });
+        let path = self.dir.join("statusline.json");
+        std::fs::write(&path, payload.to_string()).expect("a fresh folder takes a new file");
+        let mut command = self.command(&self.baton);
+        command.arg("statusline");
+        with_input(command, path)
+    }
+
+    /// What a careful shell script does for one reading: jq for each field, curl in the background.
+    fn shell_script(&self) -> Option<Command> {
+        let has = |tool: &str| Command::new(tool).arg("--version").stdout(Stdio::null()).status().is_ok();
+        if !has("jq") || !has("curl") {
+            return None;
+        }
+        let path = self.dir.join("monitor.sh");
+        std::fs::write(&path, SCRIPT).expect("a fresh folder takes a new file");
+        let mut command = self.command(Path::new("bash"));
+        command.arg(path);
+        Some(with_input(command, self.dir.join("statusline.json")))
+    }
+
+    /// Processes started, sockets opened and system calls made by one event.
+    fn traced(&self, event: &str) -> Option<(usize, usize, usize)> {
+        let log = self.dir.join("strace.log");
+        let hook = if event == "statusline" { self.status_line() } else { self.hook(event) };
+        let mut command = self.command(Path::new("strace"));
+        command.args(["-f", "-qq", "-o"]).arg(&log).arg(hook.get_program()).args(hook.get_args());
+        let input = self.dir.join(if event == "statusline" {
+            "statusline.json".to_owned()
+        } else {
+            format!("{event}-transcript.json")
+        });
+        let traced = with_input(command, input).stderr(Stdio::null()).status();
+        if !traced.is_ok_and(|status| status.success()) {
+            return None;
+        }
+        let text = std::fs::read_to_string(&log).ok()?;
+        let count = |names: &[&str]| {
+            let of = |line: &&str| names.iter().any(|n| line.contains(&format!(" {n}(")));
+            text.lines().filter(of).count()
+        };
+        // The first execve is the hook itself.
+        let processes = count(&["clone", "clone3", "fork", "vfork", "execve"]) - 1;
+        Some((processes, count(&["socket", "connect", "sendto"]), text.lines().count()))
+    }
+}
+
+const SCRIPT: &str = r#"#!/bin/bash
+INPUT=$(cat)
+SESSION_ID=$(echo "$INPUT" | jq -r '.session_id // empty')
+USED=$(echo "$INPUT" | jq -r '.context_window.used_percentage // 0')
+SIZE=$(echo "$INPUT" | jq -r '.context_window.context_window_size // 200000')
+curl -s --max-time 0.5 -X POST http://127.0.0.1:9/hooks/context-usage -H 'Content-Type: application/json' \
+  -d "$(jq -n --arg id "$SESSION_ID" --argjson used "$USED" --argjson size "$SIZE" \
+  '{session_id: $id, used_percentage: $used, context_window_size: $size}')" >/dev/null 2>&1 &
+echo "$USED%"
+"#;
+
+/// The binary that `scripts/build-release` makes, else the one that cargo built for this bench.
+fn release_binary() -> PathBuf {
+    if let Some(path) = std::env::var_os("BATON_BENCH") {
+        return path.into();
+    }
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it lies in the target folder");
+    let arch = std::env::consts::ARCH;
+    let built = ["musl", "gnu"].map(|libc| target.join(format!("{arch}-unknown-linux-{libc}/release/baton")));
+    built.into_iter().find(|path| path.is_file()).unwrap_or_else(|| {
+        println!("scripts/build-release has not run; this is cargo's own build, which starts more slowly");
+        env!("CARGO_BIN_EXE_baton").into()
+    })
+}
+
+/// An empty `main`, linked as `baton` is.
+fn empty_binary(dir: &Path, baton: &Path) -> PathBuf {
+    let (source, binary) = (dir.join("empty.rs"), dir.join("empty"));
+    std::fs::write(&source, "fn main() {}\n").expect("a fresh folder takes a new file");
+    let mut rustc = Command::new("rustc");
+    rustc.args(["--edition", "2024", "-C", "opt-level=3", "-C", "panic=abort", "-C", "strip=symbols"]);
+    if let Some(triple) =
+        baton.components().map(|c| c.as_os_str().to_string_lossy()).find(|c| c.contains("-linux-"))
+    {
+        rustc.args([
+            "--target",
+            &triple,
+            "-C",
+            "target-feature=+crt-static",
+            "-C",
+            "relocation-model=static",
+        ]);
+    }
+    let status = rustc.arg("-o").arg(&binary).arg(&source).status().expect("rustc is here");
+    assert!(status.success(), "rustc compiles an empty main");
+    binary
+}
+
+/// A transcript of `size` bytes: a hole, then records as the client writes them, the last usage among them.
+fn write_transcript(path: &Path, size: u64) {
+    let mut records = String::new();
+    for n in 0..40 {
+        let text = "words of an answer ".repeat(40);
+        let usage =
+            json!({ "input_tokens": 500, "cache_read_input_tokens": 59_000 + n, "output_tokens": 50 });
+        let assistant = json!({ "type": "assistant", "isSidechain": false, "timestamp": "2026-11-16T01:00:00.000Z",
+            "message": { "role": "assistant", "model": "claude-opus-4-6", "usage": usage,
+                "content": [{ "type": "text", "text": text }] } });
+        let user = json!({ "type": "user", "message": { "role": "user", "content": [
+            { "type": "tool_result", "tool_use_id": "toolu_1", "content": "output ".repeat(120) }] } });
+        records.push_str(&format!("{assistant}\n{user}\n"));
+    }
+    let mut file = File::create(path).expect("a fresh folder takes a new file");
+    let hole = size - records.len() as u64 - 1;
+    file.set_len(hole).and_then(|()| file.seek(SeekFrom::Start(hole))).expect("a file may have a hole");
+    file.write_all(format!("\n{records}").as_bytes()).expect("the disk takes it");
+}
+
+const INPUT: &str = "BENCH_INPUT";
+
+fn open(input: &Path) -> File {
+    File::open(input).expect("its input is there")
+}
+
+fn with_input(mut command: Command, input: PathBuf) -> Command {
+    command.stdin(open(&input)).stdout(Stdio::null()).stderr(Stdio::null());
+    // For those that are started again and again: a file's position would be shared.
+    command.env(INPUT, input);
+    command
+}
+
+/// Starts each command once per round and waits for it.
+fn interleaved(rows: &mut [(String, Command)], rounds: usize) -> Vec<Spread> {
+    let mut took: Vec<Vec<Duration>> = vec![Vec::with_capacity(rounds); rows.len()];
+    for round in 0..rounds + 10 {
+        for (row, times) in rows.iter_mut().zip(&mut took) {
+            let input = row.1.get_envs().find(|(name, _)| *name == INPUT).and_then(|(_, value)| value);
+            let input = input.map_or_else(|| PathBuf::from("/dev/null"), PathBuf::from);
+            row.1.stdin(open(&input));
+            let began = Instant::now();
+            let status = row.1.status().expect("it starts");
+            let spent = began.elapsed();
+            assert!(status.success(), "{} failed", row.0);
+            // The first rounds warm the caches.
+            if round >= 10 {
+                times.push(spent);
+            }
+        }
+    }
+    took.into_iter().map(Spread::of).collect()
+}
+
+struct Spread {
+    p50: Duration,
+    p90: Duration,
+}
+
+impl Spread {
+    fn of(mut took: Vec<Duration>) -> Self {
+        took.sort();
+        Self { p50: took[took.len() / 2], p90: took[took.len() * 9 / 10] }
+    }
+}
+
+impl std::fmt::Display for Spread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ms = |d: Duration| d.as_secs_f64() * 1e3;
+        write!(f, "p50 {:>7.3} ms  p90 {:>7.3} ms", ms(self.p50), ms(self.p90))
+    }
+}

@@ -1,0 +1,124 @@
+//! `baton sessions`: look at past conversations.
+
+use std::fmt::Write as _;
+use std::io::BufReader;
+use std::path::Path;
+
+use anyhow::Context as _;
+use baton_core::handoff::render::render;
+use baton_core::plain::{plain, plain_line};
+use baton_core::redact::redact;
+use baton_core::transcript::lines::{self, Line, MAX_LINE};
+use baton_core::transcript::{Action, Item, Parser, Record};
+use serde_json::json;
+
+use super::args::{Sessions as Verb, SessionsArgs};
+use super::screen::{print, print_json};
+use super::{App, Outcome};
+use crate::sys::fs;
+use crate::transcripts;
+
+pub fn run(app: &App, args: SessionsArgs) -> anyhow::Result<Outcome> {
+    let Verb::Show { id, ledger: _, turns, raw, json } = args.command;
+    let Some(found) = transcripts::find(&app.store(), &app.paths, &app.channel()?, Some(&id))? else {
+        eprintln!("baton: no session {id:?} was found here or in the clients' folders");
+        return Ok(Outcome::Nothing);
+    };
+    if raw {
+        let mut file =
+            fs::open_read(&found.path).with_context(|| format!("could not read {}", found.path.display()))?;
+        std::io::copy(&mut file, &mut std::io::stdout().lock())?;
+        return Ok(Outcome::Done);
+    }
+    if turns {
+        let rows = turns_of(&found.path)?;
+        if json {
+            print_json(
+                &rows.iter().map(|(who, what)| json!({ "who": who, "what": what })).collect::<Vec<_>>(),
+            )?;
+        } else {
+            let mut text = String::new();
+            for (who, what) in &rows {
+                let _ = writeln!(text, "{who:<8} {}", plain_line(what, 200));
+            }
+            print(&text)?;
+        }
+        return Ok(Outcome::Done);
+    }
+    let ledger = found.ledger()?;
+    if json {
+        print_json(&json!({ "transcript": found.path, "session": found.session, "ledger": ledger }))?;
+        return Ok(Outcome::Done);
+    }
+    let head = found.session.as_ref().map_or_else(String::new, |s| {
+        format!(
+            "Session {} of {} in {}, begun {}\n",
+            s.id,
+            s.agent,
+            app.paths.short(Path::new(&s.cwd)),
+            s.started
+        )
+    });
+    let body = render(&ledger, None);
+    let body = plain(&body);
+    print(&format!("{head}Transcript {}\n\n{}\n", found.path.display(), redact(&body).text.trim_end()))?;
+    Ok(Outcome::Done)
+}
+
+/// Who said and did what, in order, in memory bounded by what is shown.
+fn turns_of(path: &Path) -> anyhow::Result<Vec<(&'static str, String)>> {
+    let file = fs::open_read(path).with_context(|| format!("could not read {}", path.display()))?;
+    let mut parser = Parser::default();
+    let mut rows = Vec::new();
+    lines::for_each(BufReader::with_capacity(256 << 10, file), 0, MAX_LINE, |line, offset| match line {
+        Line::Whole(bytes) | Line::Torn(bytes) => {
+            if let Some(record) = parser.feed(bytes, offset)
+                && !record.sidechain
+            {
+                rows.extend(record_rows(&record));
+            }
+        }
+        Line::TooLong(bytes) => rows.push(("?", format!("a line of {bytes} bytes was passed over"))),
+    })
+    .with_context(|| format!("could not read {}", path.display()))?;
+    Ok(rows)
+}
+
+fn record_rows(record: &Record<'_>) -> Vec<(&'static str, String)> {
+    let clean = |text: &str| redact(&plain(text)).text.into_owned();
+    record
+        .items
+        .iter()
+        .filter_map(|item| match item {
+            Item::Prompt(text) | Item::Queued(text) => Some(("user", clean(text))),
+            Item::Command { name, args } => Some(("user", clean(&format!("{name} {args}")))),
+            Item::Reply(text) => Some(("agent", clean(text))),
+            Item::Call { action, .. } => Some(("tool", clean(&action_line(action)))),
+            Item::Outcome { failed: true, body, .. } => Some(("failed", clean(&body.text()))),
+            Item::Interrupted => Some(("user", "interrupted the turn".to_owned())),
+            Item::Boundary => Some(("—", "compacted here".to_owned())),
+            Item::Outcome { .. } | Item::TaskEnded { .. } | Item::TurnEnded | Item::Link(_) => None,
+        })
+        .collect()
+}
+
+fn action_line(action: &Action<'_>) -> String {
+    match action {
+        Action::Shell { command, .. } => format!("$ {command}"),
+        Action::Files(files) => {
+            let parts: Vec<String> = files
+                .iter()
+                .map(|(touch, path)| format!("{} {path}", format!("{touch:?}").to_lowercase()))
+                .collect();
+            parts.join(", ")
+        }
+        Action::Todos(todos) => format!("todo list of {}", todos.len()),
+        Action::TaskCreated { subject } => format!("task: {subject}"),
+        Action::TaskUpdated { id, .. } => format!("task {id} updated"),
+        Action::Agent { description, .. } => format!("subagent: {description}"),
+        Action::Stopped { id } => format!("stopped {id}"),
+        Action::Asked(questions) => format!("asked: {}", questions.join(" / ")),
+        Action::Plan(text) => format!("plan: {text}"),
+        Action::Other(name) => name.to_string(),
+    }
+}

@@ -1,0 +1,324 @@
+//! What each event does, and what it leaves alone.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use baton_testkit::Home;
+use baton_testkit::hooks::{Client, send};
+use baton_testkit::race::all_at_once;
+use serde_json::{Value, json};
+
+use crate::BATON;
+
+/// Every file below the home with its contents.
+pub fn tree(home: &Home) -> BTreeMap<String, Vec<u8>> {
+    fn walk(dir: &Path, root: &Path, into: &mut BTreeMap<String, Vec<u8>>) {
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                walk(&path, root, into);
+            } else {
+                let name = path.strip_prefix(root).unwrap().display().to_string();
+                into.insert(name, std::fs::read(&path).unwrap_or_default());
+            }
+        }
+    }
+    let mut files = BTreeMap::new();
+    walk(home.path(), home.path(), &mut files);
+    files
+}
+
+/// What is new, changed or gone.
+pub fn changes(before: &BTreeMap<String, Vec<u8>>, after: &BTreeMap<String, Vec<u8>>) -> Vec<String> {
+    let mut changes = Vec::new();
+    for (name, bytes) in after {
+        match before.get(name) {
+            None => changes.push(format!("+ {name}")),
+            Some(old) if old != bytes => changes.push(format!("~ {name}")),
+            Some(_) => {}
+        }
+    }
+    changes.extend(before.keys().filter(|name| !after.contains_key(*name)).map(|name| format!("- {name}")));
+    changes
+}
+
+fn fixtures() -> Vec<(String, Value)> {
+    let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../core/tests/fixtures/claude/hooks");
+    let mut files: Vec<_> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|f| f.unwrap().path())
+        .map(|p| {
+            let json = serde_json::from_str(&std::fs::read_to_string(&p).unwrap()).unwrap();
+            (p.file_stem().unwrap().to_str().unwrap().to_owned(), json)
+        })
+        .collect();
+    files.sort_by(|a, b| a.0.cmp(&b.0));
+    files
+}
+
+/// Ids and dates differ from run to run.
+fn normal(home: &Home, client: &Client<'_>, text: &str) -> String {
+    let mut text = home.tidy(text).replace(&client.session, "SESSION");
+    text = text.replace(&format!("processes/{}.", client.pid()), "processes/PID.");
+    while let Some(at) = text.find("HO-2") {
+        text.replace_range(at..at + "HO-20261116-040000-a1b2c3d4".len(), "HANDOFF");
+    }
+    let today = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+    text.replace(&today, "TODAY")
+}
+
+/// For each recorded payload of each event: which files it changes and what it answers, in a session at 67 %.
+#[test]
+fn the_effects_of_every_recorded_event() {
+    let mut seen = String::new();
+    for (name, mut payload) in fixtures() {
+        let home = Home::in_memory(BATON);
+        let client = Client::new(&home);
+        let event = payload["hook_event_name"].as_str().unwrap().to_owned();
+        if event != "SessionStart" {
+            client.starts("startup").silent();
+        }
+        client.answers(134_000);
+        for (key, value) in
+            [("session_id", json!(client.session)), ("transcript_path", json!(client.transcript()))]
+        {
+            payload[key] = value;
+        }
+        payload["cwd"] = json!(home.project());
+        let before = tree(&home);
+        let heard = send(client.command(&event), payload.to_string().as_bytes());
+        let answer = heard.answer();
+        let _ = writeln!(seen, "{name}");
+        for change in changes(&before, &tree(&home)) {
+            let _ = writeln!(seen, "  {}", normal(&home, &client, &change));
+        }
+        if let Some(answer) = answer {
+            let text = normal(&home, &client, &answer.to_string());
+            let _ = writeln!(seen, "  = {}", text.chars().take(180).collect::<String>());
+        }
+    }
+    insta::assert_snapshot!(seen);
+}
+
+#[test]
+fn unknown_events_and_fields_are_harmless() {
+    let home = Home::new(BATON);
+    let client = Client::new(&home);
+    client.starts("startup").silent();
+    let before = tree(&home);
+    client.hook_with("TeaBreak", json!({ "hook_event_name": "TeaBreak" })).silent();
+    assert_eq!(changes(&before, &tree(&home)), [""; 0]);
+    client.answers(104_000);
+    let novel =
+        json!({ "novel": { "deep": [1, 2] }, "tool_input": 7, "agent_type": null, "cwd_history": [] });
+    assert!(client.hook_with("PostToolUse", novel).context().unwrap().contains("52%"));
+}
+
+#[test]
+fn a_subagents_events_change_nothing_of_the_session_it_works_for() {
+    let home = Home::new(BATON);
+    let client = Client::new(&home);
+    client.starts("startup").silent();
+    client.answers(134_000);
+    home.run("send app-1 for the main agent").ok();
+    let before = tree(&home);
+    for event in
+        ["PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "Stop", "SubagentStart", "SubagentStop"]
+    {
+        let payload = json!({ "agent_id": "a1833b489579581dc", "agent_type": "general-purpose" });
+        client.hook_with(event, payload).silent();
+    }
+    assert_eq!(changes(&before, &tree(&home)), [""; 0]);
+    let heard = client.hook("PostToolUse").context().unwrap();
+    assert!(heard.contains("67%") && heard.contains("for the main agent"), "{heard}");
+}
+
+#[test]
+fn of_fifty_tool_calls_at_once_exactly_one_carries_the_request() {
+    let home = Home::in_memory(BATON);
+    let client = Client::new(&home);
+    client.starts("startup").silent();
+    client.answers(134_000);
+    assert_eq!(texts_of_fifty(&home, &client), 1);
+    assert_eq!(texts_of_fifty(&home, &client), 0, "and it stays said");
+}
+
+/// Hooks that were installed while the session ran: the first events find no record of it.
+#[test]
+fn of_fifty_tool_calls_at_once_in_an_unknown_session_exactly_one_carries_the_request() {
+    let home = Home::in_memory(BATON);
+    let client = Client::new(&home);
+    client.answers(134_000);
+    assert_eq!(texts_of_fifty(&home, &client), 1);
+    assert_eq!(client.agent(), "app-1", "and one agent was made of it");
+    let agents = std::fs::read_dir(home.state().join("agents")).unwrap();
+    let records = agents.flatten().filter(|e| e.path().extension().is_some_and(|x| x == "json")).count();
+    assert_eq!(records, 1);
+}
+
+fn texts_of_fifty(home: &Home, client: &Client<'_>) -> usize {
+    let payload = home.write("payload.json", client.usual("PostToolUse").to_string());
+    let gate = home.path().join("gate");
+    let commands = (0..50)
+        .map(|_| {
+            let mut command = home.command("/bin/sh");
+            let script = format!(
+                "while ! [ -e {0} ]; do :; done; exec {1} hook PostToolUse <{2}",
+                gate.display(),
+                BATON,
+                payload.display()
+            );
+            command.arg("-c").arg(script);
+            client.dress(&mut command);
+            command
+        })
+        .collect();
+    let ran = all_at_once(commands, || std::fs::write(&gate, "").unwrap());
+    std::fs::remove_file(&gate).unwrap();
+    assert!(ran.iter().all(|r| r.code == Some(0)), "{ran:#?}");
+    ran.iter().filter(|r| r.out.contains("baton handoff")).count()
+}
+
+#[test]
+fn a_reading_that_falls_below_the_threshold_does_not_rearm_the_latches() {
+    let home = Home::new(BATON);
+    let client = Client::new(&home);
+    client.starts("startup").silent();
+    for (tokens, speaks) in [
+        (104_000, true),
+        (60_000, false),
+        (106_000, false),
+        (134_000, true),
+        (90_000, false),
+        (140_000, false),
+    ] {
+        client.answers(tokens);
+        assert_eq!(client.hook("PostToolUse").context().is_some(), speaks, "at {tokens}");
+    }
+}
+
+#[test]
+fn a_jump_over_the_warning_sends_the_request_alone() {
+    let home = Home::new(BATON);
+    let client = Client::new(&home);
+    client.starts("startup").silent();
+    client.answers(134_000);
+    let heard = client.hook("UserPromptSubmit").context().unwrap();
+    assert!(heard.contains("67%") && heard.contains("baton handoff"), "{heard}");
+    assert_eq!(heard.matches("[baton]").count(), 1);
+    client.hook("PostToolUse").silent();
+}
+
+#[test]
+fn the_voice_can_be_switched_off() {
+    let home = Home::new(BATON);
+    home.write(".config/baton/config.toml", "[context]\nadvise = false\nrequest = false\n");
+    let client = Client::new(&home);
+    client.starts("startup").silent();
+    for tokens in [104_000, 134_000] {
+        client.answers(tokens);
+        client.hook("PostToolUse").silent();
+    }
+    client.hook("Stop").silent();
+}
+
+#[test]
+fn a_threshold_in_tokens_counts_where_it_is_lower() {
+    let home = Home::new(BATON);
+    home.write(".config/baton/config.toml", "[context]\ncritical_tokens = \"30k\"\nwarning_tokens = 20000\n");
+    let client = Client::new(&home);
+    client.starts("startup").silent();
+    client.answers(31_000);
+    assert!(client.hook("PostToolUse").context().unwrap().contains("baton handoff"));
+}
+
+/// A rewound clock: readings of the "future" do not silence those of now.
+#[test]
+fn a_clock_that_was_set_back_does_not_freeze_the_level() {
+    let home = Home::new(BATON);
+    let client = Client::new(&home);
+    client.starts("startup").silent();
+    client.status_line(Some(20_000));
+    let gauge = home.state().join(format!("sessions/{}.gauge", client.session));
+    let mut kept: Value = serde_json::from_str(&std::fs::read_to_string(&gauge).unwrap()).unwrap();
+    let later = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(3);
+    kept["reading"]["at"] = json!(later);
+    std::fs::write(&gauge, kept.to_string()).unwrap();
+    client.answers(134_000);
+    assert!(client.hook("PostToolUse").context().unwrap().contains("67%"));
+}
+
+#[test]
+fn observed_compactions_move_the_thresholds_that_lie_beyond_them() {
+    let home = Home::new(BATON);
+    let client = Client::new(&home);
+    client.starts("startup").silent();
+    client.answers(92_000);
+    client.hook("PreCompact").silent();
+    let next = Client::new(&home);
+    next.starts("startup").silent();
+    next.answers(91_000);
+    let heard = next.hook("PostToolUse").context().unwrap();
+    assert!(heard.contains("compaction at about 92k"), "{heard}");
+    assert!(heard.contains("baton handoff"), "critical lies before the point that was seen: {heard}");
+    let status = home.run(&format!("status {} --json", next.agent())).json();
+    assert_eq!(status[0]["compaction"]["tokens"], 92_200, "{status}");
+    assert_eq!(status[0]["compaction"]["observed"], true);
+}
+
+#[test]
+fn a_compaction_that_was_asked_for_teaches_nothing() {
+    let home = Home::new(BATON);
+    let client = Client::new(&home);
+    client.starts("startup").silent();
+    client.answers(50_000);
+    client
+        .hook_with("PreCompact", json!({ "trigger": "manual", "custom_instructions": "keep the plan" }))
+        .silent();
+    assert!(!home.state().join("compaction.json").exists());
+    let id = home.run("handoffs list --json").json()[0]["id"].as_str().unwrap().to_owned();
+    let sealed = home.run(&format!("handoffs show {id}")).ok();
+    assert!(sealed.contains("keep the plan"), "{sealed}");
+}
+
+#[test]
+fn stop_failure_at_a_usage_limit_is_noted_and_the_turn_is_over() {
+    let home = Home::new(BATON);
+    let client = Client::new(&home);
+    client.starts("startup").silent();
+    client.hook("UserPromptSubmit").silent();
+    assert_eq!(client.kept()["turn"], "working");
+    client.hook("StopFailure").silent();
+    assert_eq!(client.kept()["turn"], "limit");
+    client.hook("UserPromptSubmit").silent();
+    client.hook("PermissionRequest").silent();
+    assert_eq!(client.kept()["turn"], "blocked");
+    client.hook("PostToolUse").silent();
+    assert_eq!(client.kept()["turn"], "working");
+    client.hook("Notification").silent();
+    assert_eq!(client.kept()["turn"], "idle", "after Esc this is the only word");
+}
+
+#[test]
+fn the_log_has_every_event_with_its_stamp_and_can_be_asked() {
+    let home = Home::new(BATON);
+    let one = Client::new(&home);
+    let two = Client::new(&home);
+    for client in [&one, &two] {
+        client.starts("startup").silent();
+        client.hook("UserPromptSubmit").silent();
+        client.hook("Stop").silent();
+    }
+    let events = |args: &str| -> Vec<String> {
+        let lines = home.run(&format!("log --json {args}")).out;
+        let lines = lines.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
+        lines.map(|l| l["event"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(events("").len(), 6);
+    assert_eq!(events(&format!("--session {}", one.session)), ["session-start", "UserPromptSubmit", "stop"]);
+    assert_eq!(events("--agent app-2 -n 1"), ["stop"]);
+    assert_eq!(events("--faults"), [""; 0]);
+    send(one.command("Stop"), b"no payload").silent();
+    assert_eq!(events("--faults"), ["fault"]);
+}

@@ -1,0 +1,162 @@
+//! Messages: queued durably, put in front of the agent once, in order, and never lost.
+
+use baton_testkit::Home;
+use baton_testkit::hooks::Client;
+use baton_testkit::kill::Pace;
+use baton_testkit::rng::Rng;
+use serde_json::Value;
+
+use crate::BATON;
+
+fn started(home: &Home) -> Client<'_> {
+    let client = Client::new(home);
+    client.starts("startup").silent();
+    client
+}
+
+#[test]
+fn messages_arrive_in_order_at_the_next_hook_with_who_sent_them_and_only_once() {
+    let home = Home::new(BATON);
+    let client = started(&home);
+    home.run("send app-1 first words").ok();
+    home.run("send app-1 second words").ok();
+    let heard = client.hook("PostToolUse").context().unwrap();
+    let ids: Vec<&str> = heard.lines().filter(|l| l.starts_with("[baton message m")).collect();
+    assert_eq!(ids.len(), 2, "{heard}");
+    assert!(ids[0].ends_with(" from user]"), "{heard}");
+    assert!(heard.find("first words").unwrap() < heard.find("second words").unwrap(), "{heard}");
+    client.hook("PostToolUse").silent();
+    let inbox = home.run("inbox app-1 --json").json();
+    assert!(inbox.as_array().unwrap().iter().all(|m| m["state"] == "delivered"), "{inbox}");
+}
+
+#[test]
+fn a_message_waits_for_an_agent_that_is_away_and_comes_with_its_next_start() {
+    let home = Home::new(BATON);
+    let session = {
+        let client = started(&home);
+        client.hook("SessionEnd").silent();
+        client.session.clone()
+    };
+    let said = home.run("send app-1 when you are back").ok();
+    assert!(said.contains("not running"), "{said}");
+    assert_eq!(home.run("inbox app-1 --json").json()[0]["state"], "queued");
+    let mut again = Client::new(&home);
+    again.session = session;
+    assert!(again.starts("resume").context().unwrap().contains("when you are back"));
+}
+
+#[test]
+fn a_long_message_is_its_beginning_and_the_path_of_the_whole() {
+    let home = Home::new(BATON);
+    let client = started(&home);
+    let text = format!("{}the end", "é".repeat(7_000));
+    home.run_with_input("send app-1 -", &text).ok();
+    let heard = client.hook("PostToolUse").context().unwrap();
+    assert!(heard.chars().count() < 6_400, "{}", heard.chars().count());
+    let (_, path) = heard.rsplit_once(" is in ").unwrap();
+    let whole: Value =
+        serde_json::from_str(&std::fs::read_to_string(path.trim_end_matches(']')).unwrap()).unwrap();
+    assert_eq!(whole["text"], text);
+}
+
+#[test]
+fn what_does_not_fit_one_hook_comes_with_the_next_and_keeps_its_order() {
+    let home = Home::new(BATON);
+    let client = started(&home);
+    for n in 0..4 {
+        home.run_with_input("send app-1 -", &format!("part {n} {}", "x".repeat(5_000))).ok();
+    }
+    for n in 0..4 {
+        let heard = client.hook("PostToolUse").context().unwrap();
+        assert!(heard.chars().count() <= 9_500, "{}", heard.chars().count());
+        assert!(heard.contains(&format!("part {n} ")), "{n}: {}", &heard[..80]);
+    }
+    client.hook("PostToolUse").silent();
+}
+
+#[test]
+fn a_message_is_text_without_control_characters() {
+    let home = Home::new(BATON);
+    let client = started(&home);
+    home.run_with_input("send app-1 -", "red \u{1b}[31malert\u{7}\u{202e} end").ok();
+    let heard = client.hook("PostToolUse").context().unwrap();
+    assert!(!heard.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{heard:?}");
+    assert!(heard.ends_with("end"), "{heard:?}");
+}
+
+/// A hook that died after it had claimed a message: whether it was seen is told by the transcript.
+#[test]
+fn a_message_whose_hook_died_is_queued_again_unless_the_transcript_shows_it() {
+    let home = Home::new(BATON);
+    let client = started(&home);
+    let folder = home.state().join("mail/app-1");
+    let claim_by_the_dead = || {
+        let id = home.run("send app-1 --json are you there").json()["id"].as_str().unwrap().to_owned();
+        // A process id that was never given out.
+        std::fs::rename(folder.join("new").join(&id), folder.join(format!("tmp/{id}.by-4194305-7"))).unwrap();
+        id
+    };
+    let id = claim_by_the_dead();
+    assert!(client.hook("PostToolUse").context().unwrap().contains(&id), "the same message, the same id");
+    let id = claim_by_the_dead();
+    client
+        .record(&serde_json::json!({ "type": "attachment", "content": format!("[baton message {id} from") }));
+    client.hook("PostToolUse").silent();
+    assert!(folder.join("cur").join(&id).is_file(), "it counts as delivered");
+}
+
+#[test]
+fn clocks_that_run_backward_do_not_change_the_order_of_a_senders_messages() {
+    let home = Home::new(BATON);
+    let client = started(&home);
+    home.run("send app-1 one").ok();
+    // As if the first had been sent by a clock that was an hour ahead.
+    let folder = home.state().join("mail/app-1/new");
+    let name =
+        std::fs::read_dir(&folder).unwrap().next().unwrap().unwrap().file_name().into_string().unwrap();
+    let (stamp, rest) = name[1..].split_once('-').unwrap();
+    let ahead = stamp.parse::<u128>().unwrap() + 3_600_000_000_000;
+    let moved = format!("m{ahead:020}-{rest}");
+    let text = std::fs::read_to_string(folder.join(&name)).unwrap().replace(&name, &moved);
+    std::fs::write(folder.join(&moved), text).unwrap();
+    std::fs::remove_file(folder.join(&name)).unwrap();
+    home.run("send app-1 two").ok();
+    let heard = client.hook("PostToolUse").context().unwrap();
+    assert!(heard.find("one").unwrap() < heard.find("two").unwrap(), "{heard}");
+}
+
+#[test]
+fn hooks_killed_at_any_instant_lose_no_message() {
+    let home = Home::in_memory(BATON);
+    let client = started(&home);
+    let mut rng = Rng::announced("hooks_killed_at_any_instant_lose_no_message");
+    let payload = home.write("payload.json", client.usual("PostToolUse").to_string());
+    let hook = || {
+        let mut command = client.command("PostToolUse");
+        command.stdin(std::fs::File::open(&payload).unwrap());
+        command
+    };
+    let mut pace = Pace::measured((0..5).map(|_| hook()));
+    let mut heard = String::new();
+    let mut killed = 0;
+    let mut ids = Vec::new();
+    for _ in 0..baton_testkit::times(150) {
+        ids.push(home.run("send app-1 --json hello").json()["id"].as_str().unwrap().to_owned());
+        let death = pace.kill(hook(), &mut rng);
+        killed += usize::from(death.killed);
+        heard.push_str(&death.said);
+    }
+    // Whatever is left comes now.
+    loop {
+        let rest = client.hook("PostToolUse");
+        if rest.answer().is_none() {
+            break;
+        }
+        heard.push_str(&rest.out);
+    }
+    assert!(killed > 20, "only {killed} hooks were killed in time");
+    for id in &ids {
+        assert!(heard.contains(id), "{id} was accepted and nobody ever saw it");
+    }
+}

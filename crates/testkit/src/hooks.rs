@@ -1,0 +1,315 @@
+//! One client as its hooks see it: a process, a session, a transcript, and payloads in the client's own shape.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::home::{Home, Ran};
+
+/// Every event that baton listens to.
+pub const EVENTS: [&str; 13] = [
+    "SessionStart",
+    "UserPromptSubmit",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "Stop",
+    "StopFailure",
+    "PreCompact",
+    "PostCompact",
+    "SessionEnd",
+    "Notification",
+    "PermissionRequest",
+    "SubagentStart",
+    "SubagentStop",
+];
+
+/// Entries for all hooks and the status line, as an install writes them into settings.
+pub fn settings(home: &Home) -> Value {
+    let baton = home.binary().display().to_string();
+    let hooks: serde_json::Map<String, Value> = EVENTS
+        .iter()
+        .map(|event| {
+            let mut entry = json!({ "type": "command", "command": baton, "args": ["hook", event] });
+            if matches!(*event, "SessionEnd" | "PreCompact") {
+                entry["timeout"] = json!(30);
+            }
+            ((*event).to_owned(), json!([{ "hooks": [entry] }]))
+        })
+        .collect();
+    json!({ "hooks": hooks, "statusLine": { "type": "command", "command": format!("{baton} statusline") } })
+}
+
+/// Registers baton with whatever client starts in this home.
+pub fn register(home: &Home) {
+    home.write(".claude/settings.json", settings(home).to_string());
+}
+
+/// A client: a process that lives as long as this value, in one session at a time.
+pub struct Client<'a> {
+    home: &'a Home,
+    process: Child,
+    pub session: String,
+    pub headless: bool,
+    /// Added to the environment of its hooks.
+    pub env: Vec<(String, String)>,
+}
+
+static COUNT: AtomicU32 = AtomicU32::new(1);
+
+/// A session id that no other test uses: its percentage is published in a folder that all share.
+pub fn session_id() -> String {
+    let n = COUNT.fetch_add(1, Ordering::Relaxed);
+    let nanos = jiff::Timestamp::now().subsec_nanosecond();
+    format!("{:08x}-{n:04x}-4000-8000-{nanos:012x}", std::process::id())
+}
+
+impl<'a> Client<'a> {
+    pub fn new(home: &'a Home) -> Self {
+        std::fs::create_dir_all(home.path().join(".claude")).expect("a home takes a new folder");
+        let process = Command::new("cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("cat stands in for the client's process");
+        Self { home, process, session: session_id(), headless: false, env: Vec::new() }
+    }
+
+    pub fn headless(mut self) -> Self {
+        self.headless = true;
+        self
+    }
+
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub fn transcript(&self) -> PathBuf {
+        self.home.path().join(format!(".claude/projects/-app/{}.jsonl", self.session))
+    }
+
+    pub fn percentage_file(&self) -> PathBuf {
+        PathBuf::from(format!("/tmp/claude-context-pct-{}.txt", self.session))
+    }
+
+    /// An answer that reports `tokens` of input.
+    pub fn answers(&self, tokens: u64) {
+        self.record(&json!({
+            "type": "assistant", "isSidechain": false, "uuid": session_id(),
+            "timestamp": format!("{:.3}", jiff::Timestamp::now()),
+            "message": { "role": "assistant", "model": "claude-opus-4-6", "id": session_id(),
+                "content": [{ "type": "text", "text": "…" }],
+                "usage": { "input_tokens": tokens, "output_tokens": 200 } },
+        }));
+    }
+
+    /// Adds one record to the transcript.
+    pub fn record(&self, record: &Value) {
+        let path = self.transcript();
+        std::fs::create_dir_all(path.parent().expect("it lies in a folder"))
+            .expect("a home takes a new folder");
+        let mut file =
+            std::fs::OpenOptions::new().create(true).append(true).open(path).expect("a transcript can grow");
+        file.write_all(format!("{record}\n").as_bytes()).expect("a transcript can grow");
+    }
+
+    /// A payload of this session: the common head and `fields`.
+    pub fn payload(&self, event: &str, fields: Value) -> Value {
+        let mut payload = json!({
+            "session_id": self.session, "transcript_path": self.transcript(), "cwd": self.home.project(),
+            "hook_event_name": event,
+        });
+        if let (Value::Object(payload), Value::Object(fields)) = (&mut payload, fields) {
+            payload.extend(fields);
+        }
+        payload
+    }
+
+    /// What the client sends for `event` in the usual case.
+    pub fn usual(&self, event: &str) -> Value {
+        let fields = match event {
+            "SessionStart" => json!({ "source": "startup", "model": "claude-opus-4-6" }),
+            "UserPromptSubmit" => json!({ "prompt": "go on" }),
+            "PostToolUse" => json!({ "tool_name": "Bash", "tool_input": { "command": "true" },
+                "tool_response": { "stdout": "" }, "tool_use_id": "toolu_1", "duration_ms": 3 }),
+            "PostToolUseFailure" => json!({ "tool_name": "Bash", "tool_input": { "command": "false" },
+                "tool_use_id": "toolu_1", "error": "Exit code 1", "is_interrupt": false }),
+            "Stop" => json!({ "stop_hook_active": false, "last_assistant_message": "Done.",
+                "background_tasks": [], "session_crons": [] }),
+            "StopFailure" => json!({ "error": "rate_limit", "last_assistant_message": "API Error: limit" }),
+            "PreCompact" => json!({ "trigger": "auto", "custom_instructions": null }),
+            "PostCompact" => json!({ "trigger": "auto", "compact_summary": "…" }),
+            "SessionEnd" => json!({ "reason": "other" }),
+            "Notification" => json!({ "notification_type": "idle_prompt", "message": "…" }),
+            "PermissionRequest" => json!({ "tool_name": "Bash", "tool_input": { "command": "rm x" } }),
+            "SubagentStart" => json!({ "agent_id": "a1", "agent_type": "general-purpose" }),
+            "SubagentStop" => json!({ "agent_id": "a1", "agent_type": "general-purpose",
+                "stop_hook_active": false, "last_assistant_message": "…" }),
+            _ => json!({}),
+        };
+        self.payload(event, fields)
+    }
+
+    /// `baton hook EVENT` as this client starts it.
+    pub fn command(&self, event: &str) -> Command {
+        let mut command = self.home.baton(["hook", event]);
+        self.dress(&mut command);
+        command
+    }
+
+    pub fn dress(&self, command: &mut Command) {
+        command
+            .env("CLAUDECODE", "1")
+            .env("CLAUDE_PID", self.pid().to_string())
+            .env("CLAUDE_CODE_SESSION_ID", &self.session)
+            .env("CLAUDE_CODE_ENTRYPOINT", if self.headless { "sdk-cli" } else { "cli" })
+            .env("CLAUDE_CODE_SESSION_ATTENDED", if self.headless { "0" } else { "1" })
+            .envs(self.env.iter().map(|(name, value)| (name, value)));
+    }
+
+    /// The usual payload of `event`.
+    #[track_caller]
+    pub fn hook(&self, event: &str) -> Heard {
+        self.hook_with(event, json!({}))
+    }
+
+    /// The usual payload with some fields changed.
+    #[track_caller]
+    pub fn hook_with(&self, event: &str, fields: Value) -> Heard {
+        let mut payload = self.usual(event);
+        if let (Value::Object(payload), Value::Object(fields)) = (&mut payload, fields) {
+            payload.extend(fields);
+        }
+        send(self.command(event), payload.to_string().as_bytes())
+    }
+
+    /// SessionStart with `source`.
+    #[track_caller]
+    pub fn starts(&self, source: &str) -> Heard {
+        self.hook_with("SessionStart", json!({ "source": source }))
+    }
+
+    /// `/clear`: the old session ends, a new one begins in the same process.
+    #[track_caller]
+    pub fn clears(&mut self) -> Heard {
+        self.hook_with("SessionEnd", json!({ "reason": "clear" })).silent();
+        let _ = std::fs::remove_file(self.percentage_file());
+        self.session = session_id();
+        self.starts("clear")
+    }
+
+    /// The status line, told that the context holds `tokens` of 200k.
+    #[track_caller]
+    pub fn status_line(&self, tokens: Option<u64>) -> String {
+        let usage = tokens.map(|n| {
+            json!({ "input_tokens": n, "output_tokens": 200,
+            "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0 })
+        });
+        let payload = json!({
+            "session_id": self.session, "transcript_path": self.transcript(), "cwd": self.home.project(),
+            "model": { "id": "claude-opus-4-6", "display_name": "Opus" },
+            "workspace": { "current_dir": self.home.project(), "project_dir": self.home.project() },
+            "context_window": { "context_window_size": 200_000, "current_usage": usage },
+        });
+        let mut command = self.home.baton(["statusline"]);
+        self.dress(&mut command);
+        send(command, payload.to_string().as_bytes()).ok().out
+    }
+
+    /// The record that baton keeps of this session.
+    #[track_caller]
+    pub fn kept(&self) -> Value {
+        let path = self.home.state().join(format!("sessions/{}.json", self.session));
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        serde_json::from_str(&text).expect("a record is JSON")
+    }
+
+    /// The agent that this session belongs to.
+    #[track_caller]
+    pub fn agent(&self) -> String {
+        self.kept()["agent"].as_str().expect("a session has an agent").to_owned()
+    }
+}
+
+impl Drop for Client<'_> {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_file(self.percentage_file());
+    }
+}
+
+/// How a hook ended and what it said.
+#[derive(Debug)]
+pub struct Heard {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+    pub took: Duration,
+}
+
+/// Runs a hook with `input` on its standard input, which is then closed.
+#[track_caller]
+pub fn send(mut command: Command, input: &[u8]) -> Heard {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let began = Instant::now();
+    let mut child = command.spawn().expect("the hook starts");
+    // A hook that has seen enough does not read on: a closed pipe is its right.
+    let _ = child.stdin.take().expect("it was asked for").write_all(input);
+    let ran = Ran::of(&child.wait_with_output().expect("a child can be waited for"));
+    Heard { code: ran.code, out: ran.out, err: ran.err, took: began.elapsed() }
+}
+
+impl Heard {
+    /// Exited 0 and said nothing on the error output; what it said is a JSON object or nothing.
+    #[track_caller]
+    pub fn ok(self) -> Self {
+        assert_eq!((self.code, self.err.as_str()), (Some(0), ""), "a hook never hurts: {self:?}");
+        self
+    }
+
+    /// The answer, checked to be one that the client takes.
+    #[track_caller]
+    pub fn answer(&self) -> Option<Value> {
+        assert_eq!((self.code, self.err.as_str()), (Some(0), ""), "a hook never hurts: {self:?}");
+        let text = self.out.trim();
+        if text.is_empty() {
+            return None;
+        }
+        let answer: Value = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e} in {text}"));
+        assert!(answer.is_object(), "{text}");
+        Some(answer)
+    }
+
+    #[track_caller]
+    pub fn silent(&self) {
+        assert_eq!(self.answer(), None);
+    }
+
+    /// What the model hears.
+    #[track_caller]
+    pub fn context(&self) -> Option<String> {
+        Some(self.answer()?["hookSpecificOutput"]["additionalContext"].as_str()?.to_owned())
+    }
+
+    /// What the user reads.
+    #[track_caller]
+    pub fn message(&self) -> Option<String> {
+        Some(self.answer()?["systemMessage"].as_str()?.to_owned())
+    }
+
+    /// Why the turn goes on.
+    #[track_caller]
+    pub fn block(&self) -> Option<String> {
+        let answer = self.answer()?;
+        (answer["decision"] == "block").then(|| answer["reason"].as_str().unwrap_or_default().to_owned())
+    }
+}
