@@ -131,6 +131,12 @@ impl Removal {
         if let Some(dir) = &self.folder {
             stays = place::remove_folder(dir)?.1.into_iter().map(|name| dir.join(name)).collect();
         }
+        // A run that was killed between taking the folder away and deleting it.
+        if let Some(parent) =
+            std::fs::canonicalize(paths.claude.join("skills")).ok().as_deref().and_then(Path::parent)
+        {
+            place::sweep(parent);
+        }
         if let Some(link) = &self.sm {
             fs::remove(link)?;
         }

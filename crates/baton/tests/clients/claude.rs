@@ -184,7 +184,7 @@ fn a_handoff_of_sixty_kilobytes_arrives_packed_with_the_pointer() -> Result<()> 
     let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
     baton(&place, &["install", "--yes"])?;
     let mut long = String::from("# Now\nBEGINNING-OF-IT: fix the parser.\n\n");
-    for n in 0..600 {
+    for n in 0..900 {
         let _ = write!(
             long,
             "## Note {n}\nSomething that was found out on the way, number {n}, at some length.\n\n"
