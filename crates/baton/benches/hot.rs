@@ -292,15 +292,10 @@ fn answer(tokens: u64) -> serde_json::Value {
 fn write_transcript(path: &Path, size: u64) {
     let mut records = String::new();
     for n in 0..40 {
-        let text = "words of an answer ".repeat(40);
-        let usage =
-            json!({ "input_tokens": 500, "cache_read_input_tokens": 59_000 + n, "output_tokens": 50 });
-        let assistant = json!({ "type": "assistant", "isSidechain": false, "timestamp": "2026-11-16T01:00:00.000Z",
-            "message": { "role": "assistant", "model": "claude-opus-4-6", "usage": usage,
-                "content": [{ "type": "text", "text": text }] } });
+        let assistant = answer(59_000 + n);
         let user = json!({ "type": "user", "message": { "role": "user", "content": [
             { "type": "tool_result", "tool_use_id": "toolu_1", "content": "output ".repeat(120) }] } });
-        records.push_str(&format!("{assistant}\n{user}\n"));
+        records.extend([assistant.to_string(), "\n".to_owned(), user.to_string(), "\n".to_owned()]);
     }
     let mut file = File::create(path).expect("a fresh folder takes a new file");
     let hole = size - records.len() as u64 - 1;
