@@ -265,7 +265,7 @@ fn write_transcript(path: &Path, size: u64) {
                 "content": [{ "type": "text", "text": text }] } });
         let user = json!({ "type": "user", "message": { "role": "user", "content": [
             { "type": "tool_result", "tool_use_id": "toolu_1", "content": "output ".repeat(120) }] } });
-        records.push_str(&format!("{assistant}\n{user}\n"));
+        records = records + &assistant.to_string() + "\n" + &user.to_string() + "\n";
     }
     let mut file = File::create(path).expect("a fresh folder takes a new file");
     let hole = size - records.len() as u64 - 1;
