@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     let bench = Bench::new(dir.path());
     println!("{}", bench.baton.display());
 
-    let mut rows: Vec<(String, Command)> = vec![("empty".to_owned(), Command::new(&bench.empty))];
+    let mut rows = vec![Row::new("empty", Command::new(&bench.empty))];
     // Prompts and ends of turns change the record, seals and loads much more: each kind has a session of its own, so
     // that every row does what it does in a client and not what another row has left to do.
     rows.extend(HOT.iter().chain(&OTHERS).map(|event| {
@@ -37,34 +37,39 @@ fn main() -> ExitCode {
             event if OTHERS.contains(&event) => "seals",
             _ => "tools",
         };
-        ((*event).to_owned(), bench.hook(event, session))
+        Row::new(event, bench.hook(event, session))
     }));
-    rows.push(("statusline".to_owned(), bench.status_line()));
+    rows.push(Row::new("statusline", bench.status_line()));
+    // What most tool calls find: another answer, so other numbers, which are kept and published.
+    rows.push(Row {
+        grows: Some(bench.growing.clone()),
+        ..Row::new(NEWS, bench.hook("PostToolUse", "news"))
+    });
     let took = interleaved(&mut rows, ROUNDS);
-    let empty = took[0].p50;
+    let against = |of: fn(&Spread) -> Duration, spread| of(spread).as_secs_f64() / of(&took[0]).as_secs_f64();
     println!("\n{ROUNDS} rounds, interleaved, payloads of 5 KB, a transcript of 1 MB");
     let mut missed = false;
-    for ((name, _), spread) in rows.iter().zip(&took) {
-        let ratio = spread.p50.as_secs_f64() / empty.as_secs_f64();
-        let judged = HOT.contains(&name.as_str()) || name == "statusline";
+    for (Row { name, .. }, spread) in rows.iter().zip(&took) {
+        let (ratio, best) = (against(|s| s.p50, spread), against(|s| s.p10, spread));
+        let judged = HOT.contains(&name.as_str()) || name == "statusline" || name == NEWS;
         let verdict = if judged && ratio > TARGET { "  above the target" } else { "" };
         missed |= !verdict.is_empty();
-        println!("{name:<20} {spread}  {ratio:>5.2} × empty{verdict}");
+        println!("{name:<20} {spread}  {ratio:>5.2} × empty ({best:.2} × at p10){verdict}");
     }
 
     if let Some(script) = bench.shell_script() {
         let mut rows =
-            vec![("empty".to_owned(), Command::new(&bench.empty)), ("bash + jq + curl".to_owned(), script)];
+            vec![Row::new("empty", Command::new(&bench.empty)), Row::new("bash + jq + curl", script)];
         let took = interleaved(&mut rows, SHELL_ROUNDS);
         let ratio = took[1].p50.as_secs_f64() / took[0].p50.as_secs_f64();
-        println!("{:<20} {}  {ratio:>5.2} × empty ({SHELL_ROUNDS} rounds)", rows[1].0, took[1]);
+        println!("{:<20} {}  {ratio:>5.2} × empty ({SHELL_ROUNDS} rounds)", rows[1].name, took[1]);
     } else {
         println!("bash + jq + curl     left out: jq or curl is not installed");
     }
 
     let mut rows = vec![
-        ("1 MB".to_owned(), bench.hook("PostToolUse", "tools")),
-        ("1 GB".to_owned(), bench.hook("PostToolUse", "huge")),
+        Row::new("1 MB", bench.hook("PostToolUse", "tools")),
+        Row::new("1 GB", bench.hook("PostToolUse", "huge")),
     ];
     let took = interleaved(&mut rows, ROUNDS);
     let ratio = took[1].p50.as_secs_f64() / took[0].p50.as_secs_f64();
@@ -82,12 +87,29 @@ fn main() -> ExitCode {
     if missed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
+const NEWS: &str = "PostToolUse, news";
+
+/// A command that is started again and again.
+struct Row {
+    name: String,
+    command: Command,
+    /// A transcript that gets another answer before each start.
+    grows: Option<PathBuf>,
+}
+
+impl Row {
+    fn new(name: &str, command: Command) -> Self {
+        Self { name: name.to_owned(), command, grows: None }
+    }
+}
+
 struct Bench {
     dir: PathBuf,
     baton: PathBuf,
     empty: PathBuf,
     transcript: PathBuf,
     huge: PathBuf,
+    growing: PathBuf,
 }
 
 impl Bench {
@@ -99,12 +121,14 @@ impl Bench {
             baton,
             transcript: dir.join("transcript.jsonl"),
             huge: dir.join("huge.jsonl"),
+            growing: dir.join("growing.jsonl"),
         };
         std::fs::create_dir_all(dir.join("home/.claude")).expect("a fresh folder takes a new one");
         std::fs::create_dir_all(dir.join("app")).expect("a fresh folder takes a new one");
         write_transcript(&bench.transcript, 1 << 20);
         write_transcript(&bench.huge, 1 << 30);
-        for session in ["tools", "turns", "seals", "huge"] {
+        write_transcript(&bench.growing, 1 << 20);
+        for session in ["tools", "turns", "seals", "huge", "news"] {
             let status = bench.hook("SessionStart", session).status().expect("baton starts");
             assert!(status.success());
         }
@@ -127,7 +151,11 @@ impl Bench {
     }
 
     fn hook(&self, event: &str, session: &str) -> Command {
-        let transcript = if session == "huge" { &self.huge } else { &self.transcript };
+        let transcript = match session {
+            "huge" => &self.huge,
+            "news" => &self.growing,
+            _ => &self.transcript,
+        };
         let mut payload = json!({
             "session_id": id(session), "transcript_path": transcript,
             "cwd": self.dir.join("app"), "permission_mode": "default", "hook_event_name": event,
@@ -253,6 +281,13 @@ fn empty_binary(dir: &Path, baton: &Path) -> PathBuf {
     binary
 }
 
+fn answer(tokens: u64) -> serde_json::Value {
+    json!({ "type": "assistant", "isSidechain": false, "timestamp": format!("{:.3}", jiff::Timestamp::now()),
+        "message": { "role": "assistant", "model": "claude-opus-4-6",
+            "usage": { "input_tokens": 500, "cache_read_input_tokens": tokens, "output_tokens": 50 },
+            "content": [{ "type": "text", "text": "words of an answer ".repeat(40) }] } })
+}
+
 /// A transcript of `size` bytes: a hole, then records as the client writes them, the last usage among them.
 fn write_transcript(path: &Path, size: u64) {
     let mut records = String::new();
@@ -287,17 +322,21 @@ fn with_input(mut command: Command, input: PathBuf) -> Command {
 }
 
 /// Starts each command once per round and waits for it.
-fn interleaved(rows: &mut [(String, Command)], rounds: usize) -> Vec<Spread> {
+fn interleaved(rows: &mut [Row], rounds: usize) -> Vec<Spread> {
     let mut took: Vec<Vec<Duration>> = vec![Vec::with_capacity(rounds); rows.len()];
     for round in 0..rounds + 10 {
         for (row, times) in rows.iter_mut().zip(&mut took) {
-            let input = row.1.get_envs().find(|(name, _)| *name == INPUT).and_then(|(_, value)| value);
+            let input = row.command.get_envs().find(|(name, _)| *name == INPUT).and_then(|(_, value)| value);
             let input = input.map_or_else(|| PathBuf::from("/dev/null"), PathBuf::from);
-            row.1.stdin(open(&input));
+            row.command.stdin(open(&input));
+            if let Some(path) = &row.grows {
+                let mut file = File::options().append(true).open(path).expect("it was written");
+                writeln!(file, "{}", answer(60_000 + 1_000 * (round as u64 % 8))).expect("the disk takes it");
+            }
             let began = Instant::now();
-            let status = row.1.status().expect("it starts");
+            let status = row.command.status().expect("it starts");
             let spent = began.elapsed();
-            assert!(status.success(), "{} failed", row.0);
+            assert!(status.success(), "{} failed", row.name);
             // The first rounds warm the caches.
             if round >= 10 {
                 times.push(spent);
@@ -307,7 +346,9 @@ fn interleaved(rows: &mut [(String, Command)], rounds: usize) -> Vec<Spread> {
     took.into_iter().map(Spread::of).collect()
 }
 
+/// The fastest tenth tells the cost where other work keeps the machine busy; the median is what is promised.
 struct Spread {
+    p10: Duration,
     p50: Duration,
     p90: Duration,
 }
@@ -315,13 +356,13 @@ struct Spread {
 impl Spread {
     fn of(mut took: Vec<Duration>) -> Self {
         took.sort();
-        Self { p50: took[took.len() / 2], p90: took[took.len() * 9 / 10] }
+        Self { p10: took[took.len() / 10], p50: took[took.len() / 2], p90: took[took.len() * 9 / 10] }
     }
 }
 
 impl std::fmt::Display for Spread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let ms = |d: Duration| d.as_secs_f64() * 1e3;
-        write!(f, "p50 {:>7.3} ms  p90 {:>7.3} ms", ms(self.p50), ms(self.p90))
+        write!(f, "p10 {:>7.3}  p50 {:>7.3}  p90 {:>7.3} ms", ms(self.p10), ms(self.p50), ms(self.p90))
     }
 }
