@@ -558,6 +558,9 @@ fn at_a_terminal_a_person_is_asked() {
     }
 }
 
+const BEGIN: &str = "<!-- Written by a test (BATON_UPDATE=1 cargo test the_transcript); do not edit. -->\n";
+const END: &str = "<!-- End of what the test writes. -->\n";
+
 /// What a newcomer sees. The README shows it, so it must be true: `BATON_UPDATE=1` writes it anew.
 #[test]
 fn the_transcript_in_the_documentation_is_what_happens() {
@@ -568,9 +571,7 @@ fn the_transcript_in_the_documentation_is_what_happens() {
     }
     let path =
         format!("{}:{}", home.path().join(".local/bin").display(), home.path().join("tools").display());
-    let mut text = "\
-<!-- Written by a test (BATON_UPDATE=1 cargo test the_transcript); do not edit. -->\n\n```console\n"
-        .to_owned();
+    let mut text = "```console\n".to_owned();
     for line in ["./baton install --yes", "baton doctor", "baton uninstall --verify"] {
         let installed = program(&home);
         let program = if line.starts_with("./") { Path::new(crate::BATON) } else { &installed };
@@ -578,13 +579,15 @@ fn the_transcript_in_the_documentation_is_what_happens() {
         text = text + "$ " + line + "\n" + &home.tidy(&out) + "\n";
     }
     text = text.trim_end().to_owned() + "\n```\n";
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/install-transcript.md");
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let whole = std::fs::read_to_string(&readme).unwrap();
+    let (before, rest) = whole.split_once(BEGIN).expect("the README marks where the transcript begins");
+    let (shown, after) = rest.split_once(END).expect("the README marks where the transcript ends");
     if std::env::var_os("BATON_UPDATE").is_some() {
-        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-        std::fs::write(&file, &text).unwrap();
+        std::fs::write(&readme, [before, BEGIN, &text, END, after].concat()).unwrap();
+    } else {
+        assert_eq!(shown, text, "run again with BATON_UPDATE=1 and look at the difference");
     }
-    let shown = std::fs::read_to_string(&file).unwrap_or_default();
-    assert_eq!(shown, text, "run again with BATON_UPDATE=1 and look at the difference");
     // Nothing is left but the program.
     let left: Vec<_> =
         files(home.path()).into_iter().map(|(name, _)| name).filter(|n| !n.starts_with("tools/")).collect();
