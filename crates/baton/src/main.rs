@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// musl's own gives each size of allocation pages of its own and unmaps them when they are free: that was a third of
-/// what a hook cost.
+/// musl's own gives each size of allocation pages of its own and unmaps them when they are free: maps, unmaps and
+/// page faults that every hook would pay for.
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;

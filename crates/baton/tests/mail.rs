@@ -85,6 +85,21 @@ fn a_message_is_text_without_control_characters() {
     assert!(heard.ends_with("end"), "{heard:?}");
 }
 
+/// The client is gone, or takes no more: what it did not take it has not seen.
+#[test]
+fn a_message_that_could_not_be_written_out_stays_queued() {
+    let home = Home::new(BATON);
+    let client = started(&home);
+    home.run("send app-1 are you there").ok();
+    let payload = home.write("payload.json", client.usual("PostToolUse").to_string());
+    let mut command = client.command("PostToolUse");
+    command.stdin(std::fs::File::open(&payload).unwrap());
+    command.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
+    assert!(command.status().unwrap().success());
+    assert_eq!(home.run("inbox app-1 --json").json()[0]["state"], "queued");
+    assert!(client.hook("PostToolUse").context().unwrap().contains("are you there"));
+}
+
 /// A hook that died after it had claimed a message: whether it was seen is told by the transcript.
 #[test]
 fn a_message_whose_hook_died_is_queued_again_unless_the_transcript_shows_it() {

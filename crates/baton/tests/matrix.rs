@@ -227,31 +227,37 @@ fn no_home_a_relative_home_and_a_broken_configuration() {
     assert!(client.hook("PostToolUse").context().unwrap().contains("67%"), "the defaults go on");
 }
 
-/// Every call that creates or writes a file fails; what goes to the client still does.
+/// Folders, renames and syncs fail; then writes too, those to the client among them.
 #[test]
 fn a_full_disk() {
+    const NAMES: &str = "?mkdir,mkdirat,?rename,renameat,renameat2,fsync,ftruncate";
     if !trace::available() {
         return;
     }
-    for event in EVENTS {
-        let home = Home::in_memory(BATON);
-        let client = prepared(&home);
-        let payload = home.write("payload.json", client.usual(event).to_string());
-        let mut command = home.command("strace");
-        // Creating, growing and renaming fail; a write to the client's pipe is not one to a disk.
-        command
-            .args(["-qq", "-f", "-o", "/dev/null"])
-            .args(["-e", "trace=?mkdir,mkdirat,?rename,renameat,renameat2,fsync,ftruncate,flock"])
-            .args(["-e", "inject=?mkdir,mkdirat,?rename,renameat,renameat2,fsync,ftruncate:error=ENOSPC"])
-            .arg(BATON)
-            .args(["hook", event])
-            .stdin(File::open(&payload).unwrap());
-        client.dress(&mut command);
-        let began = Instant::now();
-        let ran = Ran::of(&command.output().unwrap());
-        let heard = Heard { code: ran.code, out: ran.out, err: ran.err, took: began.elapsed() };
-        harmless(event, "a full disk", &heard);
-        assert!(!home.run("handoffs list").out.is_empty(), "the store can still be read");
+    for (calls, adversity) in
+        [(NAMES.to_owned(), "a full disk"), (format!("{NAMES},write,writev"), "a disk that takes no byte")]
+    {
+        for event in EVENTS {
+            let home = Home::in_memory(BATON);
+            let client = prepared(&home);
+            let payload = home.write("payload.json", client.usual(event).to_string());
+            let mut command = home.command("strace");
+            command
+                .args(["-qq", "-f", "-o", "/dev/null", "-e", &format!("trace={calls}")])
+                .args(["-e", &format!("inject={calls}:error=ENOSPC")])
+                .arg(BATON)
+                .args(["hook", event])
+                .stdin(File::open(&payload).unwrap());
+            client.dress(&mut command);
+            let began = Instant::now();
+            let ran = Ran::of(&command.output().unwrap());
+            let heard = Heard { code: ran.code, out: ran.out, err: ran.err, took: began.elapsed() };
+            harmless(event, adversity, &heard);
+            let list = home.run("handoffs list --json").json();
+            assert_eq!(list.as_array().map(Vec::len), Some(1), "the store is as it was: {list}");
+            let mail = home.run("inbox app-1 --json").json();
+            assert_eq!(mail.as_array().map(Vec::len), Some(1), "no message is lost: {mail}");
+        }
     }
 }
 

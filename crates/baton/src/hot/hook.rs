@@ -43,11 +43,9 @@ pub fn run(args: &[&str]) {
     }
     let Some(scene) = Scene::at(cwd_of(&event)) else { return };
     if let Some(answer) = answer(&scene, &event) {
-        if let Some(text) = &answer.text {
-            print(text);
-        }
         // Only what has been written out counts as delivered.
-        confirm(&scene, &answer.mail);
+        let written = answer.text.as_deref().is_none_or(print);
+        settle(&scene, &answer.mail, written);
     }
 }
 
@@ -64,10 +62,12 @@ impl Answer {
     }
 }
 
-fn confirm(scene: &Scene, mail: &[Claimed]) {
+fn settle(scene: &Scene, mail: &[Claimed], written: bool) {
+    let store = scene.store.mail();
     for claimed in mail {
-        if let Err(e) = scene.store.mail().delivered(claimed) {
-            scene.fault("mark a message as delivered", &e);
+        let settled = if written { store.delivered(claimed) } else { store.put_back(claimed) };
+        if let Err(e) = settled {
+            scene.fault("settle a message", &e);
         }
     }
 }
@@ -193,12 +193,10 @@ pub fn update<R>(scene: &Scene, session: &Session, change: impl FnOnce(&mut Sess
     }
 }
 
-fn print(answer: &str) {
+/// Whether all of it was taken. A client that closed our output does not want the answer; that is no fault.
+fn print(answer: &str) -> bool {
     let mut out = std::io::stdout().lock();
-    // A client that closed our output does not want the answer; that is no fault.
-    let _ = out.write_all(answer.as_bytes());
-    let _ = out.write_all(b"\n");
-    let _ = out.flush();
+    out.write_all(answer.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()).is_ok()
 }
 
 /// The answer as the client wants it, if there is anything to say.
