@@ -6,12 +6,15 @@
 mod channel;
 mod clients;
 mod config;
+mod demo;
 mod faults;
 mod handoffs;
 mod kill;
 mod modes;
 mod race;
+mod run;
 mod store;
+mod terminal;
 
 /// The binary under test.
 const BATON: &str = env!("CARGO_BIN_EXE_baton");

@@ -5,6 +5,7 @@ pub mod clients;
 pub mod home;
 pub mod kill;
 pub mod model;
+pub mod pty;
 pub mod quality;
 pub mod race;
 pub mod rng;

@@ -13,7 +13,7 @@ mod log;
 mod retire;
 mod rotate;
 mod run;
-mod screen;
+pub mod screen;
 mod send;
 mod status;
 mod undo;

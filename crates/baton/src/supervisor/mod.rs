@@ -13,10 +13,11 @@ mod recover;
 mod saga;
 mod signals;
 
+use std::io::IsTerminal as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use baton_core::agent::Agent;
@@ -39,6 +40,7 @@ use crate::sys::{fs, process};
 
 use limits::Met;
 use output::Output;
+use saga::Times;
 use signals::Signals;
 
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -70,6 +72,7 @@ pub struct Supervisor {
     watch: Watch,
     output: Output,
     rotation: Option<Rotation>,
+    times: Times,
     met: Met,
     /// Lines for the user, said when the terminal is ours again.
     to_say: Vec<String>,
@@ -133,6 +136,7 @@ pub fn run(store: Store, config: Config, options: Options) -> anyhow::Result<Cha
         watch,
         output,
         rotation: None,
+        times: Times::default(),
         met: Met::default(),
         to_say: Vec::new(),
         options,
@@ -159,8 +163,10 @@ impl Supervisor {
                     return Err(e);
                 }
             };
+            self.times.started = Some(Instant::now());
             self.advance(&Event::Started(child.process.clone()), None);
             let ended = self.watch_child(child)?;
+            self.times.ended = Some(Instant::now());
             let next = self.after(&ended, &mut crashes)?;
             if next.is_some() || ended.killed_by_us {
                 // For the next client, or because it was we who left it no time to tidy up.
@@ -198,17 +204,19 @@ impl Supervisor {
     }
 
     fn say_now(&mut self) {
+        // A killed client may have left the terminal raw: each line begins at the left all the same.
+        let end = if std::io::stderr().is_terminal() { "\r\n" } else { "\n" };
         for line in self.to_say.drain(..) {
-            eprintln!("{line}");
+            eprint!("{line}{end}");
         }
     }
 
     fn log(&self, event: &str, detail: &str) {
-        let line = Line {
-            agent: Some(self.agent.clone()),
-            detail: serde_json::json!({ "note": detail }),
-            ..Line::new(Timestamp::now(), event)
-        };
+        self.log_json(event, serde_json::json!({ "note": detail }));
+    }
+
+    fn log_json(&self, event: &str, detail: serde_json::Value) {
+        let line = Line { agent: Some(self.agent.clone()), detail, ..Line::new(Timestamp::now(), event) };
         log::append(&self.store.state, &line);
     }
 

@@ -1,5 +1,7 @@
 //! The rotation that is under way: what `core::rotation` decides is recorded and carried out here.
 
+use std::time::{Duration, Instant};
+
 use baton_core::agent::{Agent, RotationRequest};
 use baton_core::handoff::Status;
 use baton_core::latch::Rearm;
@@ -10,6 +12,29 @@ use rustix::process::Signal;
 use super::{PATIENCE, Supervisor};
 use crate::store::rotations;
 use crate::sys::child::Child;
+
+/// When the steps of the last rotation were taken, to tell how much of it was ours.
+#[derive(Default)]
+pub struct Times {
+    /// From the request to the word to end.
+    to_stop: Option<Duration>,
+    stopping: Option<Instant>,
+    pub ended: Option<Instant>,
+    pub started: Option<Instant>,
+}
+
+impl Times {
+    /// Milliseconds of each part.
+    fn told(&self) -> serde_json::Value {
+        let ms = |d: Option<Duration>| d.map(|d| (d.as_secs_f64() * 10_000.0).round() / 10.0);
+        let between = |a: Option<Instant>, b: Option<Instant>| ms(Some(b?.saturating_duration_since(a?)));
+        serde_json::json!({
+            "ms_until_told": ms(self.to_stop),
+            "ms_to_end": between(self.stopping, self.ended),
+            "ms_until_started": between(self.ended, self.started),
+        })
+    }
+}
 
 impl Supervisor {
     /// Is another rotation allowed? A refusal takes the request back and says why.
@@ -37,6 +62,8 @@ impl Supervisor {
         let (rotation, effects) = self.saga(agent, request).begin();
         self.rotation = Some(rotation);
         self.carry_out(&effects, Some(child));
+        let waited = Duration::try_from(Timestamp::now().duration_since(request.at)).ok();
+        self.times = Times { to_stop: waited, stopping: Some(Instant::now()), ..Times::default() };
     }
 
     pub fn saga(&self, agent: &Agent, request: &RotationRequest) -> Rotation {
@@ -122,7 +149,7 @@ impl Supervisor {
         if loaded {
             let handoff = rotation.handoff.clone();
             self.advance(&Event::Loaded(handoff), None);
-            self.log("rotated", "");
+            self.log_json("rotated", self.times.told());
             let counted = self.store.agents().update(&self.agent, PATIENCE, |a| a.in_a_row += 1);
             if let Err(e) = counted {
                 self.log("fault", &e.to_string());
