@@ -39,7 +39,8 @@ fn it_tells_the_story_in_order_and_leaves_nothing_behind() {
         rest = &rest[at + part.len()..];
     }
     assert!(!told.contains('\u{1b}'), "plain output when it is not a terminal");
-    let left: Vec<_> = std::fs::read_dir(home.path().join("tmp")).unwrap().flatten().map(|e| e.path()).collect();
+    let left: Vec<_> =
+        std::fs::read_dir(home.path().join("tmp")).unwrap().flatten().map(|e| e.path()).collect();
     assert!(left.is_empty(), "{left:?}");
     assert!(!home.path().join(".claude").exists() && !home.path().join(".local").exists());
 }

@@ -65,8 +65,7 @@ impl Pty {
         grantpt(&master)?;
         unlockpt(&master)?;
         let name = ptsname(&master, Vec::new())?;
-        let slave =
-            rustix::fs::open(&*name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
+        let slave = rustix::fs::open(&*name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
         tcsetwinsize(&slave, size(80, 24))?;
         prepare(&slave)?;
         // Making a terminal ours between fork and exec would need `unsafe`; this program does just that.
@@ -86,7 +85,11 @@ impl Pty {
         leader.stdout(Stdio::from(slave.try_clone()?)).stderr(Stdio::from(slave.try_clone()?));
         let child = leader.spawn().context("starting a program in a terminal")?;
         let seen: Shared = Arc::new((
-            Mutex::new(Seen { emulator: vt100::Parser::new(cells(24), cells(80), 500), raw: Vec::new(), closed: false }),
+            Mutex::new(Seen {
+                emulator: vt100::Parser::new(cells(24), cells(80), 500),
+                raw: Vec::new(),
+                closed: false,
+            }),
             Condvar::new(),
         ));
         let (stop, stopped) = std::os::unix::net::UnixStream::pair()?;

@@ -115,7 +115,8 @@ impl Story {
         match self.aside.take() {
             Some(aside) if aside.contains("`baton handoff ") => told.then = Some(Box::new(self.asks())),
             Some(aside) => {
-                let mut head = self.heading("2", "At half, baton says one sentence to the agent. Only one.", "");
+                let mut head =
+                    self.heading("2", "At half, baton says one sentence to the agent. Only one.", "");
                 head.text.push_str(&quoted(self.paint, &aside));
                 told.then = Some(Box::new(head));
             }
@@ -206,7 +207,8 @@ mod tests {
     #[test]
     fn the_sentence_for_the_agent_follows_the_tool_call_it_came_with() {
         let mut story = Story::new(Paint::plain(), Duration::ZERO);
-        let aside = story.tell(&json!({ "kind": "context", "event": "PostToolUse", "text": "[baton] Half." }));
+        let aside =
+            story.tell(&json!({ "kind": "context", "event": "PostToolUse", "text": "[baton] Half." }));
         assert_eq!(aside, Told::default());
         let tool = json!({ "kind": "tool", "input": { "command": "make" }, "output": "ok\n" });
         let told = story.tell(&tool);

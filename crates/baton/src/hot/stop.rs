@@ -13,8 +13,8 @@ use super::hook::{self, Answer, output};
 use super::measure::measure;
 use super::post::{OwnedSituation, settle_claim};
 use super::scene::Scene;
-use crate::sealing::{self, Sealing};
 use crate::rotate::{self, When};
+use crate::sealing::{self, Sealing};
 use crate::{offer, poke};
 
 pub fn stop(scene: &Scene, session: &Session, hook_active: bool, background: Vec<String>) -> Answer {

@@ -195,6 +195,11 @@ impl Supervisor {
             return Ok(None);
         }
         let Some(request) = self.record().and_then(|a| a.rotation) else { return Ok(None) };
+        // The hook that loaded this very handoff is about to take its request away.
+        let fulfilled = self.rotation.as_ref().is_some_and(|r| r.handoff == request.handoff);
+        if fulfilled || agent.session.as_ref().is_some_and(|s| *s != request.session) {
+            return Ok(None);
+        }
         // A headless turn ends by itself, unless it shall be cut; the next context follows its end.
         if request.wait_for_idle || (self.headless && !request.at_once) {
             return Ok(None);

@@ -29,8 +29,8 @@ use baton_core::session::Session;
 use jiff::Timestamp;
 
 use crate::config::Config;
-use crate::providers::Provider;
 use crate::poke;
+use crate::providers::Provider;
 use crate::store::Store;
 use crate::store::log::{self, Line};
 use crate::sys::child::{Change, Child};
@@ -99,15 +99,23 @@ pub fn run(store: Store, config: Config, options: Options) -> anyhow::Result<Cha
         Some(ref rotation) => rotation.agent.clone(),
         None => recover::new_agent(&store, &config, &options)?,
     };
-    store.agents().update(&agent, PATIENCE, |a| {
+    let before = store.agents().update(&agent, PATIENCE, |a| {
         a.supervisor = Some(me.clone());
         a.launch.clone_from(&options.args);
         a.order = None;
         a.ended = None;
-        // A person starts it; what an earlier run left undone is either continued now or waits as a handoff.
+        // A person starts it.
         a.in_a_row = 0;
-        a.rotation.take_if(|_| found.adopt.is_none());
+        if found.adopt.is_some() {
+            return None;
+        }
+        // What an earlier run left undone waits as a handoff; its conversation is not this one's.
+        a.rotation = None;
+        a.session.take()
     })?;
+    if let Some(before) = before.flatten() {
+        store.published().clear_restart(&before)?;
+    }
 
     let socket_path = poke::socket_path(&store.state, &agent);
     fs::private_dir(socket_path.parent().unwrap_or(std::path::Path::new("/")))?;

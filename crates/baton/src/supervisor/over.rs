@@ -1,7 +1,7 @@
 //! After a client has ended: the next context, the same conversation again, or the end.
 
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use baton_core::handoff::Kind;
@@ -175,7 +175,10 @@ impl Supervisor {
 
     /// The client died outside a rotation: keep what its transcript proves.
     fn seal_crash(&mut self, ended: &Ended) {
-        let known = self.record().and_then(|a| self.session(&a));
+        let began = Timestamp::now().checked_sub(ended.lived).unwrap_or(Timestamp::MIN);
+        let last = self.record().and_then(|a| self.session(&a));
+        // A session that was over before this client began is not its own.
+        let known = last.filter(|s| s.ended.as_ref().is_none_or(|e| e.at > began));
         let guessed = known.is_none();
         let Some(session) = known.or_else(|| self.guess_session(ended.lived)) else { return };
         let narrative = guessed.then_some(
@@ -208,15 +211,16 @@ impl Supervisor {
 
     /// No hook ever came: the newest transcript of this folder that was written while the client ran.
     fn guess_session(&self, lived: Duration) -> Option<Session> {
-        let since = SystemTime::now().checked_sub(lived)?;
+        // File times are coarse, and the client was there a little before its time was taken.
+        let since = SystemTime::now().checked_sub(lived + Duration::from_secs(1))?;
         let (path, _) = std::fs::read_dir(providers::transcripts(&self.store.claude, &self.options.cwd))
             .ok()?
             .flatten()
             .filter(|e| Path::new(&e.file_name()).extension().is_some_and(|x| x == "jsonl"))
             .filter_map(|e| Some((e.path(), e.metadata().ok()?.modified().ok()?)))
-            .filter(|(_, modified)| *modified >= since)
+            .filter(|(path, modified)| *modified >= since && !self.is_known(path))
             .max_by_key(|(_, modified)| *modified)?;
-        let id = SessionId::new(path.file_stem()?.to_str()?).ok()?;
+        let id = session_of(&path)?;
         let agent = self.record()?;
         let mut session =
             Session::new(id, &agent.provider, agent.id, agent.channel, Timestamp::now(), "guess");
@@ -225,9 +229,17 @@ impl Supervisor {
         Some(session)
     }
 
+    /// A transcript of a session that hooks have told of.
+    fn is_known(&self, transcript: &Path) -> bool {
+        session_of(transcript).is_some_and(|id| self.store.sessions().get(&id).ok().flatten().is_some())
+    }
+
     /// Waits before the next start; `false` if we were told to end meanwhile.
     pub fn ready(&mut self, next: &Next) -> bool {
-        let began = Instant::now();
-        next.pause.is_zero() || self.pause(next.pause.saturating_sub(began.elapsed()))
+        next.pause.is_zero() || self.pause(next.pause)
     }
+}
+
+fn session_of(transcript: &Path) -> Option<SessionId> {
+    SessionId::new(transcript.file_stem()?.to_str()?).ok()
 }
