@@ -24,7 +24,6 @@ pub struct Story {
     contexts: usize,
     /// Something for the model that belongs behind the tool call it came with.
     aside: Option<String>,
-    asked: bool,
     old_session: String,
     pub handoff: Option<String>,
     pub over: bool,
@@ -34,16 +33,7 @@ const WIDTH: usize = 76;
 
 impl Story {
     pub fn new(paint: Paint, rest: Duration) -> Self {
-        Self {
-            paint,
-            rest,
-            contexts: 0,
-            aside: None,
-            asked: false,
-            old_session: String::new(),
-            handoff: None,
-            over: false,
-        }
+        Self { paint, rest, contexts: 0, aside: None, old_session: String::new(), handoff: None, over: false }
     }
 
     /// One thing that happened.
@@ -53,7 +43,7 @@ impl Story {
             "context-begins" => self.begins(text("session")),
             "prompt" => self.prompt(text("text")),
             "said" if text("text") == "Done." => Told::default(),
-            "said" => self.line(&format!("{} {}", self.paint.green("agent ▸"), text("text"))),
+            "said" => self.speech("agent", text("text"), |p, t| p.green(t)),
             "tool" => self.tool(event),
             "context" if text("event").starts_with("PostToolUse") => {
                 self.aside = Some(text("text").to_owned());
@@ -61,11 +51,13 @@ impl Story {
             }
             "context" if text("event") == "SessionStart" => {
                 let size = text("text").chars().count();
-                self.line(&self.paint.dim(&format!(
-                    "baton puts the handoff in front of it before it has read a word ({size} characters)"
-                )))
+                self.aside_line(&format!(
+                    "The handoff is in front of it before it reads a word: {size} characters."
+                ))
             }
             "block" => self.asks(),
+            // It came with a tool call, which is told first.
+            "message" if text("event").starts_with("PostToolUse") => Told::default(),
             "message" => self.message(text("text")),
             "statusline" => self.status(text("text")),
             _ => Told::default(),
@@ -86,47 +78,46 @@ impl Story {
         )
     }
 
-    fn prompt(&mut self, text: &str) -> Told {
+    fn prompt(&self, text: &str) -> Told {
         let who = if crate::rotate::is_from_a_person(text) { "you" } else { "baton" };
-        self.line(&format!("{} {text}", self.paint.bold(&format!("{who} ▸"))))
+        self.speech(who, text, |p, t| p.bold(t))
     }
 
     fn tool(&mut self, event: &Value) -> Told {
         let input = &event["input"];
         let output = event["output"].as_str().unwrap_or_default().trim_end();
-        let mut told = match input["command"].as_str() {
-            Some(command) => {
-                let mut told = self.line(&self.paint.dim(&format!("  $ {command}")));
-                told.text.push_str(&indented(&format!("    {output}")));
-                told
+        let dim = |text: &str| self.paint.dim(text);
+        let mut text = String::new();
+        if let Some(command) = input["command"].as_str() {
+            text.push_str(&indented(2, &format!("$ {command}"), dim));
+            // As the client tells a failure; the test's own words say it better.
+            let said: Vec<_> = output.lines().filter(|l| !l.starts_with("Exit code ")).collect();
+            text.push_str(&indented(4, &said.join("\n"), str::to_owned));
+        } else {
+            let path = input["file_path"].as_str().unwrap_or_default();
+            let path = path.split_once("/app/").map_or(path, |(_, rest)| rest);
+            text.push_str(&indented(2, &format!("writes {path}"), dim));
+            if path.contains("handoff") {
+                let content = input["content"].as_str().unwrap_or_default();
+                let lines: Vec<_> = content.lines().map(|line| format!("│ {line}")).collect();
+                text.push_str(&indented(4, &lines.join("\n"), dim));
             }
-            None => {
-                let path = input["file_path"].as_str().unwrap_or_default();
-                let path = path.split_once("/app/").map_or(path, |(_, rest)| rest);
-                let mut told = self.line(&self.paint.dim(&format!("  writes {path}")));
-                if self.asked {
-                    for line in input["content"].as_str().unwrap_or_default().lines() {
-                        told.text.push_str(&indented(&self.paint.dim(&format!("  │ {line}"))));
-                    }
-                }
-                told
-            }
-        };
-        match self.aside.take() {
-            Some(aside) if aside.contains("`baton handoff ") => told.then = Some(Box::new(self.asks())),
+        }
+        let then = match self.aside.take() {
+            Some(aside) if aside.contains("`baton handoff ") => Some(self.asks()),
             Some(aside) => {
                 let mut head =
                     self.heading("2", "At half, baton says one sentence to the agent. Only one.", "");
-                head.text.push_str(&quoted(self.paint, &aside));
-                told.then = Some(Box::new(head));
+                let sentence = aside.trim_start_matches("[baton] ");
+                head.text.push_str(&self.speech("baton", sentence, |p, t| p.yellow(t)).text);
+                Some(head)
             }
-            None => {}
-        }
-        told
+            None => None,
+        };
+        Told { text, then: then.map(Box::new), ..Told::default() }
     }
 
-    fn asks(&mut self) -> Told {
-        self.asked = true;
+    fn asks(&self) -> Told {
         self.heading(
             "3",
             "Nearly full: baton asks for a handoff, before the client compacts.",
@@ -138,7 +129,7 @@ impl Story {
         if let Some(id) = text.split_whitespace().find(|w| w.starts_with("HO-")) {
             self.handoff.get_or_insert_with(|| id.to_owned());
         }
-        self.line(&self.paint.yellow(text))
+        Told { text: indented(0, text, |row| self.paint.yellow(row)), ..Told::default() }
     }
 
     fn status(&mut self, text: &str) -> Told {
@@ -147,51 +138,69 @@ impl Story {
         if !text.contains('%') {
             return Told::default();
         }
-        let mut told = self.line(&format!("{} {text}", self.paint.dim("context")));
-        told.turn_over = true;
         self.over = self.contexts > 1;
-        told
+        Told { turn_over: true, ..self.speech("context", &text, |p, t| p.dim(t.trim_end_matches(" ▸"))) }
     }
 
     fn heading(&self, number: &str, title: &str, more: &str) -> Told {
         let mut text = format!("\n{} {}\n", self.paint.yellow(number), self.paint.bold(title));
         if !more.is_empty() {
-            text.push_str(&indented(&self.paint.dim(more)));
+            text.push_str(&self.aside_line(more).text);
         }
         text.push('\n');
-        Told { rest: self.rest, text, turn_over: false, then: None }
+        Told { rest: self.rest, text, ..Told::default() }
     }
 
-    fn line(&self, text: &str) -> Told {
-        Told { rest: Duration::ZERO, text: indented(text), turn_over: false, then: None }
+    /// What somebody says; `paint` is laid on who it is.
+    fn speech(&self, who: &str, text: &str, paint: impl Fn(Paint, &str) -> String) -> Told {
+        let who = format!("{who} ▸");
+        let text = indented(0, &format!("{who} {text}"), |row| match row.strip_prefix(&who) {
+            Some(rest) => format!("{}{rest}", paint(self.paint, &who)),
+            None => row.to_owned(),
+        });
+        Told { text, ..Told::default() }
+    }
+
+    fn aside_line(&self, text: &str) -> Told {
+        Told { text: indented(0, text, |row| self.paint.dim(row)), ..Told::default() }
     }
 }
 
-fn quoted(paint: Paint, text: &str) -> String {
-    indented(&format!("{} {}", paint.yellow("baton ▸"), text.trim_start_matches("[baton] ")))
-}
-
-/// Wrapped and set in, so that headings stand out.
-fn indented(text: &str) -> String {
+/// Set in, so that headings stand out, and wrapped where it is too long; `paint` is laid on each row.
+fn indented(lead: usize, text: &str, paint: impl Fn(&str) -> String) -> String {
+    let pad = " ".repeat(3 + lead);
     let mut out = String::new();
     for line in text.lines() {
-        let lead = line.len() - line.trim_start().len();
-        let pad = " ".repeat(3 + lead);
-        let mut row = String::new();
-        for word in line.split_whitespace() {
-            let width = |s: &str| plain(s).chars().count();
-            if !row.is_empty() && width(&row) + 1 + width(word) > WIDTH - lead {
-                out.push_str(&format!("{pad}{row}\n"));
-                row = "  ".to_owned();
-            }
-            if !row.trim().is_empty() {
+        for (n, row) in wrapped(line, WIDTH - lead).iter().enumerate() {
+            let hang = if n > 0 { "  " } else { "" };
+            out.push_str(&pad);
+            out.push_str(hang);
+            out.push_str(&paint(row));
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// Rows of at most `width` characters; a line that fits is left as it is.
+fn wrapped(line: &str, width: usize) -> Vec<String> {
+    if line.chars().count() <= width {
+        return vec![line.to_owned()];
+    }
+    let mut rows = vec![String::new()];
+    for word in line.split_whitespace() {
+        let full = rows.last().is_some_and(|r| r.chars().count() + 1 + word.chars().count() > width - 2);
+        if full {
+            rows.push(String::new());
+        }
+        if let Some(row) = rows.last_mut() {
+            if !row.is_empty() {
                 row.push(' ');
             }
             row.push_str(word);
         }
-        out.push_str(&format!("{pad}{row}\n"));
     }
-    out
+    rows
 }
 
 fn short(session: &str) -> &str {

@@ -180,6 +180,10 @@ impl Supervisor {
                 // For the next client, or because it was we who left it no time to tidy up.
                 self.kept.restore(matches!(ended.change, Change::Killed(_)));
             }
+            if next.is_none() && !ended.killed_by_us && matches!(ended.change, Change::Killed(_)) {
+                // The terminal stays as the client left it, so what we say must not be written over its last line.
+                self.say_below();
+            }
             self.say_now();
             match next {
                 Some(next) if self.ready(&next) => args = next.args,
@@ -216,6 +220,12 @@ impl Supervisor {
         let end = if std::io::stderr().is_terminal() { "\r\n" } else { "\n" };
         for line in self.to_say.drain(..) {
             eprint!("{line}{end}");
+        }
+    }
+
+    fn say_below(&self) {
+        if !self.to_say.is_empty() && std::io::stderr().is_terminal() {
+            eprint!("\r\n");
         }
     }
 
