@@ -30,6 +30,17 @@ pub fn is_from_a_person(prompt: &str) -> bool {
     !prompt.starts_with(CONTINUE) && prompt != UNPARK && !prompt.starts_with("<task-notification>")
 }
 
+/// When the fresh context shall come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// The turn has ended, or will: nobody is typing.
+    EndOfTurn,
+    /// A person may be typing: when the client says that it has been idle for a while.
+    Idle,
+    /// Into whatever is going on.
+    AtOnce,
+}
+
 /// Records that `session`'s agent wants a fresh context with handoff `id`.
 pub fn request(
     store: &Store,
@@ -37,7 +48,7 @@ pub fn request(
     session: &Session,
     id: &HandoffId,
     by: &str,
-    wait_for_idle: bool,
+    when: When,
     now: Timestamp,
 ) -> Result<(), RecordError> {
     let path = store.handoffs(config).archived_path(id).display().to_string();
@@ -49,7 +60,8 @@ pub fn request(
             handoff: id.clone(),
             session: session.id.clone(),
             by: by.to_owned(),
-            wait_for_idle,
+            wait_for_idle: when == When::Idle,
+            at_once: when == When::AtOnce,
         });
     })?;
     store.published().restart(&session.id, &session.cwd)?;

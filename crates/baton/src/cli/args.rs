@@ -264,6 +264,9 @@ pub struct ConfigArgs {
 
 #[derive(Debug, Args)]
 pub struct DemoArgs {
+    /// Without pauses
+    #[arg(long)]
+    pub fast: bool,
     /// Keep the temporary home and say where it is
     #[arg(long)]
     pub keep: bool,

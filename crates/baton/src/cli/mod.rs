@@ -15,7 +15,7 @@ mod log;
 mod retire;
 mod rotate;
 mod run;
-mod screen;
+pub mod screen;
 mod send;
 mod sessions;
 mod status;

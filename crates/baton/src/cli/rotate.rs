@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use super::args::AgentArgs;
 use super::screen::print;
 use super::{App, Outcome};
+use crate::rotate::When;
 use crate::sealing::{self, Sealing};
 use crate::sys::process;
 
@@ -20,7 +21,7 @@ pub fn run(app: &App, args: &AgentArgs) -> anyhow::Result<Outcome> {
     let sealing = Sealing { session: &session, kind: Kind::Auto, narrative: None, for_self: true };
     let sealed = sealing::seal(&store, config, &sealing, now)?;
     let id = sealed.entry.id;
-    crate::rotate::request(&store, config, &session, &id, "a person", false, now)?;
+    crate::rotate::request(&store, config, &session, &id, "a person", When::AtOnce, now)?;
     let supervised = agent.supervisor.as_ref().is_some_and(process::is_alive);
     print(&if supervised {
         format!("Handoff {id} sealed; {} gets a fresh context now.\n", agent.id)

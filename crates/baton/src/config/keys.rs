@@ -147,6 +147,12 @@ pub const KEYS: &[Key] = &[
     row!("run.grace", "how long a client may take to end before it is killed", wait, run.grace),
     row!("run.background_wait", "how long a rotation waits for background tasks", wait, run.background_wait),
     row!("run.park", "wait for a usage limit to end, and come back by itself", yes_no, run.park),
+    row!(
+        "run.ceiling_percentage",
+        "rotate in the middle of a turn when the context is this full",
+        percent_or_none,
+        run.ceiling_percentage
+    ),
     row!("run.max_restarts", "rotations in a row without a prompt by a person", count, run.max_restarts),
     row!("checkpoints", "publish a checkpoint with each handoff that has goal and now", yes_no, checkpoints),
 ];
@@ -182,6 +188,10 @@ fn number(raw: &Raw) -> Option<i64> {
 
 fn percent(raw: &Raw, _: &Paths) -> Result<u8, &'static str> {
     number(raw).and_then(|n| u8::try_from(n).ok()).filter(|n| (1..=100).contains(n)).ok_or(PERCENT)
+}
+
+fn percent_or_none(raw: &Raw, paths: &Paths) -> Result<Option<u8>, &'static str> {
+    percent(raw, paths).map(Some)
 }
 
 fn tokens(raw: &Raw, _: &Paths) -> Result<u64, &'static str> {
@@ -245,6 +255,7 @@ shown! {
     bool => bool::to_string,
     u8 => u8::to_string,
     u64 => u64::to_string,
+    Option<u8> => |v: &Self| v.map_or_else(|| "-".to_owned(), |n| n.to_string()),
     Option<u64> => |v: &Self| v.map_or_else(|| "-".to_owned(), |n| n.to_string()),
     PathBuf => |v: &Self| v.display().to_string(),
     SignedDuration => |v: &Self| format!("{v:#}"),

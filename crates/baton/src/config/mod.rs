@@ -80,6 +80,8 @@ pub struct Run {
     pub background_wait: Duration,
     /// Wait for a usage limit to end, and come back by itself.
     pub park: bool,
+    /// A context this full is rotated in the middle of a turn.
+    pub ceiling_percentage: Option<u8>,
     /// What `baton run` starts when nothing is named.
     pub provider: Option<String>,
 }
@@ -198,6 +200,7 @@ impl Config {
                 grace: Duration::from_secs(5),
                 background_wait: Duration::from_mins(10),
                 park: true,
+                ceiling_percentage: None,
                 provider: None,
             },
             checkpoints: false,
