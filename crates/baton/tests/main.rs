@@ -5,19 +5,22 @@
 
 mod agent;
 mod channel;
-mod clients;
 mod checkpoint;
+mod clients;
 mod config;
 mod cycle;
+mod doctor;
 mod faults;
 mod handoffs;
 mod hooks;
 mod identity;
+mod install;
 mod kill;
 mod mail;
 mod matrix;
 mod modes;
 mod race;
+mod settings;
 mod start;
 mod statusline;
 mod store;

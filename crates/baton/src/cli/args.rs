@@ -68,6 +68,16 @@ Writes thoughts/shared/handoffs/events/{time}_{session}.md in the project; every
     Checkpoint(CheckpointArgs),
     /// What happened, from the log
     Log(LogArgs),
+    /// Make this machine, or a project, ready: one command, shown before it is done
+    #[command(after_help = "\
+The program is copied to ~/.local/bin first. Then one plugin folder in the client's own folder carries the hooks,
+and settings.json gets the status line and a permission rule for `baton handoff`. Other people's hooks stay, and a
+status line that is there keeps working. `baton uninstall` makes it all as it was.")]
+    Install(InstallArgs),
+    /// Take it out again; settings become what they were, byte for byte
+    Uninstall(UninstallArgs),
+    /// Check that everything works, and say what to do where it does not
+    Doctor(DoctorArgs),
     /// Tell which channel a folder belongs to
     Channel(ChannelArgs),
     /// Show every setting, its value and where it came from
@@ -156,6 +166,80 @@ It prints the handoff's id. The one it replaces stays in the archive.")]
     },
     /// Mend a damaged channel: sets files aside, never deletes, says what it did
     Repair,
+}
+
+#[derive(Debug, Args)]
+pub struct ScopeArgs {
+    /// For all projects of this user (the default)
+    #[arg(long, conflicts_with = "project")]
+    pub user: bool,
+    /// For the project around the current folder: entries in .claude/settings.local.json
+    #[arg(long)]
+    pub project: bool,
+    /// With --project: for the whole team, in .claude/settings.json, with `baton` found on each PATH
+    #[arg(long, requires = "project")]
+    pub shared: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct InstallArgs {
+    #[command(flatten)]
+    pub scope: ScopeArgs,
+    /// Show what would change, change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Do not ask
+    #[arg(long, short = 'y')]
+    pub yes: bool,
+    /// Leave the status line alone
+    #[arg(long)]
+    pub no_statusline: bool,
+    /// Leave out the commands /baton:handoff and /baton:status
+    #[arg(long)]
+    pub no_commands: bool,
+    /// Leave out the rule that lets agents run `baton handoff` without asking
+    #[arg(long)]
+    pub no_permission: bool,
+    /// Put the hooks into settings.json instead of a plugin folder
+    #[arg(long)]
+    pub settings: bool,
+    /// Also link `sm` to baton, unless another program has that name
+    #[arg(long)]
+    pub sm: bool,
+    /// Where the program goes [default: ~/.local/bin]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub bin_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct UninstallArgs {
+    #[command(flatten)]
+    pub scope: ScopeArgs,
+    /// Show what would change, change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Look again afterwards, and fail if anything of baton's is left in the client
+    #[arg(long)]
+    pub verify: bool,
+    /// Also remove the program, handoffs, logs and everything else baton has kept; asks first
+    #[arg(long, conflicts_with = "project")]
+    pub purge: bool,
+    /// Do not ask
+    #[arg(long, short = 'y')]
+    pub yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Mend what can be mended without asking
+    #[arg(long)]
+    pub fix: bool,
+    /// Run a whole cycle in a temporary home: fill, hand over, clear, load
+    #[arg(long)]
+    pub rehearse: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -6,9 +6,11 @@ mod channel;
 mod checkpoint;
 mod config;
 mod demo;
+mod doctor;
 mod handoff;
 mod handoffs;
 mod inbox;
+mod install;
 mod log;
 mod retire;
 mod rotate;
@@ -18,6 +20,7 @@ mod send;
 mod sessions;
 mod status;
 mod undo;
+mod uninstall;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -70,6 +73,13 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: args::Cli) -> anyhow::Result<Outcome> {
+    // These must work where the configuration does not.
+    match &cli.command {
+        args::Command::Install(args) => return install::run(args),
+        args::Command::Uninstall(args) => return uninstall::run(args),
+        args::Command::Doctor(args) => return doctor::run(args),
+        _ => {}
+    }
     let app = App::new(cli.channel)?;
     match cli.command {
         args::Command::Handoffs(args) => handoffs::run(&app, args),
@@ -88,8 +98,12 @@ fn run(cli: args::Cli) -> anyhow::Result<Outcome> {
         args::Command::Sessions(args) => sessions::run(&app, args),
         args::Command::Checkpoint(args) => checkpoint::run(&app, args),
         args::Command::Log(args) => log::run(&app, &args),
-        // Reached only for `--help`, which clap has answered: `main` takes these two before.
-        args::Command::Hook { .. } | args::Command::Statusline => Ok(Outcome::Done),
+        // Taken above; and hooks, by `main`, unless for `--help`, which clap has answered.
+        args::Command::Install(_)
+        | args::Command::Uninstall(_)
+        | args::Command::Doctor(_)
+        | args::Command::Hook { .. }
+        | args::Command::Statusline => Ok(Outcome::Done),
     }
 }
 

@@ -5,6 +5,7 @@
 //! socket or waits for the disk, except where an event seals or loads a handoff.
 
 mod compact;
+pub mod delegate;
 mod hook;
 mod input;
 mod measure;
@@ -25,6 +26,19 @@ const HOT_PATIENCE: Duration = Duration::from_millis(20);
 /// The same for hooks that seal or load.
 const SEAL_PATIENCE: Duration = Duration::from_millis(300);
 
+/// Marks hooks that a project's team shares.
+pub const SHARED_FLAG: &str = "--shared";
+
+/// Is there an install for all projects of this user? Asked by shared hooks only.
+fn has_own_hooks() -> bool {
+    crate::paths::Paths::from_env().is_ok_and(|paths| {
+        paths.claude.join("skills/baton/hooks/hooks.json").exists() || paths.state.join(OWN_HOOKS).exists()
+    })
+}
+
+/// In the state folder while the user's settings hold our hooks.
+pub const OWN_HOOKS: &str = "hooks-in-settings";
+
 /// Is this command line ours? Decided before anything else is set up.
 pub fn is_hot(args: &[OsString]) -> bool {
     matches!(args.get(1).and_then(|a| a.to_str()), Some("hook" | "statusline"))
@@ -40,6 +54,8 @@ pub fn main(args: &[OsString]) -> ExitCode {
     }));
     let rest: Vec<&str> = args[2..].iter().filter_map(|a| a.to_str()).collect();
     match args[1].to_str() {
+        // Hooks that a team shares stand back where the user's own install serves every project.
+        Some("hook") if rest.contains(&SHARED_FLAG) && has_own_hooks() => {}
         Some("hook") => hook::run(&rest),
         _ => statusline::run(&rest),
     }

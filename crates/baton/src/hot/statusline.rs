@@ -12,10 +12,10 @@ use baton_core::statusline::{Inputs, Look, render};
 use baton_core::wire::claude::statusline::{StatusLine, parse_statusline};
 
 use super::scene::Scene;
-use super::{input, measure};
+use super::{delegate, input, measure};
 use crate::store::checkpoints;
 
-pub fn run(_args: &[&str]) {
+pub fn run(args: &[&str]) {
     let Ok(bytes) = input::read_object(Duration::from_millis(50)) else { return };
     let Ok(payload) = parse_statusline(&bytes) else { return };
     let cwd = payload
@@ -25,10 +25,21 @@ pub fn run(_args: &[&str]) {
         .or(payload.cwd.as_deref())
         .filter(|cwd| cwd.starts_with('/'))
         .unwrap_or("/");
+    let session = payload.session_id.as_deref().and_then(|id| SessionId::new(id).ok());
+    let guard = delegate::Guard::from_env(session.as_ref());
+    if guard == delegate::Guard::Nested {
+        return;
+    }
     let Some(scene) = Scene::at(cwd) else { return };
     let line = line(&scene, &payload);
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}");
+    if guard == delegate::Guard::Open
+        && let Some(key) = delegate::key(args)
+    {
+        let theirs = delegate::output(&scene.store.state, key, session.as_ref(), &bytes);
+        let _ = out.write_all(&theirs.unwrap_or_default());
+    }
     let _ = out.flush();
 }
 

@@ -103,6 +103,25 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32, sync: Sync) -> Result<(), F
     Ok(())
 }
 
+/// Replaces a file that is not ours, whole or not at all, with the mode and the owner it has now.
+pub fn replace_as_it_was(path: &Path, bytes: &[u8], sync: Sync) -> Result<(), FileError> {
+    refuse_link(path)?;
+    let fail = |e: io::Error| FileError::new("replace", path, e);
+    let now = std::fs::symlink_metadata(path).map_err(fail)?;
+    let temp = Temp::write(path, bytes, PRIVATE, sync)?;
+    let made = std::fs::symlink_metadata(&temp.path).map_err(fail)?;
+    if (made.uid(), made.gid()) != (now.uid(), now.gid()) {
+        std::os::unix::fs::chown(&temp.path, Some(now.uid()), Some(now.gid())).map_err(fail)?;
+    }
+    std::fs::set_permissions(&temp.path, now.permissions()).map_err(fail)?;
+    std::fs::rename(&temp.path, path).map_err(fail)?;
+    temp.keep();
+    if sync == Sync::Yes {
+        sync_parent(path)?;
+    }
+    Ok(())
+}
+
 /// Creates `path` with `bytes`, whole or not at all. `Ok(false)` if something is there already.
 pub fn create(path: &Path, bytes: &[u8], mode: u32, sync: Sync) -> Result<bool, FileError> {
     let temp = Temp::write(path, bytes, mode, sync)?;
@@ -222,7 +241,8 @@ pub fn sweep_temps(dir: &Path, alive: impl Fn(u32) -> bool) -> Result<usize, Fil
     Ok(swept)
 }
 
-fn temp_owner(name: &str) -> Option<u32> {
+/// The process that a temporary name of ours belongs to.
+pub fn temp_owner(name: &str) -> Option<u32> {
     let mut parts = name.strip_prefix('.')?.strip_suffix(".tmp")?.rsplitn(3, '.');
     let (_count, pid) = (parts.next()?.parse::<u32>().ok()?, parts.next()?);
     pid.parse().ok()

@@ -1,0 +1,68 @@
+//! `baton doctor`: what works, what does not, and what to do.
+
+use std::fmt::Write as _;
+
+use anyhow::Context as _;
+use serde_json::json;
+
+use super::Outcome;
+use super::args::DoctorArgs;
+use super::screen::{Paint, print, print_json};
+use crate::doctor::{Finding, Level, Scene, examine, rehearse};
+use crate::paths::Paths;
+
+pub fn run(args: &DoctorArgs) -> anyhow::Result<Outcome> {
+    let paths = Paths::from_env()?;
+    let cwd =
+        std::env::current_dir().context("the current folder cannot be read; change to one that exists")?;
+    let mut findings = examine(&Scene::new(paths.clone(), cwd.clone()));
+    if args.fix {
+        for (_, finding) in &mut findings {
+            if let Some(fix) = finding.fix.take() {
+                fix()?;
+                finding.what = format!("Mended: {}", finding.what);
+                finding.level = Level::Ok;
+                finding.todo = None;
+            }
+        }
+    }
+    if args.rehearse {
+        findings.extend(rehearse::rehearse()?.into_iter().map(|finding| ("rehearsal", finding)));
+    }
+    if args.json {
+        let rows: Vec<_> = findings
+            .iter()
+            .map(|(check, f)| json!({ "check": check, "level": f.level, "what": f.what, "do": f.todo }))
+            .collect();
+        print_json(&rows)?;
+    } else {
+        print(&report(&findings))?;
+    }
+    let worst = findings.iter().map(|(_, f)| f.level).max().unwrap_or(Level::Ok);
+    Ok(if worst == Level::Fail { Outcome::Failed } else { Outcome::Done })
+}
+
+fn report(findings: &[(&str, Finding)]) -> String {
+    let paint = Paint::stdout();
+    let mut out = String::new();
+    for (_, finding) in findings {
+        let sign = match finding.level {
+            Level::Ok => paint.green("✓"),
+            Level::Note => paint.dim("·"),
+            Level::Warn => paint.yellow("!"),
+            Level::Fail => paint.bold("✗"),
+        };
+        let _ = writeln!(out, "{sign}  {}", finding.what);
+        if let Some(todo) = &finding.todo {
+            let _ = writeln!(out, "   → {todo}");
+        }
+    }
+    let count = |level| findings.iter().filter(|(_, f)| f.level == level).count();
+    let (fails, warns) = (count(Level::Fail), count(Level::Warn));
+    let _ = match (fails, warns) {
+        (0, 0) => writeln!(out, "\nEverything works."),
+        (0, w) => writeln!(out, "\nIt works; {w} to look at."),
+        (f, w) => writeln!(out, "\n{f} must be mended, {w} to look at."),
+    };
+    out
+}

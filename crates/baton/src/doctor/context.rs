@@ -1,0 +1,101 @@
+//! Where the context ends, whether our thresholds lie before that, and who can give a fresh one.
+
+use baton_core::compaction::{CompactionSettings, compaction_point};
+use serde_json::Value;
+
+use super::{Finding, Scene};
+use crate::store::compaction;
+use crate::sys::process;
+
+/// Windows that the client's models have.
+const WINDOWS: [u64; 2] = [200_000, 1_000_000];
+
+/// Which way to a fresh context is live for agents that run now.
+pub fn actuators(scene: &Scene) -> Vec<Finding> {
+    let agents = scene.store.agents().all();
+    let supervised = agents
+        .iter()
+        .filter(|a| a.ended.is_none() && a.supervisor.as_ref().is_some_and(process::is_alive))
+        .count();
+    let plain = agents
+        .iter()
+        .filter(|a| {
+            a.ended.is_none() && a.supervisor.is_none() && a.process.as_ref().is_some_and(process::is_alive)
+        })
+        .count();
+    match (supervised, plain) {
+        (0, 0) => {
+            vec![Finding::note("No agent runs now; a plain client gets a fresh context when you type /clear")]
+        }
+        (s, 0) => {
+            vec![Finding::ok(format!("{s} running under `baton run`, which gives a fresh context by itself"))]
+        }
+        (s, p) => vec![Finding::note(format!(
+            "{s} running under `baton run`; {p} in a plain client, where you type /clear when told that the handoff is sealed"
+        ))],
+    }
+}
+
+/// What moves the compaction point: settings, their `env`, our own environment.
+fn compaction_settings(scene: &Scene) -> CompactionSettings {
+    let enabled = scene.setting("autoCompactEnabled").and_then(|(_, v)| v.as_bool());
+    let ours: Vec<(&str, Option<String>)> =
+        VARIABLES.iter().map(|name| (*name, std::env::var(name).ok())).collect();
+    let from_settings =
+        |name: &str| scene.settings.iter().find_map(|s| s.value()?.get("env")?.get(name)?.as_str());
+    CompactionSettings::from_env(enabled, |name| {
+        from_settings(name).or_else(|| ours.iter().find(|(n, _)| *n == name)?.1.as_deref())
+    })
+}
+
+const VARIABLES: [&str; 3] =
+    ["DISABLE_AUTO_COMPACT", "CLAUDE_CODE_AUTO_COMPACT_WINDOW", "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE"];
+
+pub fn thresholds(scene: &Scene) -> Vec<Finding> {
+    let thresholds = scene.config.context.thresholds();
+    let settings = compaction_settings(scene);
+    let seen = compaction::observations(&scene.store.state);
+    let mut findings: Vec<Finding> = Vec::new();
+    for window in WINDOWS {
+        let point = compaction_point(None, window, &settings, &seen);
+        for clamp in thresholds.clamps(window, point.end()) {
+            findings.push(Finding::warn(
+                format!("With a window of {window} tokens: {clamp}"),
+                "lower that threshold in the configuration, or leave it: the lower one counts",
+            ));
+        }
+    }
+    if findings.is_empty() {
+        findings.push(Finding::ok("Every threshold lies before the point where the client compacts"));
+    }
+    findings
+}
+
+/// Settings of the client that change when, or whether, it compacts.
+pub fn auto_compact(scene: &Scene) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some((source, Value::Bool(false))) = scene.setting("autoCompactEnabled") {
+        findings.push(Finding::note(format!(
+            "{} turns auto-compaction off: without a fresh context in time the API refuses",
+            scene.short(&source.path)
+        )));
+    }
+    for name in VARIABLES {
+        if std::env::var(name).is_ok_and(|v| !v.is_empty()) {
+            findings.push(Finding::note(format!(
+                "{name} is set here and moves the point where the client compacts"
+            )));
+        }
+        let source = scene
+            .settings
+            .iter()
+            .find(|s| s.value().is_some_and(|v| v.get("env").is_some_and(|e| e.get(name).is_some())));
+        if let Some(source) = source {
+            let path = scene.short(&source.path);
+            findings.push(Finding::note(format!(
+                "{path} sets {name}, which moves the point where the client compacts"
+            )));
+        }
+    }
+    findings
+}

@@ -1,0 +1,136 @@
+//! The plugin folder `skills/baton/` in the client's own folder: what is in it, as a pure list of files.
+//!
+//! One folder is the whole integration; the client loads it in every project, and deleting it uninstalls.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use sha2::{Digest as _, Sha256};
+
+use super::ours::{EVENTS, Program};
+
+/// The stamp: which version wrote the folder, and the hash of each file, so that a newer one replaces exactly its
+/// own and an uninstall takes away nothing of others.
+pub const STAMP: &str = ".baton.json";
+
+/// A file of the folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// Relative to the folder.
+    pub path: &'static str,
+    pub text: String,
+}
+
+/// All files, the stamp last.
+pub fn files(program: &Program, version: &str, commands: bool) -> Vec<File> {
+    let mut files = vec![
+        File { path: ".claude-plugin/plugin.json", text: manifest(version) },
+        File { path: "hooks/hooks.json", text: hooks(program) },
+    ];
+    if commands {
+        files.push(File { path: "commands/handoff.md", text: HANDOFF.to_owned() });
+        files.push(File { path: "commands/status.md", text: STATUS.to_owned() });
+    }
+    files.push(File { path: STAMP, text: stamp(&files, version) });
+    files
+}
+
+fn manifest(version: &str) -> String {
+    format!(
+        "{{\n  \"name\": \"baton\",\n  \"version\": \"{version}\",\n  \"description\": \"{}\"\n}}\n",
+        env!("CARGO_PKG_DESCRIPTION")
+    )
+}
+
+/// One line per event, so that a person can read it.
+fn hooks(program: &Program) -> String {
+    let mut text = "{\n  \"hooks\": {\n".to_owned();
+    for (i, (event, timeout)) in EVENTS.iter().enumerate() {
+        let comma = if i + 1 < EVENTS.len() { "," } else { "" };
+        let entry = program.hook(event, *timeout).text();
+        let _ = writeln!(text, "    \"{event}\": [{{ \"hooks\": [{entry}] }}]{comma}");
+    }
+    text.push_str("  }\n}\n");
+    text
+}
+
+fn stamp(files: &[File], version: &str) -> String {
+    let hashes: serde_json::Map<_, _> =
+        files.iter().map(|f| (f.path.to_owned(), sha256(f.text.as_bytes()).into())).collect();
+    let stamp = serde_json::json!({ "version": version, "files": hashes });
+    format!("{stamp:#}\n")
+}
+
+/// What a stamp says.
+#[derive(Debug, serde::Deserialize)]
+pub struct Stamp {
+    pub version: String,
+    pub files: std::collections::BTreeMap<String, String>,
+}
+
+/// The stamp of the folder at `dir`, if it is one of ours.
+pub fn read_stamp(dir: &Path) -> Option<Stamp> {
+    let bytes = crate::sys::fs::read(&dir.join(STAMP), 1 << 20).ok()??;
+    serde_json::from_slice(&bytes).ok()
+}
+
+/// Lower-case hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+const HANDOFF: &str = "\
+---
+description: Write down where the work stands and hand over to a fresh context
+---
+Write a handoff for whoever continues this work, in this order: the goal, what is being done right now and the very
+next step, what is done, what is in the way, rules and corrections from the user in their own words, commands that
+matter (tests above all) with their last result, files that matter. Facts only; say what you have not checked.
+
+Pass it to `baton handoff -` on standard input in a single Bash call, and make that the last act of this turn.
+
+$ARGUMENTS
+";
+
+const STATUS: &str = "\
+---
+description: How full this agent's context is, and what waits for it
+---
+Run `baton status` with Bash and show the user its output as it is. Do nothing else.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_registers_every_event_in_exec_form_with_an_absolute_path() {
+        let files = files(&Program::At("/home/u/.local/bin/baton".into()), "1.2.3", true);
+        let hooks: serde_json::Value = serde_json::from_str(&files[1].text).unwrap();
+        for (event, timeout) in EVENTS {
+            let entry = &hooks["hooks"][event][0]["hooks"][0];
+            assert_eq!(entry["command"], "/home/u/.local/bin/baton");
+            assert_eq!(entry["args"], serde_json::json!(["hook", event]));
+            assert_eq!(entry["timeout"], timeout);
+        }
+        assert_eq!(hooks["hooks"].as_object().unwrap().len(), EVENTS.len());
+        serde_json::from_str::<serde_json::Value>(&files[0].text).unwrap();
+    }
+
+    #[test]
+    fn the_stamp_names_version_and_hash_of_every_other_file() {
+        let files = files(&Program::At("/b/baton".into()), "1.2.3", true);
+        let (stamp, others) = files.split_last().unwrap();
+        assert_eq!(stamp.path, STAMP);
+        let stamp: Stamp = serde_json::from_str(&stamp.text).unwrap();
+        assert_eq!(stamp.version, "1.2.3");
+        for file in others {
+            assert_eq!(stamp.files[file.path], sha256(file.text.as_bytes()));
+        }
+        assert_eq!(stamp.files.len(), others.len());
+        assert_eq!(sha256(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+}

@@ -1,0 +1,359 @@
+//! Edits of the client's settings as text structure: comments, order, indentation and line ends stay.
+//!
+//! Pure: text in, text out. What baton wrote is known again by what it says, so it can be taken out even where
+//! others have edited the file since.
+
+use jsonc_parser::ParseOptions;
+use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstRootNode};
+use serde_json::Value;
+
+use super::ours::{self, EVENTS, Hook, Program, REFRESH, RULE};
+
+/// What the file should hold of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// Hooks go here when there is no plugin folder.
+    pub hooks: Option<Program>,
+    /// The command of the status line entry.
+    pub statusline: Option<String>,
+    /// The permission rule for `baton handoff`.
+    pub rule: bool,
+}
+
+impl Wanted {
+    pub const NOTHING: Self = Self { hooks: None, statusline: None, rule: false };
+}
+
+/// How to take our entries out again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct Undo {
+    /// The status line that stood in this file before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub statusline: Option<PreviousStatusLine>,
+    /// The permission rule was there before us.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub keep_rule: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct PreviousStatusLine {
+    pub command: String,
+    /// It set its own refresh interval, which stays.
+    pub own_refresh: bool,
+}
+
+/// Why a file is left alone.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("it is not valid JSON: {0}")]
+    Unparsable(String),
+    #[error("it is not UTF-8 text")]
+    NotText,
+    #[error("{0} in it is not {1}")]
+    Shape(String, &'static str),
+    #[error("it has {0:?} twice, and only one of them counts; remove one")]
+    Twice(String),
+}
+
+/// What is in a file now.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Found {
+    /// Our hooks: the event and the entry.
+    pub hooks: Vec<(String, Value)>,
+    /// The command of the status line, ours or not.
+    pub statusline: Option<String>,
+    pub rule: bool,
+}
+
+impl Found {
+    pub fn has_our_statusline(&self) -> bool {
+        self.statusline.as_deref().is_some_and(ours::is_statusline)
+    }
+
+    pub fn has_ours(&self) -> bool {
+        !self.hooks.is_empty() || self.has_our_statusline()
+    }
+}
+
+/// Comments and trailing commas are common in settings that people keep by hand; nothing further is.
+const DIALECT: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_trailing_commas: true,
+    allow_loose_object_property_names: false,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
+
+const BOM: &str = "\u{feff}";
+
+/// A parsed file. The root must outlive every node taken from it.
+struct Document {
+    bom: &'static str,
+    root: CstRootNode,
+}
+
+impl Document {
+    fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
+        let text = std::str::from_utf8(bytes).map_err(|_| Refusal::NotText)?;
+        let (bom, text) = text.strip_prefix(BOM).map_or(("", text), |rest| (BOM, rest));
+        let root = CstRootNode::parse(text, &DIALECT).map_err(|e| Refusal::Unparsable(e.to_string()))?;
+        let document = Self { bom, root };
+        if let Some(object) = document.object()? {
+            no_twins(&object)?;
+            if let Some(hooks) = object.object_value("hooks") {
+                no_twins(&hooks)?;
+            }
+        }
+        Ok(document)
+    }
+
+    /// The settings; `None` for a file with nothing in it.
+    fn object(&self) -> Result<Option<CstObject>, Refusal> {
+        match self.root.value() {
+            None => Ok(None),
+            Some(value) => value.as_object().map(Some).ok_or_else(|| shape("the whole file", "an object")),
+        }
+    }
+
+    fn text(&self) -> Vec<u8> {
+        format!("{}{}", self.bom, self.root).into_bytes()
+    }
+}
+
+fn shape(what: impl Into<String>, should: &'static str) -> Refusal {
+    Refusal::Shape(what.into(), should)
+}
+
+/// Of two properties with one name the client takes one and we might edit the other.
+fn no_twins(object: &CstObject) -> Result<(), Refusal> {
+    let mut names: Vec<String> = object.properties().iter().filter_map(|p| p.decoded_name()).collect();
+    names.sort();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(Refusal::Twice(pair[0].clone())),
+        None => Ok(()),
+    }
+}
+
+/// The file as plain values, for those who only read.
+pub fn value(bytes: &[u8]) -> Result<Value, Refusal> {
+    let document = Document::parse(bytes)?;
+    Ok(document.root.to_serde_value().unwrap_or(Value::Null))
+}
+
+/// What of ours, and which status line, is in the file.
+pub fn look(bytes: &[u8]) -> Result<Found, Refusal> {
+    let value = value(bytes)?;
+    let hooks = all_hooks(&value).filter(|(event, hook)| ours::is_hook(hook, event));
+    let hooks = hooks.map(|(event, hook)| (event.to_owned(), hook.clone())).collect();
+    let statusline = value.get("statusLine").and_then(|s| s.get("command")).and_then(Value::as_str);
+    let allow = value.get("permissions").and_then(|p| p.get("allow")).and_then(Value::as_array);
+    let rule = allow.is_some_and(|rules| rules.iter().any(|r| r == RULE));
+    Ok(Found { hooks, statusline: statusline.map(str::to_owned), rule })
+}
+
+/// Every hook of every event, whoever's it is.
+pub fn all_hooks(settings: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let events = settings.get("hooks").and_then(Value::as_object).into_iter().flatten();
+    events.flat_map(|(event, groups)| {
+        let groups = groups.as_array().into_iter().flatten();
+        groups
+            .flat_map(|g| g.get("hooks").and_then(Value::as_array).into_iter().flatten())
+            .map(move |hook| (event.as_str(), hook))
+    })
+}
+
+/// Does the file already hold exactly what is wanted of ours?
+pub fn holds(bytes: &[u8], wanted: &Wanted) -> Result<bool, Refusal> {
+    let found = look(bytes)?;
+    let mut expected: Vec<(String, Value)> = match &wanted.hooks {
+        Some(program) => EVENTS.iter().map(|(e, t)| ((*e).to_owned(), program.hook(e, *t).value())).collect(),
+        None => Vec::new(),
+    };
+    let mut hooks = found.hooks.clone();
+    let by_event = |a: &(String, Value), b: &(String, Value)| a.0.cmp(&b.0);
+    hooks.sort_by(by_event);
+    expected.sort_by(by_event);
+    let statusline = match &wanted.statusline {
+        Some(command) => found.statusline.as_ref() == Some(command),
+        None => !found.has_our_statusline(),
+    };
+    Ok(hooks == expected && statusline && (found.rule || !wanted.rule))
+}
+
+/// Adds what is wanted to a file without entries of ours. The second value takes it out again.
+pub fn add(bytes: &[u8], wanted: &Wanted) -> Result<(Vec<u8>, Undo), Refusal> {
+    if *wanted == Wanted::NOTHING {
+        return Ok((bytes.to_vec(), Undo::default()));
+    }
+    let document = Document::parse(bytes)?;
+    document.object()?;
+    let root = document.root.object_value_or_create().ok_or_else(|| shape("the whole file", "an object"))?;
+    let mut undo = Undo::default();
+    if let Some(program) = &wanted.hooks {
+        let hooks = root.object_value_or_create("hooks").ok_or_else(|| shape("\"hooks\"", "an object"))?;
+        for (event, timeout) in EVENTS {
+            let groups = hooks
+                .array_value_or_create(event)
+                .ok_or_else(|| shape(format!("hooks.{event}"), "a list"))?;
+            groups.append(group(&program.hook(event, timeout)));
+        }
+    }
+    if let Some(command) = &wanted.statusline {
+        undo.statusline = add_statusline(&root, command)?;
+    }
+    if wanted.rule {
+        undo.keep_rule = add_rule(&root)?;
+    }
+    Ok((document.text(), undo))
+}
+
+fn text(value: impl Into<String>) -> CstInputValue {
+    CstInputValue::String(value.into())
+}
+
+fn group(hook: &Hook) -> CstInputValue {
+    let args = hook.args.iter().map(text).collect();
+    let hook = CstInputValue::Object(vec![
+        ("type".into(), text(hook.kind)),
+        ("command".into(), text(&hook.command)),
+        ("args".into(), CstInputValue::Array(args)),
+        ("timeout".into(), CstInputValue::Number(hook.timeout.to_string())),
+    ]);
+    CstInputValue::Object(vec![("hooks".into(), CstInputValue::Array(vec![hook]))])
+}
+
+/// A status line that is there keeps its place, its comments and its other fields: only its command becomes ours.
+fn add_statusline(root: &CstObject, command: &str) -> Result<Option<PreviousStatusLine>, Refusal> {
+    let refresh = || CstInputValue::Number(REFRESH.to_string());
+    let Some(there) = root.get("statusLine") else {
+        let entry = vec![
+            ("type".into(), text("command")),
+            ("command".into(), text(command)),
+            ("refreshInterval".into(), refresh()),
+        ];
+        root.append("statusLine", CstInputValue::Object(entry));
+        return Ok(None);
+    };
+    let unknown = || shape("\"statusLine\"", "a command; `--no-statusline` leaves it alone");
+    let entry = there.object_value().ok_or_else(unknown)?;
+    no_twins(&entry)?;
+    if string(&entry, "type").is_some_and(|kind| kind != "command") {
+        return Err(unknown());
+    }
+    let previous = string(&entry, "command").ok_or_else(unknown)?;
+    entry.get("command").ok_or_else(unknown)?.set_value(text(command));
+    let own_refresh = entry.get("refreshInterval").is_some();
+    if !own_refresh {
+        entry.append("refreshInterval", refresh());
+    }
+    Ok(Some(PreviousStatusLine { command: previous, own_refresh }))
+}
+
+fn string(object: &CstObject, name: &str) -> Option<String> {
+    object.get(name)?.value()?.as_string_lit()?.decoded_value().ok()
+}
+
+/// Adds the rule; `true` if it was there already.
+fn add_rule(root: &CstObject) -> Result<bool, Refusal> {
+    let permissions =
+        root.object_value_or_create("permissions").ok_or_else(|| shape("\"permissions\"", "an object"))?;
+    no_twins(&permissions)?;
+    let allow =
+        permissions.array_value_or_create("allow").ok_or_else(|| shape("\"permissions.allow\"", "a list"))?;
+    let there = !rules(&allow).is_empty();
+    if !there {
+        allow.append(text(RULE));
+    }
+    Ok(there)
+}
+
+fn rules(allow: &CstArray) -> Vec<CstNode> {
+    let ours =
+        |node: &CstNode| node.as_string_lit().and_then(|s| s.decoded_value().ok()).is_some_and(|s| s == RULE);
+    allow.elements().into_iter().filter(ours).collect()
+}
+
+/// Takes out exactly our entries and what they leave empty; everything else stays.
+pub fn remove(bytes: &[u8], undo: &Undo) -> Result<Vec<u8>, Refusal> {
+    let found = look(bytes)?;
+    let document = Document::parse(bytes)?;
+    let Some(root) = document.object()? else { return Ok(bytes.to_vec()) };
+    if !found.hooks.is_empty()
+        && let Some(hooks) = root.object_value("hooks")
+    {
+        remove_hooks(&hooks);
+        if hooks.properties().is_empty() {
+            remove_property(&root, "hooks");
+        }
+    }
+    if found.has_our_statusline() {
+        remove_statusline(&root, undo);
+    }
+    if found.rule && !undo.keep_rule {
+        remove_rule(&root);
+    }
+    Ok(document.text())
+}
+
+fn remove_property(object: &CstObject, name: &str) {
+    if let Some(property) = object.get(name) {
+        property.remove();
+    }
+}
+
+fn remove_hooks(hooks: &CstObject) {
+    for property in hooks.properties() {
+        let (Some(event), Some(groups)) = (property.decoded_name(), property.array_value()) else { continue };
+        let mut emptied = false;
+        for group in groups.elements() {
+            let Some(list) = group.as_object().and_then(|g| g.array_value("hooks")) else { continue };
+            let is_ours = |node: &CstNode| node.to_serde_value().is_some_and(|v| ours::is_hook(&v, &event));
+            let (mine, others): (Vec<_>, Vec<_>) = list.elements().into_iter().partition(is_ours);
+            if mine.is_empty() {
+                continue;
+            }
+            if others.is_empty() {
+                group.remove();
+                emptied = true;
+            } else {
+                mine.into_iter().for_each(CstNode::remove);
+            }
+        }
+        if emptied && groups.elements().is_empty() {
+            property.remove();
+        }
+    }
+}
+
+fn remove_statusline(root: &CstObject, undo: &Undo) {
+    let entry = root.object_value("statusLine");
+    match (&undo.statusline, entry) {
+        (Some(previous), Some(entry)) => {
+            if let Some(command) = entry.get("command") {
+                command.set_value(text(&previous.command));
+            }
+            if !previous.own_refresh {
+                remove_property(&entry, "refreshInterval");
+            }
+        }
+        _ => remove_property(root, "statusLine"),
+    }
+}
+
+fn remove_rule(root: &CstObject) {
+    let Some(permissions) = root.object_value("permissions") else { return };
+    let Some(allow) = permissions.array_value("allow") else { return };
+    rules(&allow).into_iter().for_each(CstNode::remove);
+    if allow.elements().is_empty() {
+        remove_property(&permissions, "allow");
+        if permissions.properties().is_empty() {
+            remove_property(root, "permissions");
+        }
+    }
+}
