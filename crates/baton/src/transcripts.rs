@@ -87,7 +87,7 @@ impl Found {
     /// The body of the handoff that would be sealed now; without a record of the session, the facts alone.
     pub fn body(&self, ledger: &Ledger, now: Timestamp) -> String {
         match &self.session {
-            Some(session) => sealing::compose(session, &Kind::Auto, None, ledger, now),
+            Some(session) => sealing::compose(session, &Kind::Auto, None, ledger, None, now),
             None => baton_core::handoff::render::render(ledger, None),
         }
     }

@@ -6,6 +6,7 @@
 pub mod agent;
 pub mod channel;
 pub mod checkpoint;
+pub mod companion;
 pub mod compaction;
 pub mod event;
 pub mod forecast;

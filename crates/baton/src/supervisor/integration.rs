@@ -50,7 +50,9 @@ fn folder(store: &Store) -> anyhow::Result<PathBuf> {
             ((*event).to_owned(), json!([{ "hooks": [hook] }]))
         })
         .collect();
-    let files = [(".claude-plugin/plugin.json", plugin), ("hooks/hooks.json", json!({ "hooks": hooks }))];
+    let files = [(".claude-plugin/plugin.json", plugin), ("hooks/hooks.json", json!({ "hooks": hooks, "modules": ["./register.js"] }))];
+    let module = crate::companion::module(&program.display().to_string());
+    fs::replace(&dir.join("hooks/register.js"), module.as_bytes(), PRIVATE, Sync::No)?;
     for (name, value) in files {
         let bytes = serde_json::to_vec_pretty(&value)?;
         fs::replace(&dir.join(name), &bytes, PRIVATE, Sync::No)?;
