@@ -2,6 +2,7 @@
 //! left behind. `scripts/test-clients` installs the clients and runs these; without one they say so.
 
 mod claude;
+mod companion;
 
 use std::path::Path;
 use std::time::Duration;

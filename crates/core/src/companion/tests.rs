@@ -127,6 +127,7 @@ fn input() -> impl Strategy<Value = Input> {
         4 => (prop::option::of(0u8..3), 0usize..3).prop_map(|(r, mail)| looked(r.map(request), mail)),
         6 => (1u64..12).prop_map(Input::Done),
         2 => (1u64..12).prop_map(|n| Input::Refused(n, "no".into())),
+        1 => (1u64..12).prop_map(Input::Nothing),
         2 => Just(Input::Tick),
     ]
 }
@@ -178,6 +179,12 @@ proptest! {
                     }
                     Order::Braked(b) => prop_assert!(*b == next.braked && *b != before.braked),
                 }
+            }
+            if let Input::Nothing(n) = input
+                && open_order == Some(n)
+                && next.doing.is_none()
+            {
+                open_order = None;
             }
             prop_assert_eq!(next.deadline().is_some(), next.doing.is_some());
             if let Input::Tick = input {
