@@ -36,12 +36,14 @@ use crate::sys::child::{Change, Child, stop_with};
 use crate::sys::terminal::Kept;
 use crate::sys::watch::Watch;
 use crate::sys::{fs, process};
-use crate::{poke, rotate, sealing};
+use crate::{companion, poke, rotate, sealing};
 
 use output::Output;
 use signals::Signals;
 
 const PATIENCE: Duration = Duration::from_secs(2);
+/// A companion that has not given the fresh context by then is not waited for any longer.
+const IN_PLACE: Duration = Duration::from_secs(15);
 /// An agent that ends sooner than this after its start did not start.
 const AT_ONCE: Duration = Duration::from_secs(3);
 
@@ -337,6 +339,11 @@ impl Supervisor {
             return Ok(None);
         }
         let Some(request) = self.record().and_then(|a| a.rotation) else { return Ok(None) };
+        // Inside the client a rotation costs no draft and no restart; it has the first try.
+        if let Some(until) = self.in_place_until(&agent, session.as_ref(), &request) {
+            *deadline = Some(until);
+            return Ok(None);
+        }
         if request.wait_for_idle {
             return Ok(None);
         }
@@ -363,6 +370,25 @@ impl Supervisor {
         child.signal(Signal::TERM)?;
         *deadline = Some(Instant::now() + self.config.run.grace);
         Ok(purpose)
+    }
+
+    /// Until when the rotation is left to the client's companion, if there is one that works.
+    fn in_place_until(
+        &self,
+        agent: &Agent,
+        session: Option<&Session>,
+        request: &baton_core::agent::RotationRequest,
+    ) -> Option<Instant> {
+        let companion::Presence::Live(live) = companion::state(&self.store, agent) else { return None };
+        let again = Instant::now() + IN_PLACE;
+        let working = session.is_some_and(|s| s.turn != Turn::Idle);
+        // It comes with the end of the turn, and after Esc with the person's next prompt.
+        if working || live.braked {
+            return Some(again);
+        }
+        let idle_since = session.and_then(|s| s.turn_since).map_or(request.at, |t| t.max(request.at));
+        let waited = Duration::try_from(Timestamp::now().duration_since(idle_since)).unwrap_or_default();
+        Some(Instant::now() + IN_PLACE.checked_sub(waited)?)
     }
 
     /// Until when running background tasks are waited for.
