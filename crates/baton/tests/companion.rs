@@ -104,7 +104,7 @@ fn records(dir: &Path) -> Vec<Value> {
 }
 
 #[track_caller]
-fn wait_until(holds: impl Fn() -> bool) {
+fn wait_until(mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
         assert!(began.elapsed() < SOON, "waited in vain");
@@ -232,7 +232,13 @@ fn a_second_compaction_without_an_answer_in_between_is_the_clients() {
 #[test]
 fn what_cannot_be_understood_leaves_the_compaction_to_the_client() {
     let home = Home::new(BATON);
-    for asked in ["", "{", "[]", r#"{"v":2,"session":"s","trigger":"auto"}"#, r#"{"v":1,"session":"../x","trigger":"auto"}"#] {
+    for asked in [
+        "",
+        "{",
+        "[]",
+        r#"{"v":2,"session":"s","trigger":"auto"}"#,
+        r#"{"v":1,"session":"../x","trigger":"auto"}"#,
+    ] {
         let (code, out) = call(home.baton(["companion", "compact"]), asked);
         assert_eq!((code, out.as_str()), (Some(1), ""), "{asked}");
     }
@@ -265,8 +271,13 @@ fn a_measure_of_the_mod_is_a_reading() {
     let client = client(&home);
     client.starts("startup");
     let companion = Companion::start(&home, &client.session);
-    let measure = json!({ "event": "measure", "session": client.session, "tokens": 104_000, "window": 200_000 });
+    let measure =
+        json!({ "event": "measure", "session": client.session, "tokens": 104_000, "window": 200_000 });
     companion.tell(&home, &measure);
     let status = &home.run("status --json").json()[0];
-    assert_eq!((&status["percentage"], &status["reading"]["source"]), (&52.into(), &"mod".into()), "{status}");
+    assert_eq!(
+        (&status["percentage"], &status["reading"]["source"]),
+        (&52.into(), &"mod".into()),
+        "{status}"
+    );
 }

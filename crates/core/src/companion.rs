@@ -49,10 +49,19 @@ struct Doing {
 #[derive(Debug, Clone, PartialEq)]
 enum Step {
     /// `/clear` was ordered; `loaded` if the fresh context was faster than the answer.
-    Clearing { order: u64, handoff: HandoffId, loaded: bool },
+    Clearing {
+        order: u64,
+        handoff: HandoffId,
+        loaded: bool,
+    },
     /// The context is clear; its first hook loads the handoff.
-    Loading { handoff: HandoffId },
-    Submitting { order: u64, text: Text },
+    Loading {
+        handoff: HandoffId,
+    },
+    Submitting {
+        order: u64,
+        text: Text,
+    },
 }
 
 /// What is submitted.
@@ -67,9 +76,13 @@ pub enum Text {
 /// What happened.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
-    Started { interactive: bool },
+    Started {
+        interactive: bool,
+    },
     TurnBegan,
-    TurnEnded { aborted: bool },
+    TurnEnded {
+        aborted: bool,
+    },
     Looked(Look),
     Done(u64),
     Refused(u64, String),
@@ -119,7 +132,8 @@ impl State {
             Input::Done(order) => self.answered(order, None, now, &mut orders),
             Input::Refused(order, why) => self.answered(order, Some(why), now, &mut orders),
             Input::Nothing(order) => {
-                let is_it = |d: &mut Doing| matches!(d.what, Step::Submitting { order: ours, .. } if ours == order);
+                let is_it =
+                    |d: &mut Doing| matches!(d.what, Step::Submitting { order: ours, .. } if ours == order);
                 if self.doing.take_if(is_it).is_some() {
                     self.look.mail = 0;
                 }
@@ -236,11 +250,8 @@ impl State {
             self.last_order += 1;
             orders.push(Order::Begin(request.clone()));
             orders.push(Order::Clear(self.last_order));
-            let what = Step::Clearing {
-                order: self.last_order,
-                handoff: request.handoff.clone(),
-                loaded: false,
-            };
+            let what =
+                Step::Clearing { order: self.last_order, handoff: request.handoff.clone(), loaded: false };
             self.doing = Some(Doing { what, until: now + PATIENCE });
         } else if self.look.mail > 0 {
             self.last_order += 1;

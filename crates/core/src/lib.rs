@@ -6,8 +6,8 @@
 pub mod agent;
 pub mod channel;
 pub mod checkpoint;
-pub mod companion;
 pub mod compaction;
+pub mod companion;
 pub mod event;
 pub mod forecast;
 pub mod handoff;

@@ -49,8 +49,11 @@ pub fn show(
     }
     let paint = Paint::stdout();
     let cells: Vec<_> = rows.iter().map(|row| row.cells(paint)).collect();
-    let mut out =
-        table(paint, &["AGENT", "STATE", "LEVEL", "CONTEXT", "LEFT", "TURNS", "MAIL", "BY", "HANDOFF"], &cells);
+    let mut out = table(
+        paint,
+        &["AGENT", "STATE", "LEVEL", "CONTEXT", "LEFT", "TURNS", "MAIL", "BY", "HANDOFF"],
+        &cells,
+    );
     for line in clamps(app, &rows).into_iter().chain(rows.iter().filter_map(Row::trouble)) {
         let _ = writeln!(out, "{line}");
     }

@@ -17,13 +17,14 @@ use baton_core::handoff::{HandoffId, Kind};
 use baton_core::ids::{SessionId, unsafe_name};
 use baton_core::latch::Rearm;
 use baton_core::rotation::Step;
-use baton_core::session::{PreCompact, Session};
 use baton_core::say;
+use baton_core::session::{PreCompact, Session};
 use baton_core::transcript::tail::Tail;
 use serde_json::json;
 
 use super::journal;
 use crate::config::Compaction;
+use crate::frame;
 use crate::hot::measure::{self, Measured};
 use crate::hot::scene::Scene;
 use crate::hot::{compact, input, post};
@@ -32,7 +33,6 @@ use crate::sealing::{self, Sealing};
 use crate::store::{Store, rotations};
 use crate::sys::fs::{self, PRIVATE, Sync};
 use crate::sys::process;
-use crate::frame;
 
 /// Characters of the answer. No hook's limit applies to it.
 const BUDGET: usize = 16_000;
@@ -64,11 +64,7 @@ fn answer(asked: &Asked) -> anyhow::Result<Answer> {
         return Ok(other);
     }
     let (handoff, text) = rotate(asked, &scene, &session, &measured)?;
-    let keep = if asked.trigger == "manual" {
-        Vec::new()
-    } else {
-        tail(&scene, &handoff, &asked.rows)
-    };
+    let keep = if asked.trigger == "manual" { Vec::new() } else { tail(&scene, &handoff, &asked.rows) };
     let answer = Answer::Handoff { handoff, text, keep };
     log(&scene, &session, asked, &measured, &answer);
     Ok(answer)
@@ -79,7 +75,9 @@ fn somebody_else(asked: &Asked, scene: &Scene, session: &Session, measured: &Mea
     let manual = asked.trigger == "manual";
     let next = |why: &str| Some(Answer::Next { why: why.to_owned() });
     if asked.trigger == "precompute" {
-        return Some(Answer::Skip { why: "baton: nothing to prepare, a handoff is ready at once".to_owned() });
+        return Some(Answer::Skip {
+            why: "baton: nothing to prepare, a handoff is ready at once".to_owned(),
+        });
     }
     if !scene.config.handoff.seal {
         return next("handoff.seal is off");

@@ -45,10 +45,7 @@ pub fn advance(state: &Path, rotation: Rotation, event: Event) -> Result<Rotatio
 /// Ends what an earlier companion of this agent left open.
 pub fn settle(store: &Store, agent: &Agent) -> Result<(), FileError> {
     let left = rotations::all(&store.state).into_iter().filter(|r| {
-        r.agent == agent.id
-            && r.actuator == ACTUATOR
-            && r.step.is_open()
-            && !process::is_alive(&r.supervisor)
+        r.agent == agent.id && r.actuator == ACTUATOR && r.step.is_open() && !process::is_alive(&r.supervisor)
     });
     for rotation in left {
         let loaded = agent.rotation.as_ref().is_none_or(|r| r.handoff != rotation.handoff);

@@ -49,8 +49,7 @@ pub fn main(args: &[OsString]) -> ExitCode {
 fn log_fault(doing: &str, error: &anyhow::Error) {
     let Ok(paths) = crate::paths::Paths::from_env() else { return };
     let mut line = crate::store::log::Line::new(jiff::Timestamp::now(), "fault");
-    line.detail =
-        serde_json::json!({ "doing": format!("companion {doing}"), "error": format!("{error:#}") });
+    line.detail = serde_json::json!({ "doing": format!("companion {doing}"), "error": format!("{error:#}") });
     crate::store::log::append(&paths.state, &line);
 }
 

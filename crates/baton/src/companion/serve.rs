@@ -154,7 +154,9 @@ impl Companion {
             let client = format!("{}.json", self.client.pid);
             // Messages have names of their own; everything else in these folders is somebody else's.
             files |= self.watch.drain_where(|name| {
-                name == client || Some(name) == record.as_deref() || name.starts_with('m') && !name.contains('.')
+                name == client
+                    || Some(name) == record.as_deref()
+                    || name.starts_with('m') && !name.contains('.')
             });
             let mut byte = [0; 8];
             while self.poked.as_ref().is_some_and(|s| s.recv(&mut byte).is_ok()) {

@@ -18,7 +18,9 @@ pub fn actuators(scene: &Scene) -> Vec<Finding> {
         a.ended.is_none() && [&a.process, &a.supervisor].into_iter().flatten().any(process::is_alive)
     });
     if agents.is_empty() {
-        return vec![Finding::note("No agent runs now; a plain client gets a fresh context when you type /clear")];
+        return vec![Finding::note(
+            "No agent runs now; a plain client gets a fresh context when you type /clear",
+        )];
     }
     let (mut in_place, mut restarted, mut plain) = (0, 0, 0);
     let mut findings = Vec::new();

@@ -44,8 +44,12 @@ pub fn pre(
             Err(e) => scene.fault("seal before compaction", &e),
         }
     }
-    let mark =
-        PreCompact { at: scene.now, transcript_len: measured.transcript_len, handoff: handoff.clone(), answered: false };
+    let mark = PreCompact {
+        at: scene.now,
+        transcript_len: measured.transcript_len,
+        handoff: handoff.clone(),
+        answered: false,
+    };
     hook::update(scene, session, |s| {
         s.latches = s.latches.rearm(Rearm::PreCompact, measured.gauge.reading.as_ref());
         s.precompact = Some(mark);

@@ -34,8 +34,12 @@ fn state(place: &Place) -> PathBuf {
 
 /// All records of one kind, newest last.
 fn records(place: &Place, kind: &str) -> Vec<Value> {
-    let mut paths: Vec<PathBuf> =
-        std::fs::read_dir(state(place).join(kind)).into_iter().flatten().flatten().map(|e| e.path()).collect();
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(state(place).join(kind))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|e| e.path())
+        .collect();
     paths.retain(|p| p.extension().is_some_and(|e| e == "json"));
     paths.sort();
     paths.iter().filter_map(|p| serde_json::from_slice(&std::fs::read(p).ok()?).ok()).collect()
@@ -109,7 +113,10 @@ fn an_automatic_compaction_is_answered_and_the_pending_prompt_is_kept() -> Resul
     let next = asked[3].text();
     assert!(next.contains(LOADED), "{next}\n{}", log(&place));
     assert!(next.contains("Never change the grammar."), "the user's own words are missing: {next}");
-    assert!(asked[3].last_user_text().contains("PENDING-PROMPT: go on"), "the pending prompt was lost: {next}");
+    assert!(
+        asked[3].last_user_text().contains("PENDING-PROMPT: go on"),
+        "the pending prompt was lost: {next}"
+    );
     let roles: Vec<String> = asked[3].messages().into_iter().map(|m| m.role).collect();
     assert!(!roles.contains(&"assistant".to_owned()), "the old conversation is still there: {roles:?}");
     assert_eq!(next.matches(LOADED).count(), 1, "SessionStart(compact) loaded it a second time");
@@ -201,7 +208,11 @@ fn a_request_that_was_too_long_is_made_again_with_the_handoff() -> Result<()> {
     assert_eq!(model.compactions(), 0, "{}", log(&place));
     let asked = model.main_requests();
     let last = asked.last().context("no request")?;
-    assert!(last.text().contains(LOADED) && last.last_user_text().contains("PENDING-PROMPT"), "{}", last.text());
+    assert!(
+        last.text().contains(LOADED) && last.last_user_text().contains("PENDING-PROMPT"),
+        "{}",
+        last.text()
+    );
     Ok(())
 }
 
@@ -217,7 +228,11 @@ fn a_headless_run_is_compacted_by_its_handoff_too() -> Result<()> {
     assert_eq!(finished.stdout.trim(), "All done.", "{finished:?}");
     assert_eq!(model.compactions(), 0, "{}", log(&place));
     let asked = model.main_requests();
-    assert!(asked[1].text().contains(LOADED) && asked[1].text().contains("HEADLESS-RESULT"), "{}", asked[1].text());
+    assert!(
+        asked[1].text().contains(LOADED) && asked[1].text().contains("HEADLESS-RESULT"),
+        "{}",
+        asked[1].text()
+    );
     Ok(())
 }
 
@@ -225,7 +240,9 @@ fn a_headless_run_is_compacted_by_its_handoff_too() -> Result<()> {
 #[test]
 fn an_agent_in_a_plain_client_hands_over_and_goes_on_in_a_fresh_context() -> Result<()> {
     let script = Script::new()
-        .turn(shell("printf 'The parser is half done; MARK-OF-THE-HANDOFF.' | baton handoff -").usage(670_000))
+        .turn(
+            shell("printf 'The parser is half done; MARK-OF-THE-HANDOFF.' | baton handoff -").usage(670_000),
+        )
         .turn(text("Handed over.").usage(670_500))
         .turn(text("I know where I was.").usage(30_000));
     let model = ScriptedModel::start(script)?;

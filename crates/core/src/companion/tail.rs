@@ -130,8 +130,10 @@ mod tests {
 
     #[test]
     fn long_results_share_what_short_ones_leave_and_say_where_the_whole_is() {
-        let rows =
-            [row("assistant", &["a", "b", "c"], &[]), row("user", &[], &[("a", 10), ("b", 5_000), ("c", 700)])];
+        let rows = [
+            row("assistant", &["a", "b", "c"], &[]),
+            row("user", &[], &[("a", 10), ("b", 5_000), ("c", 700)]),
+        ];
         let kept = keep(&rows, 1_610, |id| format!("/whole/{id}"));
         assert!(kept[0].results.is_empty(), "the calls themselves stay as they are");
         let results = &kept[1].results;

@@ -60,11 +60,21 @@ pub struct Hello {
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub enum Line<'a> {
     /// First: where to tell.
-    Hello { v: u32, socket: Cow<'a, str> },
-    Clear { order: u64 },
-    Submit { order: u64, text: Cow<'a, str> },
+    Hello {
+        v: u32,
+        socket: Cow<'a, str>,
+    },
+    Clear {
+        order: u64,
+    },
+    Submit {
+        order: u64,
+        text: Cow<'a, str>,
+    },
     /// A line in the client's status area; nothing takes it away.
-    Status { text: Option<Cow<'a, str>> },
+    Status {
+        text: Option<Cow<'a, str>>,
+    },
 }
 
 /// A compaction is about to happen.
