@@ -47,7 +47,8 @@ export function register(on) {
 
   on('session.compact', async ($, e, next) => {
     if (e.agentId !== undefined) return next(e) // a subagent's own conversation
-    const answer = await compact($, e)
+    let answer = await compact($, e)
+    if (answer?.do === 'fork') answer = await compact($, e, await fork($, answer))
     if (answer?.do === 'skip') return { skip: answer.why }
     if (answer?.do !== 'handoff') return next(e)
     return { messages: [{ role: 'user', text: answer.text, toolUses: [] }, ...answer.keep.map(k => kept(e, k))] }
@@ -96,7 +97,7 @@ function tell($, event) {
 }
 
 // Asks what becomes of a compaction; nothing when no answer came in time.
-async function compact($, e) {
+async function compact($, e, fork) {
   const last = e.messages.findLastIndex(m => m.role !== 'user')
   const rows = e.messages.map((m, i) => ({
     role: m.role,
@@ -105,7 +106,8 @@ async function compact($, e) {
     results: (m.toolResults ?? []).map(t => ({ id: t.tool_use_id, text: i > last ? String(t.text ?? '') : '' })),
     chars: i > last ? m.text.length : 0,
   }))
-  const asked = { v: VERSION, session: await $.session.id(), trigger: e.trigger, instructions: e.instructions, rows }
+  const { trigger, instructions } = e
+  const asked = { v: VERSION, session: await $.session.id(), trigger, instructions, rows, fork }
   try {
     const said = await $.process.run([BATON, 'companion', 'compact'], {
       stdin: JSON.stringify(asked),
@@ -113,6 +115,16 @@ async function compact($, e) {
     })
     return said.exitCode === 0 ? JSON.parse(said.stdout) : undefined
   } catch {}
+}
+
+// The session's own model over its own conversation; nothing when it is late.
+async function fork($, { prompt, ms }) {
+  try {
+    const said = await Promise.race([$.model.fork({ prompt }), $.clock.sleep(ms)])
+    return { text: said?.text ?? '', usage: said?.usage ?? {} }
+  } catch {
+    return { text: '' }
+  }
 }
 
 // A row to hand back: whole by its handle, or with the texts of long results replaced.

@@ -230,6 +230,33 @@ fn a_second_compaction_without_an_answer_in_between_is_the_clients() {
 }
 
 #[test]
+fn a_narrative_that_came_too_late_leaves_the_facts_alone() {
+    let home = Home::new(BATON);
+    let client = client(&home);
+    client.starts("startup");
+    client.answers(168_000);
+    let ask = |fork: Value| {
+        let mut command = home.baton(["companion", "compact"]);
+        command.env("BATON_NARRATIVE", "fork");
+        let asked = json!({ "v": 1, "session": client.session, "trigger": "auto", "fork": fork });
+        serde_json::from_str::<Value>(&call(command, &asked.to_string()).1).unwrap()
+    };
+    let first = ask(Value::Null);
+    assert_eq!(first["do"], "fork", "{first}");
+    assert_eq!(
+        records(&home.state().join("rotations")).len(),
+        0,
+        "nothing is sealed before the model answered"
+    );
+    let late = ask(json!({ "text": "" }));
+    assert_eq!(late["do"], "handoff");
+    let told = ask(json!({ "text": "The words of the model; see src/nowhere.rs." }));
+    let text = told["text"].as_str().unwrap();
+    assert!(text.contains("The words of the model"), "{text}");
+    assert!(text.contains("src/nowhere.rs [unproven]"), "{text}");
+}
+
+#[test]
 fn what_cannot_be_understood_leaves_the_compaction_to_the_client() {
     let home = Home::new(BATON);
     for asked in [

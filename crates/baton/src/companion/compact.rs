@@ -3,6 +3,7 @@
 //! It is a completed rotation: sealed, consumed, journaled, latches open again, the parent told; all on disk before
 //! the answer is given. Whatever fails here leaves the compaction to the client, whose PreCompact hook seals.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,7 +24,7 @@ use baton_core::transcript::tail::Tail;
 use serde_json::json;
 
 use super::journal;
-use crate::config::Compaction;
+use crate::config::{Compaction, Narrative};
 use crate::frame;
 use crate::hot::measure::{self, Measured};
 use crate::hot::scene::Scene;
@@ -38,6 +39,13 @@ use crate::sys::process;
 const BUDGET: usize = 16_000;
 /// A longer pending tail has its tool results shortened.
 const TAIL_TOKENS: usize = 20_000;
+/// How long the session's own model may take for a narrative, and how much of it is used.
+const FORK_PATIENCE: Duration = Duration::from_mins(1);
+const FORK_CHARS: usize = 6_000;
+const FORK: &str = "Your context is about to be replaced by a handoff; the facts of the transcript (files, commands, \
+    errors, the user's words) are added to it by rule. Write only what they do not show, in at most 600 words of \
+    plain Markdown: what the user wants and why, what you decided and why, what you tried that failed, what is \
+    half done, and the very next step. State nothing that you have not seen. Use no tools.";
 const PATIENCE: Duration = Duration::from_millis(300);
 
 pub fn run() -> anyhow::Result<()> {
@@ -62,6 +70,9 @@ fn answer(asked: &Asked) -> anyhow::Result<Answer> {
     if let Some(other) = somebody_else(asked, &scene, &session, &measured) {
         log(&scene, &session, asked, &measured, &other);
         return Ok(other);
+    }
+    if let Some(fork) = fork(asked, &scene, &session) {
+        return Ok(fork);
     }
     let (handoff, text) = rotate(asked, &scene, &session, &measured)?;
     let keep = if asked.trigger == "manual" { Vec::new() } else { tail(&scene, &handoff, &asked.rows) };
@@ -93,6 +104,16 @@ fn somebody_else(asked: &Asked, scene: &Scene, session: &Session, measured: &Mea
         return next("the last compaction was ours and nothing has been answered since");
     }
     None
+}
+
+/// Where the agent has written nothing in this cycle and the user wants its words, its model is asked once.
+fn fork(asked: &Asked, scene: &Scene, session: &Session) -> Option<Answer> {
+    let wanted = scene.config.narrative == Narrative::Fork && asked.fork.is_none();
+    if !wanted || own_words(scene, session).is_some() {
+        return None;
+    }
+    let ms = u64::try_from(FORK_PATIENCE.as_millis()).unwrap_or(u64::MAX);
+    Some(Answer::Fork { prompt: FORK.to_owned(), ms })
 }
 
 /// Seals, consumes and records; the text of the new context.
@@ -134,8 +155,8 @@ fn rotate(
     Ok((id, frame::loaded(&loaded, scene.now, BUDGET, &path)))
 }
 
-/// The agent's words of this cycle, if it wrote some, and what the user asked of this compaction.
-fn narrative(asked: &Asked, scene: &Scene, session: &Session) -> Option<String> {
+/// The agent's words of this cycle, if it wrote some.
+fn own_words(scene: &Scene, session: &Session) -> Option<String> {
     let requested = session.request.as_ref().and_then(|r| sealing::requested_text(r).ok());
     let waiting = || {
         let agent = scene.store.agents().get(&session.agent).ok()??;
@@ -143,7 +164,16 @@ fn narrative(asked: &Asked, scene: &Scene, session: &Session) -> Option<String> 
         let sealed = scene.store.handoffs(&scene.config).find(&session.channel, &request.handoff).ok()??;
         narrative_of(sealed.body()).map(str::to_owned)
     };
-    let words = requested.or_else(waiting);
+    requested.or_else(waiting)
+}
+
+/// What goes above the facts: what the user asked of this compaction, and the agent's words or its model's.
+fn narrative(asked: &Asked, scene: &Scene, session: &Session) -> Option<String> {
+    let forked = || {
+        let text: String = asked.fork.as_ref()?.text.trim().chars().take(FORK_CHARS).collect();
+        (!text.is_empty()).then_some(text)
+    };
+    let words = own_words(scene, session).or_else(forked);
     let wish = asked.instructions.as_deref().map(str::trim).filter(|i| !i.is_empty());
     let wish = wish.map(|i| format!("## What the user asked to keep\n\n{i}"));
     let parts: Vec<String> = wish.into_iter().chain(words).collect();
@@ -197,7 +227,7 @@ fn tail(scene: &Scene, handoff: &HandoffId, rows: &[Row]) -> Vec<Kept> {
         if let Err(e) = stored {
             // Nothing may be lost: the client gets the tail as it is.
             scene.fault("keep a long tool result", &e);
-            return kept.into_iter().map(|k| Kept { row: k.row, results: Default::default() }).collect();
+            return kept.into_iter().map(|k| Kept { row: k.row, results: BTreeMap::default() }).collect();
         }
     }
     kept
@@ -210,11 +240,13 @@ fn log(scene: &Scene, session: &Session, asked: &Asked, measured: &Measured, ans
         "tokens": measured.gauge.reading.map(|r| r.tokens),
         "answer": match answer {
             Answer::Handoff { .. } => "handoff",
+            Answer::Fork { .. } => "fork",
             Answer::Next { .. } => "client",
             Answer::Skip { .. } => "skip",
         },
         "handoff": match answer { Answer::Handoff { handoff, .. } => Some(handoff), _ => None },
         "why": match answer { Answer::Next { why } | Answer::Skip { why } => Some(why), _ => None },
+        "fork": asked.fork.as_ref().map(|f| json!({ "chars": f.text.chars().count(), "usage": f.usage })),
         "rows": match answer { Answer::Handoff { keep, .. } => keep.len(), _ => 0 },
     });
     scene.log(&line);

@@ -77,7 +77,7 @@ pub fn run() -> anyhow::Result<()> {
         status: false,
     };
     let socket = companion.socket.display().to_string();
-    companion.print(&Line::Hello { v: VERSION, socket: socket.into() })?;
+    print(&Line::Hello { v: VERSION, socket: socket.into() })?;
     let outcome = companion.live(hello.interactive);
     companion.leave();
     outcome
@@ -259,7 +259,7 @@ impl Companion {
                     self.rotation = Some(rotation);
                 }
             }
-            Order::Clear(order) => self.print(&Line::Clear { order })?,
+            Order::Clear(order) => print(&Line::Clear { order })?,
             Order::Cleared => self.journal(Event::Stopped)?,
             Order::Loaded(handoff) => {
                 self.journal(Event::Loaded(handoff))?;
@@ -280,7 +280,7 @@ impl Companion {
                 self.log("rotation-waits", &why);
             }
             Order::Submit(order, Text::Continuation(handoff)) => {
-                self.print(&Line::Submit { order, text: rotate::continuation(&handoff).into() })?;
+                print(&Line::Submit { order, text: rotate::continuation(&handoff).into() })?;
             }
             Order::Submit(order, Text::Mail) => self.submit_mail(order)?,
             Order::Accepted(Text::Mail) => self.settle_mail(true),
@@ -314,7 +314,7 @@ impl Companion {
             return self.feed(Input::Nothing(order));
         }
         let text = self.held.iter().map(post::framed).collect::<Vec<_>>().join("\n\n");
-        self.print(&Line::Submit { order, text: text.into() })
+        print(&Line::Submit { order, text: text.into() })
     }
 
     fn settle_mail(&mut self, accepted: bool) {
@@ -336,14 +336,7 @@ impl Companion {
             return Ok(());
         }
         self.status = text.is_some();
-        self.print(&Line::Status { text: text.map(Into::into) })
-    }
-
-    fn print(&self, line: &Line<'_>) -> anyhow::Result<()> {
-        let mut text = serde_json::to_string(line)?;
-        text.push('\n');
-        let mut out = std::io::stdout().lock();
-        out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("the client is gone")
+        print(&Line::Status { text: text.map(Into::into) })
     }
 
     fn log(&self, event: &str, note: &str) {
@@ -370,4 +363,12 @@ impl Companion {
 struct Woken {
     files: bool,
     told: bool,
+}
+
+/// One order, whole, at once.
+fn print(line: &Line<'_>) -> anyhow::Result<()> {
+    let mut text = serde_json::to_string(line)?;
+    text.push('\n');
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("the client is gone")
 }

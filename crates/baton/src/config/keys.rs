@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::{Compaction, Config};
+use super::{Compaction, Config, Narrative};
 use crate::paths::Paths;
 
 /// One setting.
@@ -155,6 +155,12 @@ pub const KEYS: &[Key] = &[
         compaction,
         compaction
     ),
+    row!(
+        "narrative",
+        "when the agent wrote none before a compaction: off, or fork (its own model is asked, which costs tokens)",
+        narrative,
+        narrative
+    ),
     row!("checkpoints", "publish a checkpoint with each handoff that has goal and now", yes_no, checkpoints),
 ];
 
@@ -239,6 +245,14 @@ fn compaction(raw: &Raw, _: &Paths) -> Result<Compaction, &'static str> {
     }
 }
 
+fn narrative(raw: &Raw, _: &Paths) -> Result<Narrative, &'static str> {
+    match raw {
+        Raw::Text(t) if t == "off" => Ok(Narrative::Off),
+        Raw::Text(t) if t == "fork" => Ok(Narrative::Fork),
+        _ => Err("\"off\" or \"fork\""),
+    }
+}
+
 fn folder(raw: &Raw, paths: &Paths) -> Result<PathBuf, &'static str> {
     let Raw::Text(text) = raw else { return Err(FOLDER) };
     let path = paths.expand(text);
@@ -262,6 +276,10 @@ macro_rules! shown {
 
 shown! {
     bool => bool::to_string,
+    Narrative => |v: &Self| match v {
+        Self::Off => "off".to_owned(),
+        Self::Fork => "fork".to_owned(),
+    },
     Compaction => |v: &Self| match v {
         Self::Handoff => "handoff".to_owned(),
         Self::Client => "client".to_owned(),

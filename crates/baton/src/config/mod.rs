@@ -28,6 +28,7 @@ pub struct Config {
     pub handoff: Handoff,
     pub run: Run,
     pub compaction: Compaction,
+    pub narrative: Narrative,
     /// Publish a checkpoint with each handoff that has goal and now, creating the events folder if needed.
     pub checkpoints: bool,
     /// `[channels]`: absolute path and name.
@@ -45,6 +46,14 @@ pub enum Compaction {
     Client,
     /// The handoff when a person asks with `/compact`, the client when compaction comes by itself.
     Ask,
+}
+
+/// Whose words an answered compaction carries when the agent wrote none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Narrative {
+    Off,
+    /// The session's own model is asked over its own cached conversation.
+    Fork,
 }
 
 /// When an agent counts as full, and whether it is told.
@@ -213,6 +222,7 @@ impl Config {
                 provider: None,
             },
             compaction: Compaction::Handoff,
+            narrative: Narrative::Off,
             checkpoints: false,
             channels: Vec::new(),
             project_channel: None,

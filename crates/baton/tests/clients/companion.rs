@@ -543,6 +543,40 @@ fn under_run_the_rotation_happens_in_place() -> Result<()> {
     Ok(())
 }
 
+/// The agent wrote nothing, the user wants its words: its own model is asked once, and no summary is made.
+#[test]
+fn the_sessions_own_model_writes_the_narrative_where_the_user_wants_that() -> Result<()> {
+    let script = after_two_turns()
+        .when(
+            |r| r.last_user_text().contains("about to be replaced by a handoff"),
+            text("FORKED-WORDS of the model."),
+        )
+        .turn(text("First answer.").usage(970_000))
+        .turn(text("Second answer.").usage(30_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    place.write_home(".config/baton/config.toml", "narrative = \"fork\"\n")?;
+    let tmux = Tmux::new()?;
+    let pane = claude.start(&tmux, "fork")?;
+    two_turns(&pane)?;
+    pane.submit("Write the parser.")?;
+    pane.wait_for("First answer.", LONG)?;
+    pane.submit("PENDING-PROMPT: go on")?;
+    pane.wait_for("Second answer.", LONG).with_context(|| log(&place))?;
+    assert_eq!(model.compactions(), 0, "{}", log(&place));
+    let asked = model.main_requests();
+    let last = asked.last().context("no request")?;
+    assert!(last.text().contains(LOADED) && last.text().contains("FORKED-WORDS"), "{}", last.text());
+    assert!(last.last_user_text().contains("PENDING-PROMPT"));
+    assert!(
+        log(&place).contains("\"fork\":{\"chars\":26,\"usage\":{\""),
+        "its cost is not on record: {}",
+        log(&place)
+    );
+    Ok(())
+}
+
 /// Figures, printed; the ceilings are ten times the targets. `--nocapture` shows them.
 #[test]
 fn a_companion_is_quick_and_small() -> Result<()> {
@@ -589,6 +623,13 @@ fn a_companion_is_quick_and_small() -> Result<()> {
     std::thread::sleep(Duration::from_secs(5));
     let idle = switches().zip(before).map(|(a, b)| a - b);
     let boundary = transcript_boundary(&place);
+    let steps: Vec<String> = lines
+        .iter()
+        .filter_map(|l| Some((l["event"].as_str()?, l["at"].as_str()?.parse::<jiff::Timestamp>().ok()?)))
+        .filter(|(_, at)| (stop..=submitted).contains(at))
+        .map(|(event, at)| format!("{event} +{} ms", at.duration_since(stop).as_millis()))
+        .collect();
+    eprintln!("companion: from Stop on: {}", steps.join(", "));
     eprintln!(
         "companion: Stop to submitted prompt {rotation:#}, anonymous memory {anonymous} KiB, \
          wake-ups in 5 idle seconds {idle:?}, compaction as the client measured it {boundary:?} ms"

@@ -88,6 +88,19 @@ pub struct Compaction {
     pub instructions: Option<String>,
     #[serde(default)]
     pub rows: Vec<Row>,
+    /// What came of [`Answer::Fork`]; there, if empty, when the model was asked in vain.
+    #[serde(default)]
+    pub fork: Option<Fork>,
+}
+
+/// The session's own model was asked for a narrative.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+pub struct Fork {
+    #[serde(default)]
+    pub text: String,
+    /// What it cost, as the model counts.
+    #[serde(default)]
+    pub usage: serde_json::Map<String, serde_json::Value>,
 }
 
 /// What becomes of it.
@@ -96,6 +109,8 @@ pub struct Compaction {
 pub enum Answer {
     /// This text and these rows are the new context.
     Handoff { handoff: HandoffId, text: String, keep: Vec<super::tail::Kept> },
+    /// Ask the session's own model this, for so long, and ask us again with what it said.
+    Fork { prompt: String, ms: u64 },
     /// The client compacts as it would without us.
     Next { why: String },
     /// No compaction at all.
