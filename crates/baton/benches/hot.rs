@@ -28,34 +28,48 @@ fn main() -> ExitCode {
     let bench = Bench::new(dir.path());
     println!("{}", bench.baton.display());
 
-    let mut rows: Vec<(String, Command)> = vec![("empty".to_owned(), Command::new(&bench.empty))];
-    rows.extend(HOT.iter().chain(&OTHERS).map(|event| ((*event).to_owned(), bench.hook(event))));
-    rows.push(("statusline".to_owned(), bench.status_line()));
+    let mut rows = vec![Row::new("empty", Command::new(&bench.empty))];
+    // Prompts and ends of turns change the record, seals and loads much more: each kind has a session of its own, so
+    // that every row does what it does in a client and not what another row has left to do.
+    rows.extend(HOT.iter().chain(&OTHERS).map(|event| {
+        let session = match *event {
+            "UserPromptSubmit" | "Stop" => "turns",
+            event if OTHERS.contains(&event) => "seals",
+            _ => "tools",
+        };
+        Row::new(event, bench.hook(event, session))
+    }));
+    rows.push(Row::new("statusline", bench.status_line()));
+    // What most tool calls find: another answer, so other numbers, which are kept and published.
+    rows.push(Row {
+        grows: Some(bench.growing.clone()),
+        ..Row::new(NEWS, bench.hook("PostToolUse", "news"))
+    });
     let took = interleaved(&mut rows, ROUNDS);
-    let empty = took[0].p50;
+    let against = |of: fn(&Spread) -> Duration, spread| of(spread).as_secs_f64() / of(&took[0]).as_secs_f64();
     println!("\n{ROUNDS} rounds, interleaved, payloads of 5 KB, a transcript of 1 MB");
     let mut missed = false;
-    for ((name, _), spread) in rows.iter().zip(&took) {
-        let ratio = spread.p50.as_secs_f64() / empty.as_secs_f64();
-        let judged = HOT.contains(&name.as_str()) || name == "statusline";
+    for (Row { name, .. }, spread) in rows.iter().zip(&took) {
+        let (ratio, best) = (against(|s| s.p50, spread), against(|s| s.p10, spread));
+        let judged = HOT.contains(&name.as_str()) || name == "statusline" || name == NEWS;
         let verdict = if judged && ratio > TARGET { "  above the target" } else { "" };
         missed |= !verdict.is_empty();
-        println!("{name:<20} {spread}  {ratio:>5.2} × empty{verdict}");
+        println!("{name:<20} {spread}  {ratio:>5.2} × empty ({best:.2} × at p10){verdict}");
     }
 
     if let Some(script) = bench.shell_script() {
         let mut rows =
-            vec![("empty".to_owned(), Command::new(&bench.empty)), ("bash + jq + curl".to_owned(), script)];
+            vec![Row::new("empty", Command::new(&bench.empty)), Row::new("bash + jq + curl", script)];
         let took = interleaved(&mut rows, SHELL_ROUNDS);
         let ratio = took[1].p50.as_secs_f64() / took[0].p50.as_secs_f64();
-        println!("{:<20} {}  {ratio:>5.2} × empty ({SHELL_ROUNDS} rounds)", rows[1].0, took[1]);
+        println!("{:<20} {}  {ratio:>5.2} × empty ({SHELL_ROUNDS} rounds)", rows[1].name, took[1]);
     } else {
         println!("bash + jq + curl     left out: jq or curl is not installed");
     }
 
     let mut rows = vec![
-        ("1 MB".to_owned(), bench.hook("PostToolUse")),
-        ("1 GB".to_owned(), bench.hook_with("PostToolUse", &bench.huge)),
+        Row::new("1 MB", bench.hook("PostToolUse", "tools")),
+        Row::new("1 GB", bench.hook("PostToolUse", "huge")),
     ];
     let took = interleaved(&mut rows, ROUNDS);
     let ratio = took[1].p50.as_secs_f64() / took[0].p50.as_secs_f64();
@@ -73,12 +87,29 @@ fn main() -> ExitCode {
     if missed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
+const NEWS: &str = "PostToolUse, news";
+
+/// A command that is started again and again.
+struct Row {
+    name: String,
+    command: Command,
+    /// A transcript that gets another answer before each start.
+    grows: Option<PathBuf>,
+}
+
+impl Row {
+    fn new(name: &str, command: Command) -> Self {
+        Self { name: name.to_owned(), command, grows: None }
+    }
+}
+
 struct Bench {
     dir: PathBuf,
     baton: PathBuf,
     empty: PathBuf,
     transcript: PathBuf,
     huge: PathBuf,
+    growing: PathBuf,
 }
 
 impl Bench {
@@ -90,13 +121,15 @@ impl Bench {
             baton,
             transcript: dir.join("transcript.jsonl"),
             huge: dir.join("huge.jsonl"),
+            growing: dir.join("growing.jsonl"),
         };
         std::fs::create_dir_all(dir.join("home/.claude")).expect("a fresh folder takes a new one");
         std::fs::create_dir_all(dir.join("app")).expect("a fresh folder takes a new one");
         write_transcript(&bench.transcript, 1 << 20);
         write_transcript(&bench.huge, 1 << 30);
-        for path in [&bench.transcript, &bench.huge] {
-            let status = bench.hook_with("SessionStart", path).status().expect("baton starts");
+        write_transcript(&bench.growing, 1 << 20);
+        for session in ["tools", "turns", "seals", "huge", "news"] {
+            let status = bench.hook("SessionStart", session).status().expect("baton starts");
             assert!(status.success());
         }
         bench
@@ -117,15 +150,14 @@ impl Bench {
         command
     }
 
-    fn hook(&self, event: &str) -> Command {
-        self.hook_with(event, &self.transcript)
-    }
-
-    /// Each transcript is a session of its own.
-    fn hook_with(&self, event: &str, transcript: &Path) -> Command {
-        let stem = transcript.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+    fn hook(&self, event: &str, session: &str) -> Command {
+        let transcript = match session {
+            "huge" => &self.huge,
+            "news" => &self.growing,
+            _ => &self.transcript,
+        };
         let mut payload = json!({
-            "session_id": format!("bench-{}-{stem}", std::process::id()), "transcript_path": transcript,
+            "session_id": id(session), "transcript_path": transcript,
             "cwd": self.dir.join("app"), "permission_mode": "default", "hook_event_name": event,
             "source": "resume", "trigger": "manual", "reason": "clear", "prompt": "go on",
             "notification_type": "auth_success", "stop_hook_active": false, "last_assistant_message": "Done.",
@@ -135,7 +167,7 @@ impl Bench {
         if event == "SubagentStop" {
             payload["agent_id"] = json!("a1833b489579581dc");
         }
-        let path = self.dir.join(format!("{event}-{stem}.json"));
+        let path = self.dir.join(format!("{event}-{session}.json"));
         std::fs::write(&path, payload.to_string()).expect("a fresh folder takes a new file");
         let mut command = self.command(&self.baton);
         command.args(["hook", event]);
@@ -144,7 +176,7 @@ impl Bench {
 
     fn status_line(&self) -> Command {
         let payload = json!({
-            "session_id": format!("bench-{}-transcript", std::process::id()), "transcript_path": self.transcript,
+            "session_id": id("tools"), "transcript_path": self.transcript,
             "cwd": self.dir.join("app"), "model": { "id": "claude-opus-4-6" },
             "workspace": { "current_dir": self.dir.join("app") },
             "context_window": { "context_window_size": 200_000, "used_percentage": 30,
@@ -174,13 +206,13 @@ impl Bench {
     /// Processes started, sockets opened and system calls made by one event.
     fn traced(&self, event: &str) -> Option<(usize, usize, usize)> {
         let log = self.dir.join("strace.log");
-        let hook = if event == "statusline" { self.status_line() } else { self.hook(event) };
+        let hook = if event == "statusline" { self.status_line() } else { self.hook(event, "tools") };
         let mut command = self.command(Path::new("strace"));
         command.args(["-f", "-qq", "-o"]).arg(&log).arg(hook.get_program()).args(hook.get_args());
         let input = self.dir.join(if event == "statusline" {
             "statusline.json".to_owned()
         } else {
-            format!("{event}-transcript.json")
+            format!("{event}-tools.json")
         });
         let traced = with_input(command, input).stderr(Stdio::null()).status();
         if !traced.is_ok_and(|status| status.success()) {
@@ -195,6 +227,10 @@ impl Bench {
         let processes = count(&["clone", "clone3", "fork", "vfork", "execve"]) - 1;
         Some((processes, count(&["socket", "connect", "sendto"]), text.lines().count()))
     }
+}
+
+fn id(session: &str) -> String {
+    format!("bench-{}-{session}", std::process::id())
 }
 
 const SCRIPT: &str = r#"#!/bin/bash
@@ -245,6 +281,13 @@ fn empty_binary(dir: &Path, baton: &Path) -> PathBuf {
     binary
 }
 
+fn answer(tokens: u64) -> serde_json::Value {
+    json!({ "type": "assistant", "isSidechain": false, "timestamp": format!("{:.3}", jiff::Timestamp::now()),
+        "message": { "role": "assistant", "model": "claude-opus-4-6",
+            "usage": { "input_tokens": 500, "cache_read_input_tokens": tokens, "output_tokens": 50 },
+            "content": [{ "type": "text", "text": "words of an answer ".repeat(40) }] } })
+}
+
 /// A transcript of `size` bytes: a hole, then records as the client writes them, the last usage among them.
 fn write_transcript(path: &Path, size: u64) {
     let mut records = String::new();
@@ -257,7 +300,7 @@ fn write_transcript(path: &Path, size: u64) {
                 "content": [{ "type": "text", "text": text }] } });
         let user = json!({ "type": "user", "message": { "role": "user", "content": [
             { "type": "tool_result", "tool_use_id": "toolu_1", "content": "output ".repeat(120) }] } });
-        records.push_str(&format!("{assistant}\n{user}\n"));
+        records = records + &assistant.to_string() + "\n" + &user.to_string() + "\n";
     }
     let mut file = File::create(path).expect("a fresh folder takes a new file");
     let hole = size - records.len() as u64 - 1;
@@ -279,17 +322,21 @@ fn with_input(mut command: Command, input: PathBuf) -> Command {
 }
 
 /// Starts each command once per round and waits for it.
-fn interleaved(rows: &mut [(String, Command)], rounds: usize) -> Vec<Spread> {
+fn interleaved(rows: &mut [Row], rounds: usize) -> Vec<Spread> {
     let mut took: Vec<Vec<Duration>> = vec![Vec::with_capacity(rounds); rows.len()];
     for round in 0..rounds + 10 {
         for (row, times) in rows.iter_mut().zip(&mut took) {
-            let input = row.1.get_envs().find(|(name, _)| *name == INPUT).and_then(|(_, value)| value);
+            let input = row.command.get_envs().find(|(name, _)| *name == INPUT).and_then(|(_, value)| value);
             let input = input.map_or_else(|| PathBuf::from("/dev/null"), PathBuf::from);
-            row.1.stdin(open(&input));
+            row.command.stdin(open(&input));
+            if let Some(path) = &row.grows {
+                let mut file = File::options().append(true).open(path).expect("it was written");
+                writeln!(file, "{}", answer(60_000 + 1_000 * (round as u64 % 8))).expect("the disk takes it");
+            }
             let began = Instant::now();
-            let status = row.1.status().expect("it starts");
+            let status = row.command.status().expect("it starts");
             let spent = began.elapsed();
-            assert!(status.success(), "{} failed", row.0);
+            assert!(status.success(), "{} failed", row.name);
             // The first rounds warm the caches.
             if round >= 10 {
                 times.push(spent);
@@ -299,7 +346,9 @@ fn interleaved(rows: &mut [(String, Command)], rounds: usize) -> Vec<Spread> {
     took.into_iter().map(Spread::of).collect()
 }
 
+/// The fastest tenth tells the cost where other work keeps the machine busy; the median is what is promised.
 struct Spread {
+    p10: Duration,
     p50: Duration,
     p90: Duration,
 }
@@ -307,13 +356,13 @@ struct Spread {
 impl Spread {
     fn of(mut took: Vec<Duration>) -> Self {
         took.sort();
-        Self { p50: took[took.len() / 2], p90: took[took.len() * 9 / 10] }
+        Self { p10: took[took.len() / 10], p50: took[took.len() / 2], p90: took[took.len() * 9 / 10] }
     }
 }
 
 impl std::fmt::Display for Spread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let ms = |d: Duration| d.as_secs_f64() * 1e3;
-        write!(f, "p50 {:>7.3} ms  p90 {:>7.3} ms", ms(self.p50), ms(self.p90))
+        write!(f, "p10 {:>7.3}  p50 {:>7.3}  p90 {:>7.3} ms", ms(self.p10), ms(self.p50), ms(self.p90))
     }
 }

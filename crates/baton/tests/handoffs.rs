@@ -7,7 +7,7 @@ use baton_testkit::Home;
 use baton_testkit::home::run;
 use serde_json::Value;
 
-use crate::store::{channel, leftovers, verified};
+use crate::store::{channel, leftovers, live_agent, verified};
 
 fn home() -> Home {
     let home = Home::new(crate::BATON);
@@ -119,6 +119,7 @@ fn what_is_cleared_is_not_loaded_and_not_lost() {
 #[test]
 fn an_addressed_handoff_waits_for_its_agent_and_goes_to_nobody_else() {
     let home = home();
+    live_agent(&home, "ada");
     let id = home.run(&app("seal doc.md --for-agent ada")).ok().trim().to_owned();
     let newer = seal(&home);
     assert!(home.run(&app("load --agent bob")).ok().contains(&newer));
@@ -190,6 +191,7 @@ fn a_damaged_manifest_is_refused_left_as_it_is_and_repaired_on_request() {
 #[test]
 fn a_rebuilt_manifest_remembers_the_addressed_handoffs_that_still_wait() {
     let home = home();
+    live_agent(&home, "ada");
     let ada = home.run(&app("seal doc.md --for-agent ada --session s-ada")).ok().trim().to_owned();
     let bob = home.run(&app("seal doc.md --for-agent bob --session s-bob")).ok().trim().to_owned();
     home.run(&app("load --agent bob")).ok();
@@ -226,6 +228,7 @@ fn a_document_with_another_id_is_not_loaded_and_set_aside_by_repair() {
 #[test]
 fn a_waiting_handoff_without_its_document_does_not_block_the_channel() {
     let home = home();
+    live_agent(&home, "ada");
     let ada = home.run(&app("seal doc.md --for-agent ada")).ok().trim().to_owned();
     let current = seal(&home);
     std::fs::remove_file(home.store().join(format!("archive/{ada}.md"))).unwrap();

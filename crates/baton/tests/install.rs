@@ -1,5 +1,8 @@
 //! Promise 16: what an install changes, an uninstall gives back, byte for byte; what others have goes on working.
 
+mod delegated;
+mod killed;
+
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -72,7 +75,9 @@ pub fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
                 dirs.push(entry.path());
             } else {
                 let name = entry.path().strip_prefix(dir).unwrap().display().to_string();
-                found.push((name, std::fs::read(entry.path()).unwrap()));
+                let link =
+                    std::fs::read_link(entry.path()).ok().map(|to| to.into_os_string().into_encoded_bytes());
+                found.push((name, link.unwrap_or_else(|| std::fs::read(entry.path()).unwrap())));
             }
         }
     }
@@ -474,172 +479,117 @@ fn purge_removes_everything_that_baton_has_kept() {
     }
 }
 
-mod delegated {
-    use super::*;
+#[test]
+fn links_of_a_dotfile_manager_are_followed_and_stay() {
+    let home = home();
+    for dir in ["dotfiles/claude", "elsewhere/skills"] {
+        std::fs::create_dir_all(home.path().join(dir)).unwrap();
+    }
+    let link =
+        |to: &str, at: &str| std::os::unix::fs::symlink(home.path().join(to), home.path().join(at)).unwrap();
+    link("dotfiles/claude", ".claude");
+    link("elsewhere/skills", "dotfiles/claude/skills");
+    let before = files(&home.path().join("dotfiles"));
+    baton(&home, "install --yes").ok();
+    assert!(home.path().join("elsewhere/skills/baton/hooks/hooks.json").exists());
+    assert!(home.path().join("dotfiles/claude/settings.json").exists());
+    assert!(folder_is_whole(&home));
+    baton(&home, "uninstall --verify").ok();
+    assert_eq!(files(&home.path().join("dotfiles")), before);
+    assert_eq!(files(&home.path().join("elsewhere")), []);
+    assert!(std::fs::read_link(home.path().join(".claude")).is_ok());
+}
 
-    fn with_theirs(command: &str) -> (Home, PathBuf) {
+#[test]
+fn a_link_that_leads_nowhere_is_refused() {
+    let home = home();
+    std::fs::create_dir(home.path().join(".claude")).unwrap();
+    std::os::unix::fs::symlink("/nowhere/at/all", home.path().join(".claude/settings.json")).unwrap();
+    assert!(baton(&home, "install --yes").fails(1).contains("leads nowhere"));
+}
+
+#[test]
+fn the_home_folder_is_no_project() {
+    let home = home();
+    let ran =
+        run(home.command(program(&home)).args(["install", "--project", "--yes"]).current_dir(home.path()));
+    assert!(ran.fails(1).contains("home folder"));
+}
+
+#[test]
+fn a_status_line_that_the_user_sets_later_is_theirs() {
+    let home = home();
+    let path = home.write(".claude/settings.json", "{}\n");
+    baton(&home, "install --yes").ok();
+    let ours = value(&path)["statusLine"]["command"].as_str().unwrap().to_owned();
+    let edited = std::fs::read_to_string(&path).unwrap().replace(&ours, "echo new");
+    std::fs::write(&path, &edited).unwrap();
+    baton(&home, "install --yes").ok();
+    assert!(statusline(&home, &path, "s").ends_with("new\n"));
+    baton(&home, "uninstall --verify").ok();
+    assert_eq!(value(&path)["statusLine"]["command"], "echo new");
+    // Without a new install in between, too.
+    baton(&home, "install --yes").ok();
+    std::fs::write(&path, r#"{"statusLine":{"type":"command","command":"echo newer"}}"#).unwrap();
+    baton(&home, "uninstall --verify").ok();
+    assert_eq!(value(&path)["statusLine"]["command"], "echo newer");
+}
+
+#[test]
+fn at_a_terminal_a_person_is_asked() {
+    use std::io::Write as _;
+    for (answer, done) in [("y\n", true), ("\n", false), ("no\n", false)] {
         let home = home();
-        let entry = serde_json::json!({ "statusLine": { "type": "command", "command": command } });
-        let path = home.write(".claude/settings.json", entry.to_string());
-        baton(&home, "install --yes").ok();
-        (home, path)
-    }
-
-    #[test]
-    fn it_gets_the_same_input() {
-        let (home, path) = with_theirs("cat");
-        let line = statusline(&home, &path, "s");
-        assert!(line.ends_with("{\"session_id\":\"s\",\"cwd\":\"/\"}\n"), "{line}");
-    }
-
-    #[test]
-    fn it_can_never_become_a_call_of_ourselves() {
-        let (home, path) = with_theirs("echo x >> \"$HOME/calls\"; \"$HOME/wrapper\"");
-        // A wrapper that somebody wrote around ours, so that ours calls theirs and theirs calls ours.
-        let ours = value(&path)["statusLine"]["command"].as_str().unwrap().to_owned();
-        home.write("wrapper", format!("#!/bin/sh\necho x >> \"$HOME/calls\"\n{ours}\necho around\n"));
-        std::fs::set_permissions(home.path().join("wrapper"), std::fs::Permissions::from_mode(0o755))
-            .unwrap();
-        let line = statusline(&home, &path, "s");
-        assert_eq!(line.lines().count(), 2, "{line}");
-        assert!(line.ends_with("around\n"), "{line}");
-        assert_eq!(std::fs::read_to_string(home.path().join("calls")).unwrap(), "x\nx\n");
-        // A link of another name to the program itself.
-        std::os::unix::fs::symlink(program(&home), home.path().join("bar")).unwrap();
-        let direct = format!("{} statusline --then user", home.path().join("bar").display());
-        baton::hot::delegate::remember(&home.path().join(".local/state/baton"), "user", &direct).unwrap();
-        assert_eq!(statusline(&home, &path, "s").lines().count(), 1);
-    }
-
-    #[test]
-    fn one_of_ours_is_not_wrapped() {
-        let home = home();
-        let command = format!("{} statusline", program(&home).display());
-        let entry = serde_json::json!({ "statusLine": { "type": "command", "command": command, "refreshInterval": 10 } });
-        let path = home.write(".claude/settings.json", entry.to_string());
-        baton(&home, "install --yes").ok();
-        assert_eq!(value(&path)["statusLine"]["command"], command.as_str());
-        assert!(!home.path().join(".local/state/baton/delegates").exists());
-    }
-
-    #[test]
-    fn a_late_one_holds_nothing_up_and_is_shown_the_next_time() {
-        let (home, path) = with_theirs("sleep 1; date +%s%N");
-        let began = std::time::Instant::now();
-        assert_eq!(statusline(&home, &path, "s").lines().count(), 1, "not there yet");
-        assert!(began.elapsed() < std::time::Duration::from_millis(900), "{:?}", began.elapsed());
-        std::thread::sleep(std::time::Duration::from_millis(1300));
-        let second = statusline(&home, &path, "s");
-        assert_eq!(second.lines().count(), 2, "{second}");
-        assert_eq!(
-            statusline(&home, &path, "s"),
-            second,
-            "the next run is not done, its last output is shown"
+        let master =
+            rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY).unwrap();
+        rustix::pty::grantpt(&master).unwrap();
+        rustix::pty::unlockpt(&master).unwrap();
+        let name = rustix::pty::ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+        let slave = std::fs::File::options().read(true).write(true).open(name).unwrap();
+        let mut master = std::fs::File::from(master);
+        master.write_all(answer.as_bytes()).unwrap();
+        let ran = run(home.command(program(&home)).arg("install").stdin(slave));
+        assert!(
+            ran.out.contains("+++ ~/.claude/settings.json") && ran.out.contains("Do it? [y/N]"),
+            "{}",
+            ran.out
         );
-        // Another session has output of its own.
-        assert_eq!(statusline(&home, &path, "t").lines().count(), 1);
-    }
-
-    #[test]
-    fn a_failing_or_silent_one_takes_nothing_from_ours() {
-        for command in ["exit 3", "true", "/nowhere/at/all", "kill -9 $$"] {
-            let (home, path) = with_theirs(command);
-            assert_eq!(statusline(&home, &path, "s").lines().count(), 1, "{command}");
-        }
+        assert_eq!((ran.code, folder_is_whole(&home)), (Some(i32::from(!done)), done), "{answer:?}");
     }
 }
 
-mod killed {
-    //! Interrupted before every call that changes something: the settings are the old or the new bytes, the folder is
-    //! whole or absent, and the next run finishes the work.
-    use super::*;
-    use baton_testkit::trace::{self, Call};
+const BEGIN: &str = "<!-- Written by a test (BATON_UPDATE=1 cargo test the_transcript); do not edit. -->\n";
+const END: &str = "<!-- End of what the test writes. -->\n";
 
-    const BEFORE: &str =
-        "{\n  // mine\n  \"statusLine\": { \"type\": \"command\", \"command\": \"echo mine\" }\n}\n";
-
-    fn fresh() -> (Home, PathBuf) {
-        let home = home();
-        let path = home.write(".claude/settings.json", BEFORE);
-        (home, path)
+/// What a newcomer sees. The README shows it, so it must be true: `BATON_UPDATE=1` writes it anew.
+#[test]
+fn the_transcript_in_the_documentation_is_what_happens() {
+    let home = Home::new(crate::BATON);
+    for (name, says) in [("claude", "2.1.325 (Claude Code)"), ("tmux", "tmux 3.3a")] {
+        let path = home.write(&format!("tools/{name}"), format!("#!/bin/sh\necho '{says}'\n"));
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
-
-    fn settings_after(line: &str) -> Vec<u8> {
-        let (home, path) = fresh();
-        baton(&home, line).ok();
-        // The path of the home is in it.
-        let text = home.tidy(&String::from_utf8(bytes(&path).unwrap()).unwrap());
-        text.into_bytes()
+    let path =
+        format!("{}:{}", home.path().join(".local/bin").display(), home.path().join("tools").display());
+    let mut text = "```console\n".to_owned();
+    for line in ["./baton install --yes", "baton doctor", "baton uninstall --verify"] {
+        let installed = program(&home);
+        let program = if line.starts_with("./") { Path::new(crate::BATON) } else { &installed };
+        let out = run(home.command(program).args(line.split(' ').skip(1)).env("PATH", &path)).ok();
+        text = text + "$ " + line + "\n" + &home.tidy(&out) + "\n";
     }
-
-    /// Calls that come before `line` is done, with `prepare` done before.
-    fn calls(prepare: &[&str], line: &str) -> Vec<Call> {
-        let (home, _) = fresh();
-        for step in prepare {
-            baton(&home, step).ok();
-        }
-        let (calls, ran) = trace::record(&home, line);
-        ran.ok();
-        calls
+    text = text.trim_end().to_owned() + "\n```\n";
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let whole = std::fs::read_to_string(&readme).unwrap();
+    let (before, rest) = whole.split_once(BEGIN).expect("the README marks where the transcript begins");
+    let (shown, after) = rest.split_once(END).expect("the README marks where the transcript ends");
+    if std::env::var_os("BATON_UPDATE").is_some() {
+        std::fs::write(&readme, [before, BEGIN, &text, END, after].concat()).unwrap();
+    } else {
+        assert_eq!(shown, text, "run again with BATON_UPDATE=1 and look at the difference");
     }
-
-    fn check(prepare: &[&str], line: &str) -> usize {
-        let calls = calls(prepare, line);
-        let news = [settings_after("install --yes"), settings_after("install --yes --settings")];
-        super::for_each(calls.len(), |n| {
-            let call = &calls[n];
-            let (home, path) = fresh();
-            for step in prepare {
-                baton(&home, step).ok();
-            }
-            let what = format!("{line} killed before {}", call.line);
-            let ran = trace::inject(&home, line, call, "signal=KILL");
-            assert_eq!(ran.code, None, "{what}: it got away");
-            let text = home.tidy(&String::from_utf8(bytes(&path).unwrap()).unwrap());
-            assert!(text == BEFORE || news.iter().any(|new| new == text.as_bytes()), "{what}:\n{text}");
-            let folder = folder_is_whole(&home);
-            let hooks = our_hooks(&path);
-            assert!(hooks == 0 || (hooks == EVENTS.len() && !folder), "{what}: hooks would run twice");
-            // Hooks never point at a program that is not there.
-            assert!((hooks == 0 && !folder) || program(&home).exists(), "{what}");
-            // The next run finishes, and the one after that gives everything back.
-            if line.starts_with("install") {
-                baton(&home, line).ok();
-                let finished = home.tidy(&String::from_utf8(bytes(&path).unwrap()).unwrap());
-                assert!(news.iter().any(|new| new == finished.as_bytes()), "{what}");
-            }
-            let ran = baton(&home, "uninstall --verify");
-            assert!(matches!(ran.code, Some(0 | 3)), "{what}: {}", ran.err);
-            assert_eq!(String::from_utf8(bytes(&path).unwrap()).unwrap(), BEFORE, "{what}");
-            assert!(!folder_is_whole(&home), "{what}");
-            // What a killed run left is swept by the next.
-            let left: Vec<_> =
-                files(&home.path().join(".claude")).into_iter().map(|(name, _)| name).collect();
-            assert!(left.iter().all(|name| !name.contains("baton-plugin")), "{what}: {left:?}");
-        });
-        calls.len()
-    }
-
-    #[test]
-    fn an_install_killed_at_any_call_leaves_the_old_or_the_new() {
-        if !trace::available() {
-            return;
-        }
-        let mut count = check(&[], "install --yes --bin-dir ../../.local/bin");
-        count += check(&[], "install --yes --settings --bin-dir ../../.local/bin");
-        count += check(&["install --yes --settings"], "install --yes --bin-dir ../../.local/bin");
-        assert!(count > 100, "only {count} calls");
-        eprintln!("killed before each of {count} calls");
-    }
-
-    #[test]
-    fn an_uninstall_killed_at_any_call_leaves_the_old_or_the_new() {
-        if !trace::available() {
-            return;
-        }
-        let count =
-            check(&["install --yes"], "uninstall") + check(&["install --yes --settings"], "uninstall");
-        assert!(count > 30, "only {count} calls");
-        eprintln!("killed before each of {count} calls");
-    }
+    // Nothing is left but the program.
+    let left: Vec<_> =
+        files(home.path()).into_iter().map(|(name, _)| name).filter(|n| !n.starts_with("tools/")).collect();
+    assert_eq!(left, [".local/bin/baton"]);
 }

@@ -14,7 +14,7 @@ use baton_testkit::rng::Rng;
 use baton_testkit::{Home, times};
 use jiff::Timestamp;
 
-use crate::store::{channel, handoffs, verified};
+use crate::store::{channel, handoffs, live_agent, verified};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -65,7 +65,7 @@ fn one_race(home: &Home, n: usize, racers: usize, gated: bool) {
     let app = channel("app");
     let body = format!("race {n}");
     let id = seal(home, "app", &body);
-    let gate = gated.then(|| Lock::acquire(&home.store().join("app.lock.d"), PATIENCE).unwrap());
+    let gate = gated.then(|| Lock::acquire_shown(&home.store().join("app.lock.d/pid"), PATIENCE).unwrap());
     let commands = (0..racers)
         .map(|racer| {
             home.baton(["--channel", "app", "handoffs", "load", "--session", &format!("racer-{racer}")])
@@ -135,6 +135,7 @@ fn two_agents_that_rotate_at_one_instant_each_get_their_own_a_thousand_times() {
         let home = Home::in_memory(crate::BATON);
         for agent in ["ada", "bob"] {
             home.write(&format!("work/app/{agent}.md"), format!("words of {agent}\n"));
+            live_agent(&home, agent);
         }
         for n in 0..goal.div_ceil(threads) {
             let both = |line: &dyn Fn(&str) -> String| {
@@ -162,7 +163,7 @@ fn nobody_waits_for_the_lock_longer_than_the_deadline_and_a_dead_holder_frees_it
     seal(&home, "app", "words");
     let mut store = handoffs(&home);
     store.patience = Duration::from_millis(100);
-    let lock = Lock::acquire(&home.store().join("app.lock.d"), PATIENCE).unwrap();
+    let lock = Lock::acquire_shown(&home.store().join("app.lock.d/pid"), PATIENCE).unwrap();
     let began = Instant::now();
     let refused = store.clear(&channel("app"), None, Timestamp::now()).unwrap_err().to_string();
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());

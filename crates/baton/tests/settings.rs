@@ -13,8 +13,6 @@ use serde_json::Value;
 pub struct Case {
     pub seed: u64,
     pub bytes: Option<Vec<u8>>,
-    /// The same without anything of baton's.
-    pub clean: Option<Vec<u8>>,
     pub ours: Ours,
     pub place: Place,
     pub comments: Vec<String>,
@@ -87,6 +85,10 @@ struct Writer {
 impl Writer {
     fn coin(&mut self, one_in: u64) -> bool {
         self.rng.pick(0..one_in) == 0
+    }
+
+    fn one_of(&mut self, count: usize) -> usize {
+        usize::try_from(self.rng.pick(0..count as u64)).expect("less than count")
     }
 
     /// A comment of its own, sometimes: `tail` ends the line, otherwise it takes one.
@@ -179,10 +181,11 @@ impl Writer {
             all.push(self.property("odd", "[1, 2.50, -0, 1e3, null, \"é ☃ \\/\", {}, []]"));
         }
         for i in (1..all.len()).rev() {
-            all.swap(i, self.rng.pick(0..i as u64 + 1) as usize);
+            let j = self.one_of(i + 1);
+            all.swap(i, j);
         }
         if all.is_empty() {
-            return ["{}", "{ }", "{\n}", "", "\n", "  \n"][self.rng.pick(0..6) as usize].to_owned();
+            return ["{}", "{ }", "{\n}", "", "\n", "  \n"][self.one_of(6)].to_owned();
         }
         let gap = if self.coin(6) { ",\n\n" } else { ",\n" };
         let trailing = if self.commented && self.coin(4) { "," } else { "" };
@@ -203,7 +206,7 @@ pub fn case(seed: u64) -> Case {
     if one_line {
         text = text.replace(['\n', '\t'], "");
     }
-    let indent = ["  ", "    ", "\t", " "][writer.rng.pick(0..4) as usize];
+    let indent = ["  ", "    ", "\t", " "][writer.one_of(4)];
     text = text.replace('\t', indent);
     if !text.is_empty() && !writer.coin(3) && !text.ends_with('\n') {
         text.push('\n');
@@ -215,9 +218,10 @@ pub fn case(seed: u64) -> Case {
         text.insert(0, '\u{feff}');
     }
     let mut bytes = Some(text.into_bytes());
-    if seed % 40 == 39 {
+    if seed % 20 == 19 {
         bytes = None;
     }
+    let comments = if bytes.is_some() { std::mem::take(&mut writer.comments) } else { Vec::new() };
     let place = match seed % 12 {
         3 => Place::Unusable,
         5 if bytes.is_some() => Place::ReadOnly,
@@ -229,13 +233,12 @@ pub fn case(seed: u64) -> Case {
         6 if bytes.is_some() && place != Place::Unusable => Ours::Twice,
         _ => Ours::None,
     };
-    let clean = bytes.clone();
     if place == Place::Unusable {
         bytes = Some(unusable(seed, &bytes.unwrap_or_default()));
     } else if let Some(now) = &bytes {
         bytes = Some(with_ours(now, ours, &mut writer.rng));
     }
-    Case { seed, bytes, clean, ours, place, comments: writer.comments }
+    Case { seed, bytes, ours, place, comments }
 }
 
 fn unusable(seed: u64, bytes: &[u8]) -> Vec<u8> {

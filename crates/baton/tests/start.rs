@@ -152,7 +152,9 @@ fn a_parent_hears_by_mail_that_its_child_was_compacted() {
 #[test]
 fn a_handoff_of_sixty_kilobytes_is_packed_and_says_where_the_whole_is() {
     let home = Home::new(BATON);
-    let text: String = (0..600).map(|n| format!("## Section {n}\n{}\n\n", "word ".repeat(20))).collect();
+    let sections: Vec<String> =
+        (0..600).map(|n| format!("## Section {n}\n{}\n\n", "word ".repeat(20))).collect();
+    let text = sections.concat();
     assert!(text.len() > 60_000);
     let id = seal(&home, &text);
     let context = Client::new(&home).starts("startup").context().unwrap();

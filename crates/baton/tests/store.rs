@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use baton::store::agents::Agents;
 use baton::store::handoffs::Handoffs;
+use baton_core::agent::Agent;
 use baton_core::handoff::{Entry, HandoffId, Header, Manifest};
-use baton_core::ids::ChannelName;
+use baton_core::ids::{AgentId, ChannelName};
 use baton_testkit::Home;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 pub fn channel(name: &str) -> ChannelName {
     ChannelName::new(name).unwrap()
@@ -52,4 +54,12 @@ pub fn leftovers(dir: &Path) -> Vec<String> {
         }
     }
     found
+}
+
+/// An agent that lives as long as this test: a handoff addressed to it waits for it.
+pub fn live_agent(home: &Home, name: &str) {
+    let (id, cwd) = (AgentId::new(name).unwrap(), home.project().display().to_string());
+    let mut agent = Agent::new(id, "claude", channel("app"), cwd, Timestamp::now());
+    agent.process = baton::sys::process::identify(std::process::id());
+    Agents::new(&home.path().join(".local/state/baton")).put(&agent).unwrap();
 }

@@ -25,11 +25,13 @@ impl<'a> Script<'a> {
         Self { home, seen, command }
     }
 
+    #[must_use]
     pub fn arg(mut self, arg: &str) -> Self {
         self.command.arg(arg);
         self
     }
 
+    #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.command.env(name, value);
         self

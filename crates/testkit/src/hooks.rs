@@ -78,11 +78,13 @@ impl<'a> Client<'a> {
         Self { home, process, session: session_id(), headless: false, env: Vec::new() }
     }
 
+    #[must_use]
     pub fn headless(mut self) -> Self {
         self.headless = true;
         self
     }
 
+    #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_owned(), value.to_owned()));
         self
@@ -271,6 +273,7 @@ pub fn send(mut command: Command, input: &[u8]) -> Heard {
 impl Heard {
     /// Exited 0 and said nothing on the error output; what it said is a JSON object or nothing.
     #[track_caller]
+    #[expect(clippy::return_self_not_must_use, reason = "an assertion that is also read from")]
     pub fn ok(self) -> Self {
         assert_eq!((self.code, self.err.as_str()), (Some(0), ""), "a hook never hurts: {self:?}");
         self

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{BufRead as _, IsTerminal as _};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use super::Outcome;
 use super::args::{InstallArgs, ScopeArgs};
@@ -15,7 +15,8 @@ use crate::paths::Paths;
 pub fn run(args: &InstallArgs) -> anyhow::Result<Outcome> {
     let paths = Paths::from_env()?;
     let bin_dir = match &args.bin_dir {
-        Some(dir) => std::path::absolute(dir)?,
+        // A folder that is there is named without detours: the hooks will say this path for a long time.
+        Some(dir) => std::fs::canonicalize(dir).or_else(|_| std::path::absolute(dir))?,
         None => paths.home.join(".local/bin"),
     };
     let options = Options {
@@ -53,7 +54,11 @@ pub fn scope(paths: &Paths, args: &ScopeArgs) -> anyhow::Result<Scope> {
     }
     let cwd =
         std::env::current_dir().context("the current folder cannot be read; change to one that exists")?;
-    Ok(Scope::Project { dir: project_of(paths, &cwd), shared: args.shared })
+    let dir = project_of(paths, &cwd);
+    if dir == paths.home {
+        bail!("{} is your home folder, not a project; change to one, or leave out --project", dir.display());
+    }
+    Ok(Scope::Project { dir, shared: args.shared })
 }
 
 /// A person's yes. Without a terminal nobody can give it, and that is said.
@@ -75,7 +80,7 @@ pub fn confirm(question: &str) -> anyhow::Result<bool> {
 }
 
 fn notes(plan: &Plan) -> String {
-    plan.notes.iter().map(|note| format!("{note}\n")).collect()
+    plan.notes.iter().fold(String::new(), |text, note| text + note + "\n")
 }
 
 /// One line per thing that changes, in the order it is done.

@@ -54,7 +54,12 @@ pub(super) fn file(
     paths: &Paths,
 ) -> Result<(), ConfigError> {
     // A dotfile manager may link the configuration; follow that link here, and only here.
-    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let real = match std::fs::symlink_metadata(path) {
+        // The usual case, on every hook: one look, and nothing more.
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Ok(meta) if meta.is_symlink() => std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
+        _ => path.to_owned(),
+    };
     let Some(bytes) = fs::read(&real, MAX)? else { return Ok(()) };
     let text = String::from_utf8_lossy(&bytes);
     let line_of =

@@ -96,7 +96,8 @@ pub fn folders(scene: &Scene) -> Vec<Finding> {
             continue;
         }
         let mode = meta.permissions().mode() & 0o777;
-        if mode & 0o077 != 0 {
+        let is_open = mode & 0o077 != 0;
+        if is_open {
             let path = dir.clone();
             let what = format!("Others can look into {shown} (mode {mode:03o})");
             findings.push(
@@ -110,12 +111,12 @@ pub fn folders(scene: &Scene) -> Vec<Finding> {
         }
         let probe = dir.join(format!(".probe.{}.0.tmp", std::process::id()));
         match fs::create(&probe, b"", fs::PRIVATE, fs::Sync::No).and_then(|_| fs::remove(&probe)) {
-            Ok(()) if mode & 0o077 == 0 => {
-                findings.push(Finding::ok(format!("{what} in {shown}, private and writable")))
+            Ok(()) if !is_open => {
+                findings.push(Finding::ok(format!("{what} in {shown}, private and writable")));
             }
             Ok(()) => {}
             Err(e) => {
-                findings.push(Finding::fail(e.to_string(), "mend that; nothing can be kept until then"))
+                findings.push(Finding::fail(e.to_string(), "mend that; nothing can be kept until then"));
             }
         }
     }
@@ -204,6 +205,7 @@ pub fn leftovers(scene: &Scene) -> Vec<Finding> {
             (!process::pid_exists(pid)).then(|| entry.path())
         }));
     }
+    found.extend(old_outputs(&scene.paths.state.join("delegates")));
     found.sort();
     found.dedup();
     if found.is_empty() {
@@ -220,4 +222,17 @@ pub fn leftovers(scene: &Scene) -> Vec<Finding> {
         Ok(())
     });
     vec![finding]
+}
+
+/// Outputs of a delegated status line for sessions that have not asked for a week.
+fn old_outputs(dir: &Path) -> Vec<PathBuf> {
+    let week = Duration::from_hours(7 * 24);
+    let is_old = |path: &PathBuf| {
+        // The command itself has no extension and is kept.
+        path.extension().is_some()
+            && std::fs::metadata(path)
+                .and_then(|m| m.modified())
+                .is_ok_and(|time| time.elapsed().is_ok_and(|age| age > week))
+    };
+    std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path()).filter(is_old).collect()
 }

@@ -38,6 +38,9 @@ pub fn run(args: &[&str]) {
         Ok(event) => event,
         Err(e) => return note(named, &e),
     };
+    if concerns_nobody(&event) {
+        return;
+    }
     let Some(scene) = Scene::at(cwd_of(&event)) else { return };
     if let Some(answer) = answer(&scene, &event) {
         if let Some(text) = &answer.text {
@@ -69,17 +72,17 @@ fn confirm(scene: &Scene, mail: &[Claimed]) {
     }
 }
 
+/// A subagent's events never touch the state of the session it works for; others mean nothing to us. Told before
+/// anything is read.
+fn concerns_nobody(event: &HookEvent<'_>) -> bool {
+    event.subagent.is_some()
+        || matches!(event.event, Event::Other(_) | Event::SubagentStart | Event::SubagentStop { .. })
+}
+
 /// What the event leads to.
 fn answer(scene: &Scene, event: &HookEvent<'_>) -> Option<Answer> {
-    // A subagent's events never touch the state of the session it works for.
-    if event.subagent.is_some() {
-        return None;
-    }
     if let Event::SessionStart { source, model, .. } = &event.event {
         return start::session_start(scene, event, source, model.as_deref());
-    }
-    if matches!(event.event, Event::Other(_) | Event::SubagentStart | Event::SubagentStop { .. }) {
-        return None;
     }
     // Hooks that were installed while the session ran hear of it here for the first time.
     let session = match scene.store.sessions().get(&event.session) {

@@ -34,8 +34,9 @@ impl Scene {
         let now = Timestamp::now();
         let store = Store::new(&paths);
         let cwd = PathBuf::from(cwd);
-        let env =
-            std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)));
+        let env = std::env::vars_os()
+            .filter(|(name, _)| name.as_encoded_bytes().starts_with(b"BATON_"))
+            .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)));
         let config = match crate::config::resolve(&paths, &cwd, env) {
             Ok(resolved) => resolved.config,
             Err(e) => {

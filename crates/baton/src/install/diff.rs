@@ -114,9 +114,13 @@ fn hunk(out: &mut String, steps: &[Step<'_>]) {
 mod tests {
     use super::*;
 
+    fn numbered(count: usize) -> String {
+        (1..=count).fold(String::new(), |text, n| text + &format!("line {n}\n"))
+    }
+
     #[test]
     fn only_what_changed_is_shown_with_three_lines_around_it() {
-        let old: String = (1..=20).map(|n| format!("line {n}\n")).collect();
+        let old = numbered(20);
         let new = old.replace("line 10\n", "line ten\nand more\n");
         insta::assert_snapshot!(unified("f", Some(&old), Some(&new)), @r"
         --- f
@@ -137,7 +141,7 @@ mod tests {
 
     #[test]
     fn far_changes_get_hunks_of_their_own_and_patch_agrees() {
-        let old: String = (1..=40).map(|n| format!("line {n}\n")).collect();
+        let old = numbered(40);
         let new =
             old.replace("line 3\n", "").replace("line 30\n", "thirty\n").replace("line 40\n", "line 40");
         let diff = unified("f", Some(&old), Some(&new));

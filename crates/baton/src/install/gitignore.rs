@@ -62,7 +62,7 @@ mod tests {
     fn what_the_user_wrote_about_the_same_folder_stays() {
         let before = b".baton/\n".as_slice();
         let after = add(before);
-        assert_eq!(after.iter().filter(|b| **b == b'\n').count(), 3);
+        assert_eq!(lines(&after).count(), 3);
         assert_eq!(remove(&after), before);
         let both = b".baton/\n.claude/memory/raw/\n";
         assert_eq!(add(both), both);

@@ -62,11 +62,11 @@ pub fn folder_holds(dir: &Path, files: &[File]) -> bool {
             .ok()
             .flatten()
             .is_some_and(|bytes| bytes == file.text.as_bytes())
-    }) && foreign_files(dir, files.iter().map(|f| f.path.to_owned()).collect()).is_empty()
+    }) && foreign_files(dir, &files.iter().map(|f| f.path.to_owned()).collect::<Vec<_>>()).is_empty()
 }
 
 /// Files below `dir` that are not among `ours`, relative to it.
-fn foreign_files(dir: &Path, ours: Vec<String>) -> Vec<PathBuf> {
+fn foreign_files(dir: &Path, ours: &[String]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut dirs = vec![dir.to_owned()];
     while let Some(next) = dirs.pop() {
@@ -107,8 +107,8 @@ pub fn put_folder(dir: &Path, files: &[File]) -> anyhow::Result<()> {
         format!("{} is not a folder of baton's; move it away and try again", dir.display())
     })?;
     // What somebody else put there goes along.
-    let ours = stamp.files.into_keys().chain([plugin::STAMP.to_owned()]).collect();
-    for name in foreign_files(dir, ours) {
+    let ours: Vec<String> = stamp.files.into_keys().chain([plugin::STAMP.to_owned()]).collect();
+    for name in foreign_files(dir, &ours) {
         let to = temp.path.join(&name);
         if let Some(parent) = to.parent() {
             std::fs::create_dir_all(parent)?;
@@ -138,7 +138,7 @@ fn exchange(new: &Path, dir: &Path) -> anyhow::Result<()> {
 pub fn remove_folder(dir: &Path) -> anyhow::Result<(bool, Vec<PathBuf>)> {
     let Some(stamp) = plugin::read_stamp(dir) else { return Ok((false, Vec::new())) };
     let ours: Vec<String> = stamp.files.into_keys().chain([plugin::STAMP.to_owned()]).collect();
-    let foreign = foreign_files(dir, ours.clone());
+    let foreign = foreign_files(dir, &ours);
     if foreign.is_empty() {
         let temp = Temp::beside(dir.parent().unwrap_or(Path::new("/")))?;
         std::fs::rename(dir, temp.path.join("baton")).map_err(|e| FileError::new("remove", dir, e))?;
@@ -193,7 +193,8 @@ pub fn leftovers(dir: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn sweep(dir: &Path) {
+/// Removes what killed runs left in `dir`.
+pub fn sweep(dir: &Path) {
     for path in leftovers(dir) {
         let _ = std::fs::remove_dir_all(path);
     }
@@ -257,14 +258,18 @@ impl Edit {
     }
 }
 
-/// The file that `path` names, links followed; a file that is not there yet is named by itself.
+/// The file that `path` names, links followed. One that is not there yet is named through the nearest folder that
+/// is, so that it has the same name before and after it was made.
 pub fn real(path: &Path) -> anyhow::Result<PathBuf> {
-    match std::fs::canonicalize(path) {
-        Ok(real) => Ok(real),
-        Err(_) if std::fs::symlink_metadata(path).is_ok() => {
-            bail!("{} is a link that leads nowhere; mend or remove it, then try again", path.display())
-        }
-        Err(_) => Ok(path.to_owned()),
+    if let Ok(real) = std::fs::canonicalize(path) {
+        return Ok(real);
+    }
+    if std::fs::symlink_metadata(path).is_ok() {
+        bail!("{} is a link that leads nowhere; mend or remove it, then try again", path.display());
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => Ok(real(parent)?.join(name)),
+        _ => Ok(path.to_owned()),
     }
 }
 

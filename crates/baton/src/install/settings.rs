@@ -4,7 +4,7 @@
 //! others have edited the file since.
 
 use jsonc_parser::ParseOptions;
-use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstRootNode};
+use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode};
 use serde_json::Value;
 
 use super::ours::{self, EVENTS, Hook, Program, REFRESH, RULE};
@@ -132,7 +132,7 @@ fn shape(what: impl Into<String>, should: &'static str) -> Refusal {
 
 /// Of two properties with one name the client takes one and we might edit the other.
 fn no_twins(object: &CstObject) -> Result<(), Refusal> {
-    let mut names: Vec<String> = object.properties().iter().filter_map(|p| p.decoded_name()).collect();
+    let mut names: Vec<String> = object.properties().iter().filter_map(CstObjectProp::decoded_name).collect();
     names.sort();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => Err(Refusal::Twice(pair[0].clone())),

