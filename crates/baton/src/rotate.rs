@@ -27,7 +27,11 @@ pub const UNPARK: &str = "The usage limit has ended. Continue.";
 /// Was this prompt typed by a person? Ours and the client's own notifications were not.
 pub fn is_from_a_person(prompt: &str) -> bool {
     let prompt = prompt.trim_start();
-    !prompt.starts_with(CONTINUE) && prompt != UNPARK && !prompt.starts_with("<task-notification>")
+    !prompt.starts_with(CONTINUE)
+        && prompt != UNPARK
+        && !prompt.starts_with("<task-notification>")
+        // Mail that a companion submitted.
+        && !prompt.starts_with("[baton message ")
 }
 
 /// When the fresh context shall come.
@@ -108,6 +112,7 @@ mod tests {
         assert!(!is_from_a_person(&continuation(&id)));
         assert!(!is_from_a_person(UNPARK));
         assert!(!is_from_a_person("<task-notification>done</task-notification>"));
+        assert!(!is_from_a_person("[baton message m1 from app-2]\nhello"));
         assert!(is_from_a_person("Continue, please"));
     }
 }

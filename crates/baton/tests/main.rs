@@ -7,6 +7,7 @@ mod agent;
 mod channel;
 mod checkpoint;
 mod clients;
+mod companion;
 mod config;
 mod cycle;
 mod demo;

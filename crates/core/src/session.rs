@@ -147,6 +147,9 @@ pub struct PreCompact {
     pub transcript_len: u64,
     #[serde(default)]
     pub handoff: Option<HandoffId>,
+    /// The compaction was answered with this handoff: it is the context, nothing is left to load.
+    #[serde(default)]
+    pub answered: bool,
 }
 
 /// How full a session is: written by every hook that measures, apart from the record so that measuring never

@@ -22,8 +22,9 @@ pub fn run(app: &App, args: &AgentArgs) -> anyhow::Result<Outcome> {
     let sealed = sealing::seal(&store, config, &sealing, now)?;
     let id = sealed.entry.id;
     crate::rotate::request(&store, config, &session, &id, "a person", When::AtOnce, now)?;
-    let supervised = agent.supervisor.as_ref().is_some_and(process::is_alive);
-    print(&if supervised {
+    let live =
+        agent.supervisor.as_ref().is_some_and(process::is_alive) || crate::companion::is_live(&store, &agent);
+    print(&if live {
         format!("Handoff {id} sealed; {} gets a fresh context now.\n", agent.id)
     } else {
         format!("Handoff {id} sealed; type /clear in {} to continue from it.\n", agent.id)

@@ -156,6 +156,10 @@ fn finish_rotation(scene: &Scene, session: &Session, id: &baton_core::handoff::H
 /// After a compaction only the session's own handoff comes back: the one sealed for it just before, else the
 /// last it wrote.
 fn after_compaction(scene: &Scene, session: &Session) -> Given {
+    if session.precompact.as_ref().is_some_and(|p| p.answered) {
+        // The handoff is the context already.
+        return Given::default();
+    }
     let mut handoffs = scene.store.handoffs(&scene.config);
     handoffs.patience = SEAL_PATIENCE;
     let Some(id) =

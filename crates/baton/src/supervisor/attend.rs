@@ -3,19 +3,21 @@
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
-use baton_core::agent::Order;
+use baton_core::agent::{Agent, Order, RotationRequest};
 use baton_core::handoff::Kind;
 use baton_core::rotation::{Event, Step};
-use baton_core::session::Session;
+use baton_core::session::{Session, Turn};
 use jiff::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
 use super::{PATIENCE, Supervisor};
 use crate::rotate::{self, When};
-use crate::sealing;
 use crate::sys::child::{Change, Child, stop_with};
+use crate::{companion, sealing};
 
+/// A companion that has not given the fresh context by then is not waited for any longer.
+const IN_PLACE: Duration = Duration::from_secs(15);
 /// How long a fresh context may take until its first hook has loaded the handoff. A client may show dialogs first.
 const TIME_TO_LOAD: Duration = Duration::from_mins(2);
 
@@ -200,6 +202,11 @@ impl Supervisor {
         if fulfilled || agent.session.as_ref().is_some_and(|s| *s != request.session) {
             return Ok(None);
         }
+        // Inside the client a rotation costs no draft and no restart; it has the first try.
+        if let Some(until) = self.in_place_until(&agent, session.as_ref(), &request) {
+            vigil.look_at = Some(until);
+            return Ok(None);
+        }
         // A headless turn ends by itself, unless it shall be cut; the next context follows its end.
         if request.wait_for_idle || (self.headless && !request.at_once) {
             return Ok(None);
@@ -222,6 +229,28 @@ impl Supervisor {
         child.signal(Signal::TERM)?;
         vigil.stop_by = Some(Instant::now() + self.config.run.grace);
         Ok(purpose)
+    }
+
+    /// Until when the rotation is left to the client's companion, if there is one that works.
+    fn in_place_until(
+        &self,
+        agent: &Agent,
+        session: Option<&Session>,
+        request: &RotationRequest,
+    ) -> Option<Instant> {
+        let companion::Presence::Live(live) = companion::state(&self.store, agent) else { return None };
+        let working = session.is_some_and(|s| s.turn != Turn::Idle);
+        // It comes with the end of the turn, and after Esc with the person's next prompt. A turn that shall be
+        // cut is cut by a restart.
+        if working && request.at_once {
+            return None;
+        }
+        if working || live.braked {
+            return Some(Instant::now() + IN_PLACE);
+        }
+        let idle_since = session.and_then(|s| s.turn_since).map_or(request.at, |t| t.max(request.at));
+        let waited = Duration::try_from(Timestamp::now().duration_since(idle_since)).unwrap_or_default();
+        Some(Instant::now() + IN_PLACE.checked_sub(waited)?)
     }
 
     /// Until when running background tasks are waited for.
