@@ -5,6 +5,7 @@
 pub mod channel;
 pub mod cli;
 pub mod client;
+pub mod companion;
 pub mod config;
 pub mod demo;
 pub mod doctor;

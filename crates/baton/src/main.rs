@@ -16,6 +16,10 @@ fn main() -> ExitCode {
         baton::hot::main(&args);
     }
     match args.get(1) {
+        // Lives as long as its client, so it must stay small: no command line is parsed, no runtime is set up.
+        Some(command) if command == "companion" && baton::companion::is_ours(&args) => {
+            baton::companion::main(&args[2..])
+        }
         // Takes the options of another program, so it has no place in the declared command line.
         Some(command) if command == "demo-agent" => baton::demo::agent::main(&args[2..]),
         _ => baton::cli::main(),

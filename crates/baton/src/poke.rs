@@ -1,5 +1,5 @@
-//! Wakes a supervisor: files come first, then one datagram that nobody waits for. A lost one costs nothing,
-//! because the supervisor also watches the files.
+//! Wakes a supervisor and a companion: files come first, then one datagram that nobody waits for. A lost one
+//! costs nothing, because both also watch the files.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,16 @@ pub fn socket_path(state: &Path, agent: &AgentId) -> PathBuf {
     state.join("run").join(format!("{agent}.sock"))
 }
 
-/// Tells the agent's supervisor, if there is one, to look again.
+/// Where the agent's companion listens.
+pub fn companion_path(state: &Path, agent: &AgentId) -> PathBuf {
+    state.join("run").join(format!("{agent}.companion"))
+}
+
+/// Tells the agent's supervisor and its companion, where there are any, to look again.
 pub fn supervisor(state: &Path, agent: &AgentId) {
     let Ok(socket) = UnixDatagram::unbound() else { return };
     if socket.set_nonblocking(true).is_ok() {
         let _ = socket.send_to(b"!", socket_path(state, agent));
+        let _ = socket.send_to(b"!", companion_path(state, agent));
     }
 }

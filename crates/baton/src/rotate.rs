@@ -27,7 +27,22 @@ pub const UNPARK: &str = "The usage limit has ended. Continue.";
 /// Was this prompt typed by a person? Ours and the client's own notifications were not.
 pub fn is_from_a_person(prompt: &str) -> bool {
     let prompt = prompt.trim_start();
-    !prompt.starts_with(CONTINUE) && prompt != UNPARK && !prompt.starts_with("<task-notification>")
+    !prompt.starts_with(CONTINUE)
+        && prompt != UNPARK
+        && !prompt.starts_with("<task-notification>")
+        // Mail that a companion submitted.
+        && !prompt.starts_with("[baton message ")
+}
+
+/// When the fresh context shall come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// The turn has ended, or will: nobody is typing.
+    EndOfTurn,
+    /// A person may be typing: when the client says that it has been idle for a while.
+    Idle,
+    /// Into whatever is going on.
+    AtOnce,
 }
 
 /// Records that `session`'s agent wants a fresh context with handoff `id`.
@@ -37,7 +52,7 @@ pub fn request(
     session: &Session,
     id: &HandoffId,
     by: &str,
-    wait_for_idle: bool,
+    when: When,
     now: Timestamp,
 ) -> Result<(), RecordError> {
     let path = store.handoffs(config).archived_path(id).display().to_string();
@@ -49,7 +64,8 @@ pub fn request(
             handoff: id.clone(),
             session: session.id.clone(),
             by: by.to_owned(),
-            wait_for_idle,
+            wait_for_idle: when == When::Idle,
+            at_once: when == When::AtOnce,
         });
     })?;
     store.published().restart(&session.id, &session.cwd)?;
@@ -96,6 +112,7 @@ mod tests {
         assert!(!is_from_a_person(&continuation(&id)));
         assert!(!is_from_a_person(UNPARK));
         assert!(!is_from_a_person("<task-notification>done</task-notification>"));
+        assert!(!is_from_a_person("[baton message m1 from app-2]\nhello"));
         assert!(is_from_a_person("Continue, please"));
     }
 }

@@ -7,8 +7,10 @@ mod agent;
 mod channel;
 mod checkpoint;
 mod clients;
+mod companion;
 mod config;
 mod cycle;
+mod demo;
 mod doctor;
 mod faults;
 mod handoffs;
@@ -20,10 +22,12 @@ mod mail;
 mod matrix;
 mod modes;
 mod race;
+mod run;
 mod settings;
 mod start;
 mod statusline;
 mod store;
+mod terminal;
 
 /// The binary under test.
 const BATON: &str = env!("CARGO_BIN_EXE_baton");

@@ -67,6 +67,9 @@ pub struct RotationRequest {
     /// A person may be typing: wait until the client says that it has been idle for a while.
     #[serde(default)]
     pub wait_for_idle: bool,
+    /// Also into a turn, and without waiting for background tasks.
+    #[serde(default)]
+    pub at_once: bool,
 }
 
 /// A word to an agent's supervisor.

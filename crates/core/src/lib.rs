@@ -30,6 +30,7 @@ pub mod agent;
 pub mod channel;
 pub mod checkpoint;
 pub mod compaction;
+pub mod companion;
 pub mod event;
 pub mod forecast;
 pub mod handoff;

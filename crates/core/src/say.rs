@@ -153,6 +153,11 @@ pub fn parent_compacted(agent: &str, id: &str) -> String {
     )
 }
 
+/// For the parent agent, by mail: its child goes on in a fresh context.
+pub fn parent_continued(agent: &str, id: &str) -> String {
+    format!("[baton] {agent} continues in a fresh context that begins with handoff {id}.")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -85,6 +85,45 @@ pub struct Session {
     pub unknown: Map<String, Value>,
 }
 
+impl Session {
+    pub fn new(
+        id: SessionId,
+        provider: &str,
+        agent: AgentId,
+        channel: ChannelName,
+        started: Timestamp,
+        source: &str,
+    ) -> Self {
+        Self {
+            id,
+            provider: provider.to_owned(),
+            agent,
+            channel,
+            cwd: String::new(),
+            transcript: None,
+            model: None,
+            permission_mode: None,
+            started,
+            source: source.to_owned(),
+            ended: None,
+            process: None,
+            headless: false,
+            latches: Latches::default(),
+            turn: Turn::Idle,
+            turn_since: None,
+            turn_ends: TurnEnds::default(),
+            compaction: CompactionSettings::default(),
+            claim: None,
+            request: None,
+            last_handoff: None,
+            precompact: None,
+            limit: None,
+            background: Vec::new(),
+            unknown: Map::new(),
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     pub at: Timestamp,
@@ -108,6 +147,9 @@ pub struct PreCompact {
     pub transcript_len: u64,
     #[serde(default)]
     pub handoff: Option<HandoffId>,
+    /// The compaction was answered with this handoff: it is the context, nothing is left to load.
+    #[serde(default)]
+    pub answered: bool,
 }
 
 /// How full a session is: written by every hook that measures, apart from the record so that measuring never

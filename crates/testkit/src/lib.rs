@@ -7,6 +7,7 @@ pub mod home;
 pub mod hooks;
 pub mod kill;
 pub mod model;
+pub mod pty;
 pub mod quality;
 pub mod race;
 pub mod rng;

@@ -89,6 +89,11 @@ status line that is there keeps working. `baton uninstall` makes it all as it wa
         /// SessionStart, UserPromptSubmit, PostToolUse, Stop, PreCompact, …
         event: Option<String>,
     },
+    /// What the mod inside Claude Code starts: runs beside the client, clears its context and submits its mail
+    Companion {
+        /// `tell SOCKET` passes an event on, `compact` answers a compaction; nothing stays with the client
+        call: Vec<String>,
+    },
     /// What the client calls for its status line: reads its numbers, prints one line
     Statusline,
 }
@@ -264,6 +269,9 @@ pub struct ConfigArgs {
 
 #[derive(Debug, Args)]
 pub struct DemoArgs {
+    /// Without pauses
+    #[arg(long)]
+    pub fast: bool,
     /// Keep the temporary home and say where it is
     #[arg(long)]
     pub keep: bool,

@@ -1,78 +1,124 @@
-//! `baton demo`: what exists today, shown in a temporary home with the real commands.
+//! `baton demo`: what baton does, seen in about fifteen seconds, with everything real but the agent.
 
-use std::path::Path;
-use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 
 use super::screen::{Paint, print};
 use super::{Outcome, args::DemoArgs};
+use crate::demo::stage::Stage;
+use crate::demo::story::Story;
+use crate::providers;
+
+const FIRST: &str = "session_expiry fails. Find out why. The public API must stay as it is.";
+const SECOND: &str = "Now fix it.";
+/// Longer than anything on the stage takes, even on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn run(args: &DemoArgs) -> anyhow::Result<Outcome> {
-    let me = std::env::current_exe().context("could not find this program's own path")?;
-    let home = std::env::temp_dir().join(format!("baton-demo-{}", std::process::id()));
-    let project = home.join("app");
-    crate::sys::fs::private_dir(&project.join(".claude"))?;
-    let told = story(&me, &home, &project);
-    if args.keep {
-        print(&format!("\nThe files are in {}\n", home.display()))?;
-    } else {
-        std::fs::remove_dir_all(&home).with_context(|| format!("could not remove {}", home.display()))?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     }
-    told?;
+    let paint = Paint::stdout();
+    let (pace, rest) = if args.fast { (0, 0) } else { (900, 1_200) };
+    let mut stage = Stage::new(args.keep)?;
+    print(&format!(
+        "\n{} The agent is scripted; the supervisor, the hooks and the store are the real\nones, in a home of their \
+         own. Nothing of yours is touched.\n",
+        paint.bold("baton demo.")
+    ))?;
+    let mut story = Story::new(paint, Duration::from_millis(rest));
+    stage.start(FIRST, pace)?;
+    play(&mut stage, &mut story, &interrupted)?;
+    if interrupted.load(Ordering::Relaxed) {
+        return Ok(Outcome::Failed);
+    }
+    print(&epilogue(&stage, &story, paint, args.keep))?;
     Ok(Outcome::Done)
 }
 
-const HANDOFF: &str = "\
-# Login is half done
-
-## Now
-Make `cargo test session_expiry` pass; the clock in `src/session.rs` is read twice.
-
-## Rules from the user
-- Never touch the public API in this change.
-";
-
-fn story(me: &Path, home: &Path, project: &Path) -> anyhow::Result<()> {
-    let paint = Paint::stdout();
-    let step = |title: &str, args: &[&str], input: &str| -> anyhow::Result<()> {
-        print(&format!("\n{}\n{}\n", paint.bold(title), paint.dim(&format!("$ baton {}", args.join(" ")))))?;
-        let out = call(me, home, project, args, input)?;
-        print(&out)
-    };
-    step(
-        "An agent is nearly full and writes down what matters.",
-        &["handoffs", "seal", "-", "--type", "auto"],
-        HANDOFF,
-    )?;
-    step("It is on disk now, and survives any crash.", &["handoffs", "list"], "")?;
-    step(
-        "A fresh agent starts in the same project and is given it.",
-        &["handoffs", "load", "--session", "fresh"],
-        "",
-    )?;
-    step("Only once: nobody else gets the same work.", &["handoffs", "history"], "")
+/// Tells what happens until the fresh agent is done.
+fn play(stage: &mut Stage, story: &mut Story, interrupted: &AtomicBool) -> anyhow::Result<()> {
+    let mut last = Instant::now();
+    let mut asked_to_fix = false;
+    while !interrupted.load(Ordering::Relaxed) {
+        let news = stage.news();
+        if !news.is_empty() {
+            last = Instant::now();
+        }
+        for event in &news {
+            let told = story.tell(event);
+            let mut part = Some(&told);
+            while let Some(told) = part {
+                std::thread::sleep(told.rest);
+                print(&told.text)?;
+                part = told.then.as_deref();
+            }
+            if story.over {
+                stage.say("/exit")?;
+                return finish(stage);
+            }
+            if told.turn_over && !asked_to_fix {
+                asked_to_fix = true;
+                stage.say(SECOND)?;
+            }
+        }
+        if stage.has_ended()?.is_some() || last.elapsed() > PATIENCE {
+            bail!("the story broke off: {}", stage.complaints().trim());
+        }
+        // What is shown to people needs no more than this.
+        std::thread::sleep(Duration::from_millis(15));
+    }
+    Ok(())
 }
 
-fn call(me: &Path, home: &Path, project: &Path, args: &[&str], input: &str) -> anyhow::Result<String> {
-    use std::io::Write as _;
-    let mut child = Command::new(me)
-        .args(args)
-        .current_dir(project)
-        .env_clear()
-        .env("HOME", home)
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .context("could not start baton itself")?;
-    if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(input.as_bytes())?;
+fn finish(stage: &mut Stage) -> anyhow::Result<()> {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        if let Some(status) = stage.has_ended()? {
+            if !status.success() {
+                bail!("the agent ended with {status}: {}", stage.complaints().trim());
+            }
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(15));
     }
-    let out = child.wait_with_output()?;
-    if !out.status.success() {
-        bail!("`baton {}` failed: {}", args.join(" "), String::from_utf8_lossy(&out.stderr));
+    bail!("the agent did not end")
+}
+
+/// Where everything is, and how to do it with a real agent.
+fn epilogue(stage: &Stage, story: &Story, paint: Paint, keep: bool) -> String {
+    let home = stage.home();
+    let id = story.handoff.as_deref().unwrap_or("HO-…");
+    let rows = [
+        (format!(".claude/handoff/archive/{id}.md"), "the handoff: plain text, yours to read"),
+        (".claude/projects/".to_owned(), "both conversations; nothing was thrown away"),
+        (".local/state/baton/rotations/".to_owned(), "the rotation, each step written before it was taken"),
+        (".local/state/baton/log/".to_owned(), "everything that happened"),
+    ];
+    let where_to = if keep { home.display().to_string() } else { "the demo's home, ~".to_owned() };
+    let mut out = format!("\n{} {}\n", paint.yellow("5"), paint.bold("What is left, as plain files."));
+    out.push_str(&format!("   {}\n\n", paint.dim(&format!("in {where_to}"))));
+    for (path, what) in &rows {
+        out.push_str(&format!("   {path}\n      {}\n", paint.dim(what)));
     }
-    Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+    if keep {
+        out.push_str(&format!("\n   Remove it with: rm -r {}\n", home.display()));
+    } else {
+        out.push_str(&format!(
+            "\n   {}\n",
+            paint.dim("It is gone again; `baton demo --keep` leaves it to look around.")
+        ));
+    }
+    let claude = providers::find("claude");
+    let missing = claude.filter(|p| p.locate().is_none());
+    out.push_str(&format!("\n{}\n", paint.bold("Now with a real agent, in one of your projects:")));
+    if let Some(provider) = missing {
+        out.push_str(&format!("   {}\n", provider.install));
+    }
+    out.push_str("   baton run claude\n\n");
+    out
 }

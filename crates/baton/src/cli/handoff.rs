@@ -13,7 +13,7 @@ use super::args::HandoffArgs;
 use super::handoffs::read_body;
 use super::screen::print;
 use super::{App, Outcome};
-use crate::rotate;
+use crate::rotate::{self, When};
 use crate::sealing::Sealing;
 use crate::sys::fs::{self, PRIVATE, Sync};
 
@@ -79,7 +79,7 @@ fn seal_now(app: &App, session: &Session, text: &str) -> anyhow::Result<Outcome>
     let sealed = crate::sealing::seal(&store, config, &sealing, now)?;
     let id = &sealed.entry.id;
     sessions_handed_off(app, session)?;
-    rotate::request(&store, config, session, id, "the agent, at once", false, now)?;
+    rotate::request(&store, config, session, id, "the agent, at once", When::AtOnce, now)?;
     print(&format!("Handoff {id} sealed; a fresh context follows.\n"))?;
     Ok(Outcome::Done)
 }

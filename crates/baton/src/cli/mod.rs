@@ -15,7 +15,7 @@ mod log;
 mod retire;
 mod rotate;
 mod run;
-mod screen;
+pub mod screen;
 mod send;
 mod sessions;
 mod status;
@@ -103,6 +103,7 @@ fn run(cli: args::Cli) -> anyhow::Result<Outcome> {
         | args::Command::Uninstall(_)
         | args::Command::Doctor(_)
         | args::Command::Hook { .. }
+        | args::Command::Companion { .. }
         | args::Command::Statusline => Ok(Outcome::Done),
     }
 }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use super::args::AgentArgs;
 use super::screen::print;
 use super::{App, Outcome};
+use crate::rotate::When;
 use crate::sealing::{self, Sealing};
 use crate::sys::process;
 
@@ -20,9 +21,10 @@ pub fn run(app: &App, args: &AgentArgs) -> anyhow::Result<Outcome> {
     let sealing = Sealing { session: &session, kind: Kind::Auto, narrative: None, for_self: true };
     let sealed = sealing::seal(&store, config, &sealing, now)?;
     let id = sealed.entry.id;
-    crate::rotate::request(&store, config, &session, &id, "a person", false, now)?;
-    let supervised = agent.supervisor.as_ref().is_some_and(process::is_alive);
-    print(&if supervised {
+    crate::rotate::request(&store, config, &session, &id, "a person", When::AtOnce, now)?;
+    let live =
+        agent.supervisor.as_ref().is_some_and(process::is_alive) || crate::companion::is_live(&store, &agent);
+    print(&if live {
         format!("Handoff {id} sealed; {} gets a fresh context now.\n", agent.id)
     } else {
         format!("Handoff {id} sealed; type /clear in {} to continue from it.\n", agent.id)

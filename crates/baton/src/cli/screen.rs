@@ -18,6 +18,11 @@ impl Paint {
         Self { on: !plain && io::stdout().is_terminal() }
     }
 
+    /// No colours at all.
+    pub fn plain() -> Self {
+        Self { on: false }
+    }
+
     fn wrap(self, code: &str, text: &str) -> String {
         if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }

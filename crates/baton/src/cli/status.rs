@@ -12,6 +12,7 @@ use serde_json::json;
 use super::args::StatusArgs;
 use super::screen::{Paint, print, print_json, table};
 use super::{App, Outcome};
+use crate::companion::{self, Presence};
 use crate::store::compaction;
 use crate::sys::process;
 
@@ -48,10 +49,13 @@ pub fn show(
     }
     let paint = Paint::stdout();
     let cells: Vec<_> = rows.iter().map(|row| row.cells(paint)).collect();
-    let mut out =
-        table(paint, &["AGENT", "STATE", "LEVEL", "CONTEXT", "LEFT", "TURNS", "MAIL", "HANDOFF"], &cells);
-    for clamp in clamps(app, &rows) {
-        let _ = writeln!(out, "{clamp}");
+    let mut out = table(
+        paint,
+        &["AGENT", "STATE", "LEVEL", "CONTEXT", "LEFT", "TURNS", "MAIL", "BY", "HANDOFF"],
+        &cells,
+    );
+    for line in clamps(app, &rows).into_iter().chain(rows.iter().filter_map(Row::trouble)) {
+        let _ = writeln!(out, "{line}");
     }
     print(&out)?;
     Ok(Outcome::Done)
@@ -67,6 +71,7 @@ struct Row {
     gauge: Gauge,
     point: Option<CompactionPoint>,
     mail: usize,
+    companion: Presence,
 }
 
 impl Row {
@@ -79,7 +84,8 @@ impl Row {
             compaction_point(model, reading.window, &s.compaction, &compaction::observations(&store.state))
         });
         let mail = store.mail().waiting(&agent.id);
-        Self { agent, session, gauge, point, mail }
+        let companion = companion::state(&store, &agent);
+        Self { agent, session, gauge, point, mail, companion }
     }
 
     fn left(&self) -> Option<u64> {
@@ -102,6 +108,31 @@ impl Row {
         }
     }
 
+    /// Who gives this agent a fresh context.
+    fn actuator(&self) -> &'static str {
+        let supervised = self.agent.supervisor.as_ref().is_some_and(process::is_alive);
+        match &self.companion {
+            Presence::Live(record) if record.interactive => self.companion.word(),
+            _ if supervised => "restart",
+            Presence::Never | Presence::Live(_) => "you",
+            broken => broken.word(),
+        }
+    }
+
+    /// A companion that was there and does not work any more.
+    fn trouble(&self) -> Option<String> {
+        let what = match &self.companion {
+            _ if !is_live(&self.agent) => return None,
+            Presence::Silent(_) => "does not answer",
+            Presence::Gone(_) => "has ended",
+            Presence::Live(_) | Presence::Never => return None,
+        };
+        Some(format!(
+            "{}: its companion {what}; `/reload-plugins` in the client starts it again, `/clear` continues by hand",
+            self.agent.id
+        ))
+    }
+
     fn cells(&self, paint: Paint) -> Vec<String> {
         let dash = || "–".to_owned();
         let context = self.gauge.reading.map_or_else(dash, |r| {
@@ -120,6 +151,7 @@ impl Row {
             self.left().map_or_else(dash, tokens),
             self.turns_left().map_or_else(dash, |n| format!("~{n}")),
             if self.mail == 0 { String::new() } else { self.mail.to_string() },
+            self.actuator().to_owned(),
             handoff,
         ]
     }
@@ -136,6 +168,7 @@ impl Row {
             "left": self.left(),
             "turns_left": self.turns_left(),
             "mail": self.mail,
+            "actuator": self.actuator(),
             "session": self.session,
         })
     }

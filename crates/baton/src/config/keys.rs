@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::Config;
+use super::{Compaction, Config, Narrative};
 use crate::paths::Paths;
 
 /// One setting.
@@ -41,6 +41,7 @@ const YES_NO: &str = "true or false";
 const DURATION: &str = "a duration like \"2h\", \"90m\" or \"30s\"";
 const COUNT: &str = "a whole number, 0 or more";
 const BUDGET: &str = "a number of characters from 500 to 9500 (the client cuts what is longer than 10,000)";
+const COMPACTION: &str = "\"handoff\", \"client\" or \"ask\"";
 const FOLDER: &str = "an absolute path, or one that begins with ~/";
 
 macro_rules! row {
@@ -147,7 +148,25 @@ pub const KEYS: &[Key] = &[
     row!("run.grace", "how long a client may take to end before it is killed", wait, run.grace),
     row!("run.background_wait", "how long a rotation waits for background tasks", wait, run.background_wait),
     row!("run.park", "wait for a usage limit to end, and come back by itself", yes_no, run.park),
+    row!(
+        "run.ceiling_percentage",
+        "rotate in the middle of a turn when the context is this full",
+        percent_or_none,
+        run.ceiling_percentage
+    ),
     row!("run.max_restarts", "rotations in a row without a prompt by a person", count, run.max_restarts),
+    row!(
+        "compaction",
+        "who answers a compaction: handoff, client, or ask (handoff for /compact, client for the rest)",
+        compaction,
+        compaction
+    ),
+    row!(
+        "narrative",
+        "when the agent wrote none before a compaction: off, or fork (its own model is asked, which costs tokens)",
+        narrative,
+        narrative
+    ),
     row!("checkpoints", "publish a checkpoint with each handoff that has goal and now", yes_no, checkpoints),
 ];
 
@@ -182,6 +201,10 @@ fn number(raw: &Raw) -> Option<i64> {
 
 fn percent(raw: &Raw, _: &Paths) -> Result<u8, &'static str> {
     number(raw).and_then(|n| u8::try_from(n).ok()).filter(|n| (1..=100).contains(n)).ok_or(PERCENT)
+}
+
+fn percent_or_none(raw: &Raw, paths: &Paths) -> Result<Option<u8>, &'static str> {
+    percent(raw, paths).map(Some)
 }
 
 fn tokens(raw: &Raw, _: &Paths) -> Result<u64, &'static str> {
@@ -220,6 +243,26 @@ fn provider(raw: &Raw, _: &Paths) -> Result<Option<String>, &'static str> {
     }
 }
 
+fn compaction(raw: &Raw, _: &Paths) -> Result<Compaction, &'static str> {
+    match raw {
+        Raw::Text(t) => match t.as_str() {
+            "handoff" => Ok(Compaction::Handoff),
+            "client" => Ok(Compaction::Client),
+            "ask" => Ok(Compaction::Ask),
+            _ => Err(COMPACTION),
+        },
+        _ => Err(COMPACTION),
+    }
+}
+
+fn narrative(raw: &Raw, _: &Paths) -> Result<Narrative, &'static str> {
+    match raw {
+        Raw::Text(t) if t == "off" => Ok(Narrative::Off),
+        Raw::Text(t) if t == "fork" => Ok(Narrative::Fork),
+        _ => Err("\"off\" or \"fork\""),
+    }
+}
+
 fn folder(raw: &Raw, paths: &Paths) -> Result<PathBuf, &'static str> {
     let Raw::Text(text) = raw else { return Err(FOLDER) };
     let path = paths.expand(text);
@@ -243,8 +286,18 @@ macro_rules! shown {
 
 shown! {
     bool => bool::to_string,
+    Narrative => |v: &Self| match v {
+        Self::Off => "off".to_owned(),
+        Self::Fork => "fork".to_owned(),
+    },
+    Compaction => |v: &Self| match v {
+        Self::Handoff => "handoff".to_owned(),
+        Self::Client => "client".to_owned(),
+        Self::Ask => "ask".to_owned(),
+    },
     u8 => u8::to_string,
     u64 => u64::to_string,
+    Option<u8> => |v: &Self| v.map_or_else(|| "-".to_owned(), |n| n.to_string()),
     Option<u64> => |v: &Self| v.map_or_else(|| "-".to_owned(), |n| n.to_string()),
     PathBuf => |v: &Self| v.display().to_string(),
     SignedDuration => |v: &Self| format!("{v:#}"),

@@ -27,12 +27,33 @@ pub struct Config {
     pub context: Context,
     pub handoff: Handoff,
     pub run: Run,
+    pub compaction: Compaction,
+    pub narrative: Narrative,
     /// Publish a checkpoint with each handoff that has goal and now, creating the events folder if needed.
     pub checkpoints: bool,
     /// `[channels]`: absolute path and name.
     pub channels: Vec<(PathBuf, String)>,
     /// The channel that the nearest project file names, and that file's folder.
     pub project_channel: Option<(PathBuf, String)>,
+}
+
+/// Who answers a compaction where the mod runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compaction {
+    /// The handoff becomes the context.
+    Handoff,
+    /// The client summarizes, as it would without us.
+    Client,
+    /// The handoff when a person asks with `/compact`, the client when compaction comes by itself.
+    Ask,
+}
+
+/// Whose words an answered compaction carries when the agent wrote none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Narrative {
+    Off,
+    /// The session's own model is asked over its own cached conversation.
+    Fork,
 }
 
 /// When an agent counts as full, and whether it is told.
@@ -80,6 +101,8 @@ pub struct Run {
     pub background_wait: Duration,
     /// Wait for a usage limit to end, and come back by itself.
     pub park: bool,
+    /// A context this full is rotated in the middle of a turn.
+    pub ceiling_percentage: Option<u8>,
     /// What `baton run` starts when nothing is named.
     pub provider: Option<String>,
 }
@@ -198,8 +221,11 @@ impl Config {
                 grace: Duration::from_secs(5),
                 background_wait: Duration::from_mins(10),
                 park: true,
+                ceiling_percentage: None,
                 provider: None,
             },
+            compaction: Compaction::Handoff,
+            narrative: Narrative::Off,
             checkpoints: false,
             channels: Vec::new(),
             project_channel: None,

@@ -4,6 +4,7 @@ use baton_core::compaction::{CompactionSettings, compaction_point};
 use serde_json::Value;
 
 use super::{Finding, Scene};
+use crate::companion::{self, Presence};
 use crate::store::compaction;
 use crate::sys::process;
 
@@ -12,28 +13,50 @@ const WINDOWS: [u64; 2] = [200_000, 1_000_000];
 
 /// Which way to a fresh context is live for agents that run now.
 pub fn actuators(scene: &Scene) -> Vec<Finding> {
-    let agents = scene.store.agents().all();
-    let supervised = agents
-        .iter()
-        .filter(|a| a.ended.is_none() && a.supervisor.as_ref().is_some_and(process::is_alive))
-        .count();
-    let plain = agents
-        .iter()
-        .filter(|a| {
-            a.ended.is_none() && a.supervisor.is_none() && a.process.as_ref().is_some_and(process::is_alive)
-        })
-        .count();
-    match (supervised, plain) {
-        (0, 0) => {
-            vec![Finding::note("No agent runs now; a plain client gets a fresh context when you type /clear")]
-        }
-        (s, 0) => {
-            vec![Finding::ok(format!("{s} running under `baton run`, which gives a fresh context by itself"))]
-        }
-        (s, p) => vec![Finding::note(format!(
-            "{s} running under `baton run`; {p} in a plain client, where you type /clear when told that the handoff is sealed"
-        ))],
+    let mut agents = scene.store.agents().all();
+    agents.retain(|a| {
+        a.ended.is_none() && [&a.process, &a.supervisor].into_iter().flatten().any(process::is_alive)
+    });
+    if agents.is_empty() {
+        return vec![Finding::note(
+            "No agent runs now; a plain client gets a fresh context when you type /clear",
+        )];
     }
+    let (mut in_place, mut restarted, mut plain) = (0, 0, 0);
+    let mut findings = Vec::new();
+    for agent in &agents {
+        let companion = companion::state(&scene.store, agent);
+        let what = match &companion {
+            Presence::Live(record) if record.interactive => {
+                in_place += 1;
+                continue;
+            }
+            Presence::Silent(_) => Some("does not answer"),
+            Presence::Gone(_) => Some("has ended before its client"),
+            Presence::Live(_) | Presence::Never => None,
+        };
+        if let Some(what) = what {
+            findings.push(Finding::warn(
+                format!("The companion of {} {what}; the next way to a fresh context is used", agent.id),
+                "type /reload-plugins in that client, or start it anew",
+            ));
+        }
+        if agent.supervisor.as_ref().is_some_and(process::is_alive) {
+            restarted += 1;
+        } else {
+            plain += 1;
+        }
+    }
+    let ways = [
+        (in_place, "rotated in place by the mod"),
+        (restarted, "restarted by `baton run`"),
+        (plain, "in a plain client, where you type /clear when told that the handoff is sealed"),
+    ];
+    let ways: Vec<String> =
+        ways.iter().filter(|(n, _)| *n > 0).map(|(n, how)| format!("{n} {how}")).collect();
+    let what = format!("Running: {}", ways.join("; "));
+    findings.push(if plain == 0 { Finding::ok(what) } else { Finding::note(what) });
+    findings
 }
 
 /// What moves the compaction point: settings, their `env`, our own environment.

@@ -44,8 +44,12 @@ pub fn pre(
             Err(e) => scene.fault("seal before compaction", &e),
         }
     }
-    let mark =
-        PreCompact { at: scene.now, transcript_len: measured.transcript_len, handoff: handoff.clone() };
+    let mark = PreCompact {
+        at: scene.now,
+        transcript_len: measured.transcript_len,
+        handoff: handoff.clone(),
+        answered: false,
+    };
     hook::update(scene, session, |s| {
         s.latches = s.latches.rearm(Rearm::PreCompact, measured.gauge.reading.as_ref());
         s.precompact = Some(mark);
@@ -69,7 +73,7 @@ pub fn pre(
 }
 
 /// The reading at an automatic compaction is where it came.
-fn observe(scene: &Scene, session: &Session, measured: &super::measure::Measured) {
+pub(crate) fn observe(scene: &Scene, session: &Session, measured: &super::measure::Measured) {
     let Some(reading) = measured.gauge.reading else { return };
     let model = measured.gauge.model.as_deref().or(session.model.as_deref());
     let noted =

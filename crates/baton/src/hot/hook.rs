@@ -126,7 +126,10 @@ fn answer(scene: &Scene, event: &HookEvent<'_>) -> Option<Answer> {
         Event::Notification { kind, .. } => {
             // After Esc no Stop comes; this is then the first word that the agent is idle.
             if kind == "idle_prompt" {
-                turn(scene, &session, Turn::Idle);
+                // At a usage limit it stays parked.
+                if session.turn != Turn::Limit {
+                    turn(scene, &session, Turn::Idle);
+                }
                 rotate::nobody_types(&scene.store, &session);
             } else if kind.contains("permission") {
                 turn(scene, &session, Turn::Blocked);

@@ -13,6 +13,8 @@ pub struct Measured {
     pub gauge: Gauge,
     /// Length of the transcript, 0 if there is none yet.
     pub transcript_len: u64,
+    /// What the end of the transcript says, if there is one.
+    pub tail: Option<Tail>,
 }
 
 /// Measures by the transcript, joins it with what the status line told, and remembers it.
@@ -43,7 +45,7 @@ pub fn measure(scene: &Scene, session: &Session) -> Measured {
     {
         scene.fault("store a reading", &e);
     }
-    Measured { gauge, transcript_len }
+    Measured { gauge, transcript_len, tail }
 }
 
 /// The newer of what is kept and what is said now. A stamp that lies ahead was given by a clock that has been set

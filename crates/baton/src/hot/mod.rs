@@ -4,13 +4,13 @@
 //! it was sent and whatever state our files are in. Faults go to the log. Nothing here starts a process, opens a
 //! socket or waits for the disk, except where an event seals or loads a handoff.
 
-mod compact;
+pub(crate) mod compact;
 pub mod delegate;
-mod hook;
-mod input;
-mod measure;
-mod post;
-mod scene;
+pub(crate) mod hook;
+pub(crate) mod input;
+pub(crate) mod measure;
+pub(crate) mod post;
+pub(crate) mod scene;
 mod start;
 mod statusline;
 mod stop;

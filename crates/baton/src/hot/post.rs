@@ -4,6 +4,7 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use baton_core::compaction::CompactionPoint;
+use baton_core::handoff::Kind;
 use baton_core::ids::AgentId;
 use baton_core::latch::Say;
 use baton_core::reading::{Reading, percent};
@@ -15,8 +16,11 @@ use super::hook;
 use super::hook::{Answer, output, update};
 use super::measure::measure;
 use super::scene::Scene;
+use crate::offer;
+use crate::rotate::{self, When};
+use crate::sealing::{self, Sealing};
 use crate::store::mail::Claimed;
-use crate::{offer, rotate};
+use crate::sys::process;
 
 /// How far back a transcript is searched for a message.
 const RECENT: u64 = 8 << 20;
@@ -43,6 +47,11 @@ fn carry(scene: &Scene, session: &Session, event: &str) -> Answer {
     let gauge = &measured.gauge;
     let mut line = scene.line(event, session);
     line.detail = serde_json::json!({ "tokens": gauge.reading.map(|r| r.tokens), "level": gauge.level });
+    if event != "UserPromptSubmit" && is_at_ceiling(scene, session, gauge) {
+        line.detail["ceiling"] = serde_json::json!(true);
+        scene.log(&line);
+        return Answer::say(cut(scene, session, event));
+    }
     let said = due(scene, session, gauge);
     if let Some((say, _)) = &said {
         line.detail["said"] = serde_json::json!(format!("{say:?}").to_lowercase());
@@ -68,6 +77,35 @@ fn carry(scene: &Scene, session: &Session, event: &str) -> Answer {
     scene.log(&line);
     let context = (!parts.is_empty()).then(|| parts.join("\n\n"));
     Answer { text: output(event, context, message), mail }
+}
+
+/// Is the context so full that the turn must be cut, and can somebody cut it?
+fn is_at_ceiling(scene: &Scene, session: &Session, gauge: &Gauge) -> bool {
+    let Some(ceiling) = scene.config.run.ceiling_percentage else { return false };
+    gauge.reading.is_some_and(|r| r.percentage() >= ceiling) && {
+        let agent = scene.store.agents().get(&session.agent).ok().flatten();
+        agent.is_some_and(|a| {
+            a.rotation.is_none_or(|r| r.session != session.id)
+                && a.supervisor.is_some_and(|s| process::is_alive(&s))
+        })
+    }
+}
+
+/// At the hard ceiling: what the transcript proves is sealed, and the fresh context comes at once.
+fn cut(scene: &Scene, session: &Session, event: &str) -> Option<String> {
+    let sealing = Sealing { session, kind: Kind::Auto, narrative: None, for_self: true };
+    let asked = sealing::seal(&scene.store, &scene.config, &sealing, scene.now).and_then(|sealed| {
+        let (id, by) = (sealed.entry.id, "the hard ceiling");
+        rotate::request(&scene.store, &scene.config, session, &id, by, When::AtOnce, scene.now)?;
+        Ok(id)
+    });
+    match asked {
+        Ok(id) => output(event, None, Some(say::user_sealed(id.as_str(), true))),
+        Err(e) => {
+            scene.fault("rotate at the hard ceiling", &e);
+            None
+        }
+    }
 }
 
 /// What the latches let through now. Looked at without a lock first, because the usual answer is nothing.

@@ -68,8 +68,10 @@ impl Scene {
 
     /// Can somebody other than the user give this agent a fresh context?
     pub fn is_rotatable(&self, agent: &AgentId) -> bool {
-        let agent = self.store.agents().get(agent).ok().flatten();
-        agent.and_then(|a| a.supervisor).is_some_and(|s| process::is_alive(&s))
+        self.store.agents().get(agent).ok().flatten().is_some_and(|agent| {
+            agent.supervisor.as_ref().is_some_and(process::is_alive)
+                || crate::companion::is_live(&self.store, &agent)
+        })
     }
 
     /// A line in the log with who it is about.

@@ -5,10 +5,9 @@ use std::path::Path;
 use baton_core::agent::{Agent, Arrival, Whose, whose};
 use baton_core::compaction::CompactionSettings;
 use baton_core::event::{HookEvent, StartSource};
-use baton_core::forecast::TurnEnds;
 use baton_core::handoff::{Claimant, Refusal};
 use baton_core::ids::{AgentId, ChannelName, SessionId};
-use baton_core::latch::{Latches, Rearm};
+use baton_core::latch::Rearm;
 use baton_core::process::Process;
 use baton_core::say;
 use baton_core::session::{Ended, Session, Turn};
@@ -157,6 +156,10 @@ fn finish_rotation(scene: &Scene, session: &Session, id: &baton_core::handoff::H
 /// After a compaction only the session's own handoff comes back: the one sealed for it just before, else the
 /// last it wrote.
 fn after_compaction(scene: &Scene, session: &Session) -> Given {
+    if session.precompact.as_ref().is_some_and(|p| p.answered) {
+        // The handoff is the context already.
+        return Given::default();
+    }
     let mut handoffs = scene.store.handoffs(&scene.config);
     handoffs.patience = SEAL_PATIENCE;
     let Some(id) =
@@ -242,32 +245,9 @@ fn try_register(
     }
 
     let transcript = event.transcript.as_deref().map(str::to_owned);
-    let mut session = known.unwrap_or_else(|| Session {
-        id: event.session.clone(),
-        provider: "claude".to_owned(),
-        agent: agent.id.clone(),
-        channel: channel.clone(),
-        cwd: String::new(),
-        transcript: None,
-        model: None,
-        permission_mode: None,
-        started: scene.now,
-        source: source.to_owned(),
-        ended: None,
-        process: None,
-        headless: false,
-        latches: Latches::default(),
-        turn: Turn::Idle,
-        turn_since: None,
-        turn_ends: TurnEnds::default(),
-        compaction: CompactionSettings::default(),
-        claim: None,
-        request: None,
-        last_handoff: None,
-        precompact: None,
-        limit: None,
-        background: Vec::new(),
-        unknown: serde_json::Map::default(),
+    let mut session = known.unwrap_or_else(|| {
+        let (id, agent) = (event.session.clone(), agent.id.clone());
+        Session::new(id, "claude", agent, channel.clone(), scene.now, source)
     });
     session.agent = agent.id.clone();
     session.channel = channel;

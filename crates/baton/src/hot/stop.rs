@@ -13,8 +13,9 @@ use super::hook::{self, Answer, output};
 use super::measure::measure;
 use super::post::{OwnedSituation, settle_claim};
 use super::scene::Scene;
+use crate::rotate::{self, When};
 use crate::sealing::{self, Sealing};
-use crate::{offer, poke, rotate};
+use crate::{offer, poke};
 
 pub fn stop(scene: &Scene, session: &Session, hook_active: bool, background: Vec<String>) -> Answer {
     settle_claim(scene, session);
@@ -90,8 +91,9 @@ fn seal(scene: &Scene, sealing: &Sealing<'_>, rotate: bool, by: &str) -> Option<
             let id = sealed.entry.id;
             // A person may be typing the next prompt; what the agent itself asked for comes at once.
             let attended = !sealing.session.headless && sealing.kind == Kind::Auto;
+            let when = if attended { When::Idle } else { When::EndOfTurn };
             if let Err(e) =
-                rotate::request(&scene.store, &scene.config, sealing.session, &id, by, attended, scene.now)
+                rotate::request(&scene.store, &scene.config, sealing.session, &id, by, when, scene.now)
             {
                 scene.fault("ask for a fresh context", &e);
             }

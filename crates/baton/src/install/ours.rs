@@ -41,7 +41,7 @@ pub enum Program {
 }
 
 impl Program {
-    fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         match self {
             Self::At(path) => path,
             Self::OnPath => "baton",

@@ -26,6 +26,7 @@ pub fn files(program: &Program, version: &str, commands: bool) -> Vec<File> {
     let mut files = vec![
         File { path: ".claude-plugin/plugin.json", text: manifest(version) },
         File { path: "hooks/hooks.json", text: hooks(program) },
+        File { path: "hooks/register.js", text: crate::companion::module(program.name()) },
     ];
     if commands {
         files.push(File { path: "commands/handoff.md", text: HANDOFF.to_owned() });
@@ -50,7 +51,8 @@ fn hooks(program: &Program) -> String {
         let entry = program.hook(event, *timeout).text();
         let _ = writeln!(text, "    \"{event}\": [{{ \"hooks\": [{entry}] }}]{comma}");
     }
-    text.push_str("  }\n}\n");
+    // The mod; a client that is too old for it ignores the entry.
+    text.push_str("  },\n  \"modules\": [\"./register.js\"]\n}\n");
     text
 }
 

@@ -95,6 +95,12 @@ impl Provider {
     }
 }
 
+/// Where the client keeps the conversations of `cwd`.
+pub fn transcripts(claude: &Path, cwd: &Path) -> PathBuf {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    claude.join("projects").join(cwd.display().to_string().chars().map(plain).collect::<String>())
+}
+
 fn on_path(name: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let executable = |path: &Path| {

@@ -50,10 +50,20 @@ fn folder(store: &Store) -> anyhow::Result<PathBuf> {
             ((*event).to_owned(), json!([{ "hooks": [hook] }]))
         })
         .collect();
-    let files = [(".claude-plugin/plugin.json", plugin), ("hooks/hooks.json", json!({ "hooks": hooks }))];
-    for (name, value) in files {
-        let bytes = serde_json::to_vec_pretty(&value)?;
-        fs::replace(&dir.join(name), &bytes, PRIVATE, Sync::No)?;
+    let files = [
+        (".claude-plugin/plugin.json", serde_json::to_string_pretty(&plugin)?),
+        (
+            "hooks/hooks.json",
+            serde_json::to_string_pretty(&json!({ "hooks": hooks, "modules": ["./register.js"] }))?,
+        ),
+        ("hooks/register.js", crate::companion::module(&program.display().to_string())),
+    ];
+    for (name, text) in files {
+        let path = dir.join(name);
+        // Clients that run watch this folder and load it anew when it is written; only a change is one.
+        if fs::read(&path, 1 << 20)?.is_none_or(|known| known != text.as_bytes()) {
+            fs::replace(&path, text.as_bytes(), PRIVATE, Sync::No)?;
+        }
     }
     Ok(dir)
 }

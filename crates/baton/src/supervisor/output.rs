@@ -2,6 +2,8 @@
 
 use std::io::{Read as _, Write as _};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use crate::sys::child::Child;
 
 pub enum Output {
@@ -39,10 +41,13 @@ impl Output {
         Ok(())
     }
 
-    /// The client has ended: the rest of its output.
+    /// The client has ended: the rest of its output. What it left running may hold the pipe open for ever, so only
+    /// what is there is taken.
     pub fn finish_reading(&mut self, child: &mut Child) {
-        while child.stdout.is_some() {
-            if self.pump(child).is_err() {
+        while let Some(fd) = &child.stdout {
+            let mut fds = [PollFd::new(fd, PollFlags::IN)];
+            let ready = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+            if !ready.is_ok_and(|n| n > 0) || self.pump(child).is_err() {
                 return;
             }
         }

@@ -1,10 +1,12 @@
 //! Before a start: what an earlier supervisor left unfinished, and who the agent is.
 
+use std::time::Duration;
+
 use baton_core::agent::Agent;
 use baton_core::handoff::Status;
 use baton_core::ids::AgentId;
 use baton_core::launch::Launch;
-use baton_core::rotation::{Effect, Event, Facts, Rotation};
+use baton_core::rotation::{Effect, Event, Facts, Rotation, Step};
 use jiff::Timestamp;
 
 use super::{Options, PATIENCE};
@@ -12,7 +14,10 @@ use crate::config::Config;
 use crate::hot::project_name;
 use crate::store::{Store, rotations};
 use crate::sys::lock::Lock;
-use crate::sys::process;
+use crate::sys::{child, process};
+
+/// How long an old client is given that was perhaps told to end already.
+const TIME_TO_DIE: Duration = Duration::from_secs(1);
 
 /// What was found, and the rotation this start shall finish.
 pub struct Found {
@@ -62,7 +67,7 @@ pub fn open_rotations(
                 continue;
             }
             // Another start will be given the handoff by its own hooks; nobody else finishes this one.
-            rotation.step = baton_core::rotation::Step::Failed;
+            rotation.step = Step::Failed;
             rotation.note =
                 Some("its supervisor was killed; the handoff waits for the next start".to_owned());
             found.to_say.push(format!(
@@ -80,6 +85,10 @@ pub fn open_rotations(
 }
 
 fn facts(store: &Store, config: &Config, agent: &Agent, rotation: &Rotation) -> Facts {
+    if let Some(old) = rotation.old.as_ref().filter(|_| rotation.step == Step::Stopping) {
+        // It may have been told to end just before its supervisor was killed.
+        child::wait_for_end(old, TIME_TO_DIE);
+    }
     let alive = |p: &Option<baton_core::process::Process>| p.as_ref().is_some_and(process::is_alive);
     let entry = store.handoffs(config).find(&agent.channel, &rotation.handoff).ok().flatten();
     let loaded = entry.is_some_and(|l| {

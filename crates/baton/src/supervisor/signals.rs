@@ -13,6 +13,7 @@ pub struct Signals {
     term: Arc<AtomicBool>,
     hup: Arc<AtomicBool>,
     int: Arc<AtomicBool>,
+    cont: Arc<AtomicBool>,
 }
 
 impl Signals {
@@ -22,12 +23,13 @@ impl Signals {
         let (pipe, writer) = UnixStream::pair()?;
         pipe.set_nonblocking(true)?;
         let flag = || Arc::new(AtomicBool::new(false));
-        let signals = Self { pipe, term: flag(), hup: flag(), int: flag() };
+        let signals = Self { pipe, term: flag(), hup: flag(), int: flag(), cont: flag() };
         let flags = [
             (Signal::TERM, Some(&signals.term)),
             (Signal::HUP, Some(&signals.hup)),
             (Signal::INT, Some(&signals.int)),
             (Signal::QUIT, Some(&signals.int)),
+            (Signal::CONT, Some(&signals.cont)),
             (Signal::CHILD, None),
         ];
         for (signal, flag) in flags {
@@ -57,6 +59,11 @@ impl Signals {
         } else {
             None
         }
+    }
+
+    /// Has a shell continued us since the last time we asked?
+    pub fn continued(&self) -> bool {
+        self.cont.swap(false, Ordering::Relaxed)
     }
 
     /// Ctrl+C while no agent runs.

@@ -3,8 +3,10 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use baton_core::process::Process;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_open, pidfd_send_signal, waitid,
 };
@@ -98,6 +100,17 @@ pub fn terminate(who: &Process) -> io::Result<bool> {
     Ok(true)
 }
 
+/// Waits until `who` has ended, or `patience` is over; it need not be a child of ours.
+pub fn wait_for_end(who: &Process, patience: Duration) {
+    let Some(pid) = i32::try_from(who.pid).ok().and_then(Pid::from_raw) else { return };
+    let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    if process::is_alive(who) {
+        let timeout =
+            Timespec { tv_sec: patience.as_secs().cast_signed(), tv_nsec: patience.subsec_nanos().into() };
+        let _ = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout));
+    }
+}
+
 /// Ends this process as the child ended, so that the shell sees the same.
 pub fn end_like(change: Change) -> ! {
     match change {
@@ -111,5 +124,51 @@ pub fn end_like(change: Change) -> ! {
         }
         Change::Exited(code) => std::process::exit(code),
         Change::Stopped => std::process::exit(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sleeper() -> (std::process::Child, Process) {
+        let child = Command::new("sleep").arg("60").spawn().unwrap();
+        let who = process::identify(child.id()).unwrap();
+        (child, who)
+    }
+
+    #[test]
+    fn a_process_that_only_has_the_pid_is_never_signalled() {
+        let (mut child, who) = sleeper();
+        for other in [
+            Process { start: who.start + 1, ..who.clone() },
+            Process { boot: "another".into(), ..who.clone() },
+            Process { pid: u32::MAX, ..who.clone() },
+        ] {
+            assert!(!terminate(&other).unwrap(), "{other:?}");
+            assert!(child.try_wait().unwrap().is_none(), "a stranger was ended");
+        }
+        assert!(terminate(&who).unwrap());
+        wait_for_end(&who, Duration::from_secs(30));
+        use std::os::unix::process::ExitStatusExt as _;
+        assert_eq!(child.wait().unwrap().signal(), Some(15));
+        assert!(!terminate(&who).unwrap(), "it is gone");
+    }
+
+    #[test]
+    fn a_child_is_told_apart_by_how_it_ended() {
+        let end = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            let child = Child::spawn(command, false).unwrap();
+            wait_for_end(&child.process, Duration::from_secs(30));
+            loop {
+                if let Some(change) = child.poll().unwrap() {
+                    return change;
+                }
+            }
+        };
+        assert_eq!(end("exit 7"), Change::Exited(7));
+        assert_eq!(end("kill -9 $$"), Change::Killed(9));
     }
 }

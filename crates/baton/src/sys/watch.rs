@@ -33,13 +33,18 @@ impl Watch {
 
     /// Takes what is queued. Tells whether one of `names` was among it.
     pub fn drain(&self, names: &[&str]) -> bool {
+        self.drain_where(|name| names.contains(&name))
+    }
+
+    /// Takes what is queued. Tells whether a name that `ours` knows was among it.
+    pub fn drain_where(&self, ours: impl Fn(&str) -> bool) -> bool {
         let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
         let mut reader = rustix::fs::inotify::Reader::new(&self.fd, &mut buffer);
-        let mut ours = false;
+        let mut found = false;
         while let Ok(event) = reader.next() {
-            ours |= event.file_name().and_then(|n| n.to_str().ok()).is_some_and(|n| names.contains(&n));
+            found |= event.file_name().and_then(|n| n.to_str().ok()).is_some_and(&ours);
         }
-        ours
+        found
     }
 }
 
@@ -55,6 +60,10 @@ impl Watch {
     }
 
     pub fn drain(&self, _names: &[&str]) -> bool {
+        self.drain_where(|_| false)
+    }
+
+    pub fn drain_where(&self, _ours: impl Fn(&str) -> bool) -> bool {
         let _ = self.fd.as_fd();
         false
     }

@@ -3,10 +3,12 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use baton_testkit::clients::claude::{Claude, takes_input};
 use baton_testkit::model::{Script, ScriptedModel, shell, text};
+use baton_testkit::pty::{Left, Pty, code};
 use baton_testkit::tmux::{Ended, Tmux};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{LONG, baton, place, under_run};
 
@@ -231,5 +233,75 @@ fn in_a_plain_client_clear_begins_with_the_handoff_and_exit_gives_nothing_away()
     pane.submit("/exit")?;
     assert_eq!(pane.wait_for_end(LONG)?, Ended::Code(0));
     assert!(baton(&place, &["handoffs", "--json"])?.contains("\"status\": \"consumed\""));
+    Ok(())
+}
+/// How the client ended, and how it left the terminal.
+fn ended_by(under: bool, signal: Option<Signal>) -> Result<Option<(i32, Left)>> {
+    let model = ScriptedModel::start(Script::new())?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(None) };
+    let launch = claude.launch();
+    let launch = if under { under_run(launch) } else { launch };
+    let mut pty = Pty::start(&launch.command())?;
+    pty.wait_until("the input line", takes_input)?;
+    // Drawn to its end: it answers keys.
+    pty.send("abc")?;
+    pty.wait_for("abc")?;
+    let leader = i32::try_from(pty.pid())?;
+    let client = if under { only_child(leader)? } else { leader };
+    match signal {
+        Some(signal) => kill_process(Pid::from_raw(client).context("a client has a process")?, signal)?,
+        None => {
+            pty.send("\x03")?;
+            pty.wait_until("an empty input line", |s| !s.contains("abc"))?;
+            pty.send("/exit")?;
+            pty.wait_for("/exit")?;
+            pty.send("\r")?;
+        }
+    }
+    let status = pty.wait_for_end()?;
+    let mut left = pty.left()?;
+    left.text = told_alike(&left.text, &place.project().display().to_string());
+    if signal == Some(Signal::KILL) {
+        // What we say of a crash moves the cursor.
+        left.modes = left.modes.split(" at ").next().unwrap_or_default().to_owned();
+    }
+    Ok(Some((code(status), left)))
+}
+
+/// The screen without our own lines, and without the names that differ from run to run.
+fn told_alike(screen: &str, project: &str) -> String {
+    let is_id = |word: &str| word.len() == 36 && word.matches('-').count() == 4;
+    let place = project.trim_end_matches("/project");
+    let lines = screen.lines().take_while(|line| !line.contains("baton:"));
+    let lines = lines.map(|line| {
+        let line = line.replace(place, "~");
+        let words = line.split(' ').map(|word| if is_id(word) { "ID" } else { word });
+        words.collect::<Vec<_>>().join(" ").trim_end().to_owned()
+    });
+    lines.collect::<Vec<_>>().join("\n").trim_end().to_owned()
+}
+
+fn only_child(of: i32) -> Result<i32> {
+    let children = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children"))?;
+    Ok(children.split_whitespace().next().context("baton run has one child")?.parse()?)
+}
+
+/// Scenario 9: exit code, line settings and every mode of the screen are what the client alone leaves.
+#[test]
+fn the_terminal_after_each_kind_of_end_is_what_the_client_alone_leaves() -> Result<()> {
+    let ends = [(None, 0), (Some(Signal::TERM), 143), (Some(Signal::HUP), 129), (Some(Signal::KILL), 137)];
+    for (signal, expected) in ends {
+        let Some(mut alone) = ended_by(false, signal)? else { return Ok(()) };
+        let under = ended_by(true, signal)?.context("it was there a moment ago")?;
+        assert_eq!(alone.0, expected, "the client alone, {signal:?}");
+        if signal == Some(Signal::KILL) {
+            // Our line about the crash stands below the client's last one.
+            let lines = under.1.text.lines().count();
+            alone.1.text = alone.1.text.lines().take(lines).collect::<Vec<_>>().join("\n");
+            assert!(lines > 10, "{}", under.1.text);
+        }
+        assert_eq!(under, alone, "{signal:?}");
+    }
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 mod claude;
 mod claude_payloads;
+mod companion;
 
 use std::path::Path;
 use std::time::Duration;

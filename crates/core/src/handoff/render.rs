@@ -20,6 +20,14 @@ pub fn render(ledger: &Ledger, narrative: Option<&str>) -> String {
 /// Between the agent's words and the facts.
 pub(super) const FACTS: &str = "# What the transcript shows";
 
+/// The agent's own words in a sealed body, between the lines about the session and the facts.
+pub fn narrative_of(body: &str) -> Option<&str> {
+    let (before, _) = body.split_once(FACTS)?;
+    let about = before.find("**Session:**")?;
+    let (_, words) = before[about..].split_once("\n\n")?;
+    Some(words.trim()).filter(|w| !w.is_empty())
+}
+
 /// Goal and now for a checkpoint: the first request and what is being done, each in one sentence of the user.
 pub fn goal_and_now(ledger: &Ledger) -> Option<(String, String)> {
     let first = ledger.words.first.as_ref()?;

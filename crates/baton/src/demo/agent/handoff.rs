@@ -34,11 +34,11 @@ impl Client {
     /// Takes notice of texts that reached the model.
     pub fn remember(&mut self, texts: &[String]) {
         for text in texts {
-            if let Some(ask) = find_ask(text) {
-                self.ask = Some(ask);
-            }
+            // A handoff tells of earlier work; what was asked then is not asked now.
             if text.contains("=== HANDOFF LOADED") {
                 self.loaded = Some(text.clone());
+            } else if let Some(ask) = find_ask(text) {
+                self.ask = Some(ask);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Everything the agent waits for comes in here: signals, keys, ends of what it started.
 
 use std::collections::VecDeque;
-use std::io::Read as _;
+use std::io::{IsTerminal as _, Read as _};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -47,12 +47,15 @@ impl Inbox {
         let to = self.sender.clone();
         std::thread::spawn(move || {
             let mut stdin = std::io::stdin();
+            let is_terminal = stdin.is_terminal();
             let mut buffer = [0; 4096];
             loop {
                 let event = match stdin.read(&mut buffer) {
+                    Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+                    // A terminal that ends was hung up: the signal that tells so is on its way.
+                    Ok(0) | Err(_) if is_terminal => return,
                     Ok(0) => Event::InputEnd,
                     Ok(n) => Event::Input(buffer[..n].to_vec()),
-                    Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
                     Err(_) => Event::InputEnd,
                 };
                 let ended = matches!(event, Event::InputEnd);

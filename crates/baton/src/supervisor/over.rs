@@ -1,0 +1,245 @@
+//! After a client has ended: the next context, the same conversation again, or the end.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context as _;
+use baton_core::handoff::Kind;
+use baton_core::ids::SessionId;
+use baton_core::launch::{Grammar, Launch, Now};
+use baton_core::rotation::{Event, Rotation, Step};
+use baton_core::session::Session;
+use jiff::Timestamp;
+use rustix::process::Signal;
+
+use super::attend::{Ended, Purpose};
+use super::limits::until;
+use super::{PATIENCE, Supervisor};
+use crate::providers;
+use crate::rotate;
+use crate::sealing::{self, Sealing};
+use crate::sys::child::Change;
+
+/// An agent that ends sooner than this after its start did not start.
+const AT_ONCE: Duration = Duration::from_secs(3);
+/// So many starts in a row that end at once are enough.
+const MOST_CRASHES: u32 = 5;
+
+/// The next client: its arguments, and how long to wait before it.
+pub struct Next {
+    pub args: Vec<String>,
+    pub pause: Duration,
+}
+
+impl From<Vec<String>> for Next {
+    fn from(args: Vec<String>) -> Self {
+        Self { args, pause: Duration::ZERO }
+    }
+}
+
+impl Supervisor {
+    /// A client has ended. The next one, or nothing when it is over.
+    pub fn after(&mut self, ended: &Ended, crashes: &mut u32) -> anyhow::Result<Option<Next>> {
+        self.confirm();
+        match &ended.purpose {
+            Some(Purpose::Rotate) => {
+                self.advance(&Event::Stopped, None);
+                let rotation = self.rotation.clone().context("a rotation without its record")?;
+                self.output.next_context();
+                return Ok(Some(self.fresh_args(&rotation).into()));
+            }
+            Some(Purpose::Resume { session, prompt }) => {
+                let args = self.with_choices(|launch, grammar, now| {
+                    launch.resume(grammar, session, prompt.as_deref(), now)
+                });
+                return Ok(Some(args.into()));
+            }
+            Some(Purpose::Retire | Purpose::Quit) => return Ok(None),
+            None => {}
+        }
+        if self.rotation.as_ref().is_some_and(|r| r.step == Step::Started) {
+            self.advance(&Event::NewExited, None);
+        }
+        if self.headless
+            && let Some(next) = self.next_context(ended)?
+        {
+            return Ok(Some(next));
+        }
+        if self.is_crash(ended.change) {
+            self.seal_crash(ended);
+            if self.options.keep_alive || self.headless {
+                if let Some(next) = self.after_crash(ended, crashes) {
+                    return Ok(Some(next));
+                }
+            }
+        }
+        if let Some(waiting) = self.record().and_then(|a| a.rotation) {
+            self.to_say.push(format!(
+                "baton: handoff {} is sealed; the next start in this project begins with it",
+                waiting.handoff
+            ));
+        }
+        self.output.print_result()?;
+        Ok(None)
+    }
+
+    /// A headless turn ended: go on if a handoff is pending or the limit has ended.
+    fn next_context(&mut self, ended: &Ended) -> anyhow::Result<Option<Next>> {
+        let Some(agent) = self.record() else { return Ok(None) };
+        let session = self.session(&agent);
+        self.parked(&agent, session.as_ref(), &mut None)?;
+        if let Some(parked) = self.record().and_then(|a| a.parked)
+            && let Some(session) = &session
+        {
+            eprintln!(
+                "baton: {} is parked until {}{}",
+                self.agent,
+                parked.until,
+                if parked.guess { " (a guess)" } else { "" }
+            );
+            if !self.pause(until(parked.until, Timestamp::now())) {
+                return Ok(None);
+            }
+            let agent = self.record().unwrap_or(agent);
+            if let Some(Purpose::Resume { session, prompt }) =
+                self.parked(&agent, Some(session), &mut None)?
+            {
+                self.output.next_context();
+                let args = self.with_choices(|l, g, now| l.resume(g, &session, prompt.as_deref(), now));
+                return Ok(Some(args.into()));
+            }
+            return Ok(None);
+        }
+        let Some(request) = agent.rotation.clone() else { return Ok(None) };
+        if ended.change != Change::Exited(0) || !self.may_rotate(&agent)? {
+            return Ok(None);
+        }
+        let (rotation, effects) = self.saga(&agent, &request).begin_stopped();
+        eprintln!("baton: {} continues in a fresh context from {}", self.agent, rotation.handoff);
+        self.rotation = Some(rotation.clone());
+        self.carry_out(&effects, None);
+        self.output.next_context();
+        Ok(Some(self.fresh_args(&rotation).into()))
+    }
+
+    /// It crashed and shall run: again, after a while that grows with each death at once.
+    fn after_crash(&mut self, ended: &Ended, crashes: &mut u32) -> Option<Next> {
+        *crashes = if ended.lived < AT_ONCE { *crashes + 1 } else { 1 };
+        // Without a handoff there was no conversation yet: nothing to continue, and no reason it should go better.
+        let handoff = self.record().and_then(|a| a.last_handoff)?;
+        if *crashes > MOST_CRASHES {
+            self.to_say.push(format!(
+                "baton: {} died at once {MOST_CRASHES} times in a row; it is not started again",
+                self.agent
+            ));
+            return None;
+        }
+        let pause = Duration::from_millis(250) * 2u32.pow(*crashes - 1);
+        self.to_say.push(format!("baton: starting {} again in {:.2} s", self.agent, pause.as_secs_f32()));
+        self.output.next_context();
+        let prompt = rotate::continuation(&handoff);
+        let args = self.with_choices(|launch, grammar, now| launch.fresh(grammar, &prompt, now));
+        Some(Next { args, pause })
+    }
+
+    pub fn fresh_args(&self, rotation: &Rotation) -> Vec<String> {
+        let prompt = rotate::continuation(&rotation.handoff);
+        self.with_choices(|launch, grammar, now| launch.fresh(grammar, &prompt, now))
+    }
+
+    /// The model and permission mode that the person has chosen since the start.
+    fn with_choices(&self, make: impl FnOnce(&Launch, &Grammar, &Now<'_>) -> Vec<String>) -> Vec<String> {
+        let session = self.record().and_then(|a| self.session(&a));
+        let now = Now {
+            // The model is passed only if the command line named one: a default may change for the better.
+            model: None,
+            permission_mode: session.as_ref().and_then(|s| s.permission_mode.as_deref()),
+        };
+        make(&self.launch, &self.options.provider.grammar, &now)
+    }
+
+    /// Did it end in a way nobody asked for? Quitting, Ctrl+C, SIGTERM and SIGHUP are somebody's wish; a failure is
+    /// a crash when the session's end was never announced.
+    fn is_crash(&self, change: Change) -> bool {
+        match change {
+            Change::Exited(0 | 129 | 130 | 143) | Change::Stopped => false,
+            Change::Exited(1 | 2) => {
+                self.record().and_then(|a| self.session(&a)).is_some_and(|s| s.ended.is_none())
+            }
+            Change::Exited(_) => true,
+            Change::Killed(signal) => {
+                ![Signal::INT, Signal::TERM, Signal::HUP].iter().any(|s| s.as_raw() == signal)
+            }
+        }
+    }
+
+    /// The client died outside a rotation: keep what its transcript proves.
+    fn seal_crash(&mut self, ended: &Ended) {
+        let began = Timestamp::now().checked_sub(ended.lived).unwrap_or(Timestamp::MIN);
+        let last = self.record().and_then(|a| self.session(&a));
+        // A session that was over before this client began is not its own.
+        let known = last.filter(|s| s.ended.as_ref().is_none_or(|e| e.at > began));
+        let guessed = known.is_none();
+        let Some(session) = known.or_else(|| self.guess_session(ended.lived)) else { return };
+        let narrative = guessed.then_some(
+            "No hook of this session was ever heard. That this is its transcript is a guess: it is the newest one \
+             of the folder.",
+        );
+        let sealing = Sealing { session: &session, kind: Kind::Crash, narrative, for_self: true };
+        match sealing::seal(&self.store, &self.config, &sealing, Timestamp::now()) {
+            Ok(sealed) => {
+                let id = sealed.entry.id;
+                let noted = self.store.agents().update(&self.agent, PATIENCE, |a| {
+                    a.last_handoff = Some(id.clone());
+                    a.last_handoff_path = Some(sealed.path.display().to_string());
+                });
+                if let Err(e) = noted {
+                    self.log("fault", &e.to_string());
+                }
+                self.to_say.push(format!(
+                    "baton: {} ended without a word; what its transcript proves{} is kept in handoff {id}",
+                    self.agent,
+                    if guessed { " (the newest one of the folder, a guess)" } else { "" }
+                ));
+            }
+            Err(e) => self.to_say.push(format!(
+                "baton: {} ended without a word, and nothing could be sealed: {e:#}",
+                self.agent
+            )),
+        }
+    }
+
+    /// No hook ever came: the newest transcript of this folder that was written while the client ran.
+    fn guess_session(&self, lived: Duration) -> Option<Session> {
+        // File times are coarse, and the client was there a little before its time was taken.
+        let since = SystemTime::now().checked_sub(lived + Duration::from_secs(1))?;
+        let (path, _) = std::fs::read_dir(providers::transcripts(&self.store.claude, &self.options.cwd))
+            .ok()?
+            .flatten()
+            .filter(|e| Path::new(&e.file_name()).extension().is_some_and(|x| x == "jsonl"))
+            .filter_map(|e| Some((e.path(), e.metadata().ok()?.modified().ok()?)))
+            .filter(|(path, modified)| *modified >= since && !self.is_known(path))
+            .max_by_key(|(_, modified)| *modified)?;
+        let id = session_of(&path)?;
+        let agent = self.record()?;
+        let mut session =
+            Session::new(id, &agent.provider, agent.id, agent.channel, Timestamp::now(), "guess");
+        session.cwd = self.options.cwd.display().to_string();
+        session.transcript = Some(path.display().to_string());
+        Some(session)
+    }
+
+    /// A transcript of a session that hooks have told of.
+    fn is_known(&self, transcript: &Path) -> bool {
+        session_of(transcript).is_some_and(|id| self.store.sessions().get(&id).ok().flatten().is_some())
+    }
+
+    /// Waits before the next start; `false` if we were told to end meanwhile.
+    pub fn ready(&mut self, next: &Next) -> bool {
+        next.pause.is_zero() || self.pause(next.pause)
+    }
+}
+
+fn session_of(transcript: &Path) -> Option<SessionId> {
+    SessionId::new(transcript.file_stem()?.to_str()?).ok()
+}

@@ -1,0 +1,657 @@
+//! In place, inside Claude Code: compaction answered, contexts rotated and mail delivered by the mod.
+//!
+//! What the model was asked proves it: no summary was ever requested, and the next request carries the handoff and
+//! what was pending.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use baton_testkit::clients::Place;
+use baton_testkit::clients::claude::Claude;
+use baton_testkit::model::{Script, ScriptedModel, shell, text, too_long};
+use baton_testkit::tmux::Tmux;
+use serde_json::Value;
+
+use super::LONG;
+use crate::BATON;
+
+const LOADED: &str = "=== HANDOFF LOADED (ID: HO-";
+
+/// A home with the plugin folder that an install writes.
+fn place() -> Result<Place> {
+    let place = super::place()?;
+    let program = baton::install::ours::Program::At(BATON.to_owned());
+    for file in baton::install::plugin::files(&program, "0.0.0", false) {
+        place.write_home(format!(".claude/skills/baton/{}", file.path), file.text)?;
+    }
+    Ok(place)
+}
+
+fn state(place: &Place) -> PathBuf {
+    place.home().join(".local/state/baton")
+}
+
+/// All records of one kind, newest last.
+fn records(place: &Place, kind: &str) -> Vec<Value> {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(state(place).join(kind))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|e| e.path())
+        .collect();
+    paths.retain(|p| p.extension().is_some_and(|e| e == "json"));
+    paths.sort();
+    paths.iter().filter_map(|p| serde_json::from_slice(&std::fs::read(p).ok()?).ok()).collect()
+}
+
+/// The log, as one text for the message of a failed assertion.
+fn log(place: &Place) -> String {
+    let files = std::fs::read_dir(state(place).join("log")).into_iter().flatten().flatten();
+    files.filter_map(|e| std::fs::read_to_string(e.path()).ok()).collect()
+}
+
+fn wait_until(what: &str, holds: impl Fn() -> bool) -> Result<()> {
+    let began = Instant::now();
+    while !holds() {
+        ensure!(began.elapsed() < LONG, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// Waits for the companion of the one client at this place, and returns its pid.
+fn companion(place: &Place) -> Result<u32> {
+    let met = || records(place, "companions").len() == 1 && records(place, "agents").len() == 1;
+    wait_until("the mod's hello", met)?;
+    let pid = records(place, "companions")[0]["process"]["pid"].as_u64().context("no pid")?;
+    Ok(u32::try_from(pid)?)
+}
+
+fn agent(place: &Place) -> Result<String> {
+    Ok(records(place, "agents")[0]["id"].as_str().context("an agent without a name")?.to_owned())
+}
+
+/// The client makes no summary of a conversation of one exchange: these two come first, so that it would.
+fn after_two_turns() -> Script {
+    Script::new().turn(text("Answer one.").usage(20_000)).turn(text("Answer two.").usage(30_000))
+}
+
+fn two_turns(pane: &baton_testkit::tmux::Pane<'_>) -> Result<()> {
+    for (prompt, answer) in [("Begin.", "Answer one."), ("More.", "Answer two.")] {
+        pane.submit(prompt)?;
+        pane.wait_for(answer, LONG)?;
+    }
+    Ok(())
+}
+
+fn baton(place: &Place, args: &[&str]) -> Result<String> {
+    let finished = place.launch(BATON).args(args).run(LONG)?;
+    ensure!(finished.code == Some(0), "baton {args:?}: {finished:?}");
+    Ok(finished.stdout)
+}
+
+#[test]
+fn an_automatic_compaction_is_answered_and_the_pending_prompt_is_kept() -> Result<()> {
+    let script = after_two_turns()
+        .turn(text("First answer.").usage(970_000))
+        .turn(text("Second answer.").usage(30_000))
+        .turn(text("Third answer.").usage(31_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    let tmux = Tmux::new()?;
+    let pane = claude.start(&tmux, "auto")?;
+    two_turns(&pane)?;
+    pane.submit("Write the parser. Never change the grammar.")?;
+    pane.wait_for("First answer.", LONG)?;
+    pane.submit("PENDING-PROMPT: go on")?;
+    pane.wait_for("Second answer.", LONG)?;
+
+    assert_eq!(model.compactions(), 0, "a summary was asked for\n{}", log(&place));
+    let asked = model.main_requests();
+    let next = asked[3].text();
+    assert!(next.contains(LOADED), "{next}\n{}", log(&place));
+    assert!(next.contains("Never change the grammar."), "the user's own words are missing: {next}");
+    assert!(
+        asked[3].last_user_text().contains("PENDING-PROMPT: go on"),
+        "the pending prompt was lost: {next}"
+    );
+    let roles: Vec<String> = asked[3].messages().into_iter().map(|m| m.role).collect();
+    assert!(!roles.contains(&"assistant".to_owned()), "the old conversation is still there: {roles:?}");
+    assert_eq!(next.matches(LOADED).count(), 1, "SessionStart(compact) loaded it a second time");
+
+    let rotations = records(&place, "rotations");
+    assert_eq!(rotations.len(), 1);
+    assert_eq!((&rotations[0]["actuator"], &rotations[0]["step"]), (&"mod".into(), &"done".into()));
+    assert!(baton(&place, &["handoffs", "--json"])?.contains("\"status\": \"consumed\""));
+    let session = &records(&place, "sessions")[0];
+    assert_eq!(session["latches"]["cycle"], 1, "a new cycle has begun");
+    assert!(state(&place).join("compaction.json").exists(), "where it came was not remembered");
+
+    pane.submit("And on.")?;
+    pane.wait_for("Third answer.", LONG)?;
+    assert_eq!(model.compactions(), 0);
+    Ok(())
+}
+
+#[test]
+fn a_compaction_by_hand_is_answered_with_what_the_user_asked_to_keep() -> Result<()> {
+    let script = after_two_turns().turn(text("First answer.").usage(50_000)).otherwise(text("Went on."));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    let tmux = Tmux::new()?;
+    let pane = claude.start(&tmux, "manual")?;
+    two_turns(&pane)?;
+    pane.submit("Write the parser.")?;
+    pane.wait_for("First answer.", LONG)?;
+    pane.submit("/compact keep the KEEP-THIS-WORD list")?;
+    wait_until("the rotation", || !records(&place, "rotations").is_empty())?;
+    pane.wait_for("Compacted", LONG)?;
+    pane.submit("Go on.")?;
+    pane.wait_for("Went on.", LONG)?;
+    assert_eq!(model.compactions(), 0);
+    let next = model.main_requests()[3].text();
+    assert!(next.contains(LOADED) && next.contains("KEEP-THIS-WORD"), "{next}");
+    Ok(())
+}
+
+#[test]
+fn in_the_middle_of_a_turn_parallel_results_stay_with_their_calls() -> Result<()> {
+    let script = Script::new()
+        .turn(shell("echo OLD-RESULT").usage(40_000))
+        .turn(shell("echo RESULT-A").shell("echo RESULT-B").usage(970_000))
+        .turn(text("Turn over.").usage(30_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    let tmux = Tmux::new()?;
+    let claude = claude.allow(&["Bash"]);
+    let pane = claude.start(&tmux, "midturn")?;
+    pane.submit("Run both.")?;
+    pane.wait_for("Turn over.", LONG)?;
+    assert_eq!(model.compactions(), 0, "{}", log(&place));
+    let asked = model.main_requests();
+    let next = &asked[2];
+    assert!(next.text().contains(LOADED), "{}\n{}", next.text(), log(&place));
+    assert!(next.text().contains("RESULT-A") && next.text().contains("RESULT-B"));
+    let blocks = |kind: &str, key: &str| -> Vec<String> {
+        let messages = next.body["messages"].as_array().into_iter().flatten();
+        let blocks = messages.flat_map(|m| m["content"].as_array().into_iter().flatten());
+        let mut ids: Vec<String> =
+            blocks.filter(|b| b["type"] == kind).filter_map(|b| Some(b[key].as_str()?.to_owned())).collect();
+        ids.sort();
+        ids
+    };
+    assert_eq!(blocks("tool_use", "id"), blocks("tool_result", "tool_use_id"));
+    assert_eq!(blocks("tool_use", "id").len(), 2, "only what is pending comes back");
+    Ok(())
+}
+
+#[test]
+fn a_request_that_was_too_long_is_made_again_with_the_handoff() -> Result<()> {
+    let script = after_two_turns()
+        .turn(text("First answer.").usage(50_000))
+        .turn(too_long())
+        .turn(text("Second answer.").usage(30_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    let tmux = Tmux::new()?;
+    let pane = claude.start(&tmux, "reactive")?;
+    two_turns(&pane)?;
+    pane.submit("Write the parser.")?;
+    pane.wait_for("First answer.", LONG)?;
+    pane.submit("PENDING-PROMPT: go on")?;
+    pane.wait_for("Second answer.", LONG)?;
+    assert_eq!(model.compactions(), 0, "{}", log(&place));
+    let asked = model.main_requests();
+    let last = asked.last().context("no request")?;
+    assert!(
+        last.text().contains(LOADED) && last.last_user_text().contains("PENDING-PROMPT"),
+        "{}",
+        last.text()
+    );
+    Ok(())
+}
+
+#[test]
+fn a_headless_run_is_compacted_by_its_handoff_too() -> Result<()> {
+    let script = Script::new()
+        .turn(shell("echo HEADLESS-RESULT").usage(970_000))
+        .turn(text("All done.").usage(30_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    let finished = claude.allow(&["Bash"]).print("Do the task.", LONG)?;
+    assert_eq!(finished.stdout.trim(), "All done.", "{finished:?}");
+    assert_eq!(model.compactions(), 0, "{}", log(&place));
+    let asked = model.main_requests();
+    assert!(
+        asked[1].text().contains(LOADED) && asked[1].text().contains("HEADLESS-RESULT"),
+        "{}",
+        asked[1].text()
+    );
+    Ok(())
+}
+
+/// Nobody wrapped this client, nobody types: the agent hands over, the mod clears, the work goes on.
+#[test]
+fn an_agent_in_a_plain_client_hands_over_and_goes_on_in_a_fresh_context() -> Result<()> {
+    let script = Script::new()
+        .turn(
+            shell("printf 'The parser is half done; MARK-OF-THE-HANDOFF.' | baton handoff -").usage(670_000),
+        )
+        .turn(text("Handed over.").usage(670_500))
+        .turn(text("I know where I was.").usage(30_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    let tmux = Tmux::new()?;
+    let claude = claude.allow(&["Bash"]);
+    let pane = claude.start(&tmux, "plain")?;
+    companion(&place)?;
+    pane.submit("Write the parser. Never change the grammar.")?;
+    let asked = model.wait_for(3, LONG).with_context(|| log(&place))?;
+    let first_of_the_new = asked[2].text();
+    assert_ne!(asked[2].session, asked[0].session, "the conversation was not replaced");
+    assert!(first_of_the_new.contains("MARK-OF-THE-HANDOFF"), "{first_of_the_new}");
+    assert!(first_of_the_new.contains(LOADED));
+    assert!(first_of_the_new.contains("Continue where the loaded handoff HO-"));
+    pane.wait_for("I know where I was.", LONG)?;
+    let rotations = records(&place, "rotations");
+    assert_eq!(rotations.len(), 1, "{}", log(&place));
+    assert_eq!((&rotations[0]["actuator"], &rotations[0]["step"]), (&"mod".into(), &"done".into()));
+    assert!(baton(&place, &["handoffs", "--json"])?.contains("\"status\": \"consumed\""));
+    assert_eq!(records(&place, "agents").len(), 1, "the agent is the same one");
+    Ok(())
+}
+
+#[test]
+fn mail_wakes_an_idle_agent_and_leaves_a_draft_alone() -> Result<()> {
+    let script = Script::new().turn(text("Ready.").usage(20_000)).turn(text("Read it.").usage(21_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    let tmux = Tmux::new()?;
+    let pane = claude.start(&tmux, "mail")?;
+    companion(&place)?;
+    pane.submit("Wait for mail.")?;
+    pane.wait_for("Ready.", LONG)?;
+    pane.type_text("half a thought")?;
+    pane.wait_for("half a thought", LONG)?;
+    baton(&place, &["send", &agent(&place)?, "MAIL-TO-THE-IDLE"])?;
+    pane.wait_for("Read it.", LONG).with_context(|| log(&place))?;
+    let asked = model.main_requests();
+    assert!(asked[1].last_user_text().contains("MAIL-TO-THE-IDLE"), "{}", asked[1].text());
+    assert!(pane.screen()?.contains("half a thought"), "the draft is gone:\n{}", pane.screen()?);
+    let mail = state(&place).join("mail").join(agent(&place)?);
+    wait_until("the delivery", || std::fs::read_dir(mail.join("cur")).is_ok_and(|d| d.count() == 1))?;
+    let names = std::fs::read_dir(mail.join("cur"))?.flatten().map(|e| e.file_name());
+    assert!(names.into_iter().all(|n| !n.to_string_lossy().contains(".by-")), "not marked as delivered");
+    Ok(())
+}
+
+#[test]
+fn after_esc_mail_stays_queued_until_the_person_has_typed_again() -> Result<()> {
+    let script = Script::new()
+        .turn(text("Never seen.").delay(Duration::from_secs(20)))
+        .turn(text("Back again.").usage(20_000))
+        .turn(text("Read it.").usage(21_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    let tmux = Tmux::new()?;
+    let pane = claude.start(&tmux, "esc")?;
+    companion(&place)?;
+    pane.submit("Think long.")?;
+    model.wait_for(1, LONG)?;
+    pane.keys(&["Escape"])?;
+    wait_until("the brake", || records(&place, "companions")[0]["braked"] == true)?;
+    baton(&place, &["send", &agent(&place)?, "MAIL-AFTER-ESC"])?;
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(model.main_requests().len(), 1, "somebody woke a stopped agent");
+    assert!(baton(&place, &["inbox", &agent(&place)?])?.contains("queued"));
+    pane.keys(&["C-u"])?;
+    pane.submit("Go on.")?;
+    // The hook of this very prompt hands the mail over; nothing has to be submitted any more.
+    model.wait_until("the mail", LONG, |r| r.iter().any(|r| r.text().contains("MAIL-AFTER-ESC")))?;
+    Ok(())
+}
+
+#[test]
+fn a_person_rotates_an_idle_agent_from_another_terminal() -> Result<()> {
+    let script = Script::new().turn(text("Ready.").usage(120_000)).turn(text("Fresh.").usage(20_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    let tmux = Tmux::new()?;
+    let pane = claude.start(&tmux, "rotate")?;
+    companion(&place)?;
+    pane.submit("Write the parser.")?;
+    pane.wait_for("Ready.", LONG)?;
+    let said = baton(&place, &["rotate", &agent(&place)?])?;
+    assert!(said.contains("gets a fresh context now"), "{said}");
+    pane.wait_for("Fresh.", LONG).with_context(|| log(&place))?;
+    assert!(model.main_requests()[1].text().contains(LOADED));
+    Ok(())
+}
+
+/// A companion that was killed costs nothing but the rotation in place: compactions are still answered, the user is
+/// told, and whoever asks learns it.
+#[test]
+fn a_killed_companion_is_noticed_and_compactions_are_answered_all_the_same() -> Result<()> {
+    let script = after_two_turns()
+        .turn(text("First answer.").usage(970_000))
+        .turn(text("Second answer.").usage(30_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    let tmux = Tmux::new()?;
+    let pane = claude.start(&tmux, "killed")?;
+    let pid = companion(&place)?;
+    let status = baton(&place, &["status"])?;
+    assert!(status.contains(" mod") && !status.contains("mod gone"), "{status}");
+    signal(pid, rustix::process::Signal::KILL)?;
+    two_turns(&pane)?;
+    pane.submit("Write the parser.")?;
+    pane.wait_for("First answer.", LONG)?;
+    let status = baton(&place, &["status"])?;
+    assert!(status.contains("mod gone") && status.contains("its companion has ended"), "{status}");
+    assert!(baton(&place, &["rotate", &agent(&place)?])?.contains("type /clear"));
+    pane.submit("PENDING-PROMPT: go on")?;
+    pane.wait_for("Second answer.", LONG)?;
+    assert_eq!(model.compactions(), 0, "{}", log(&place));
+    Ok(())
+}
+
+/// Nothing in the client waits for a companion that hangs.
+#[test]
+fn a_companion_that_hangs_holds_nobody_and_is_reported() -> Result<()> {
+    let script = after_two_turns().turn(text("First answer.").usage(50_000)).otherwise(text("Went on."));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    let tmux = Tmux::new()?;
+    let pane = claude.start(&tmux, "hung")?;
+    let pid = companion(&place)?;
+    signal(pid, rustix::process::Signal::STOP)?;
+    two_turns(&pane)?;
+    pane.submit("Write the parser.")?;
+    pane.wait_for("First answer.", LONG)?;
+    wait_until("the report", || records(&place, "companions")[0]["silent"].is_string())?;
+    assert!(baton(&place, &["status"])?.contains("mod hangs"));
+    pane.wait_for("companion does not answer", LONG)?;
+    pane.submit("/compact")?;
+    pane.wait_for("Compacted", LONG)?;
+    assert_eq!(model.compactions(), 0);
+    signal(pid, rustix::process::Signal::CONT)?;
+    pane.submit("Go on.")?;
+    pane.wait_for("Went on.", LONG)?;
+    wait_until("its return", || records(&place, "companions")[0]["silent"].is_null())?;
+    Ok(())
+}
+
+/// The program that the mod should start is gone: the client compacts as it would without us.
+#[test]
+fn without_an_answer_the_client_compacts_by_itself() -> Result<()> {
+    let script = after_two_turns()
+        .turn(text("First answer.").usage(970_000))
+        .turn(text("Second answer.").usage(30_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    let module = baton::companion::module("/nowhere/baton");
+    place.write_home(".claude/skills/baton/hooks/register.js", module)?;
+    let tmux = Tmux::new()?;
+    let pane = claude.start(&tmux, "without")?;
+    two_turns(&pane)?;
+    pane.submit("Write the parser.")?;
+    pane.wait_for("First answer.", LONG)?;
+    pane.submit("PENDING-PROMPT: go on")?;
+    pane.wait_for("Second answer.", LONG)?;
+    assert_eq!(model.compactions(), 1);
+    let next = model.main_requests()[3].text();
+    assert!(next.contains(LOADED), "PreCompact sealed and SessionStart(compact) loaded: {next}");
+    Ok(())
+}
+
+#[test]
+fn compaction_is_left_to_the_client_where_the_configuration_says_so() -> Result<()> {
+    let script = after_two_turns()
+        .turn(text("First answer.").usage(970_000))
+        .turn(text("Second answer.").usage(30_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    place.write_home(".config/baton/config.toml", "compaction = \"ask\"\n")?;
+    let tmux = Tmux::new()?;
+    let pane = claude.start(&tmux, "ask")?;
+    two_turns(&pane)?;
+    pane.submit("Write the parser.")?;
+    pane.wait_for("First answer.", LONG)?;
+    pane.submit("Go on.")?;
+    pane.wait_for("Second answer.", LONG)?;
+    assert_eq!(model.compactions(), 1, "nobody asked for this one");
+    pane.submit("/compact")?;
+    wait_until("the rotation", || records(&place, "rotations").len() == 1)?;
+    pane.wait_for("Compacted", LONG)?;
+    assert_eq!(model.compactions(), 1, "a person asked for this one");
+    Ok(())
+}
+
+#[test]
+fn two_clients_of_one_project_have_a_companion_each_and_none_is_left_behind() -> Result<()> {
+    let model = ScriptedModel::start(Script::new().otherwise(text("Ready.").usage(120_000)))?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    let tmux = Tmux::new()?;
+    let (one, two) = (claude.start(&tmux, "one")?, claude.start(&tmux, "two")?);
+    for pane in [&one, &two] {
+        pane.submit("Wait.")?;
+        pane.wait_for("Ready.", LONG)?;
+    }
+    wait_until("both", || records(&place, "companions").len() == 2 && records(&place, "agents").len() == 2)?;
+    let pids: Vec<u64> =
+        records(&place, "companions").iter().filter_map(|c| c["process"]["pid"].as_u64()).collect();
+    let second = records(&place, "agents")[1].clone();
+    let name = second["id"].as_str().context("no name")?;
+    baton(&place, &["rotate", name])?;
+    wait_until("the rotation", || records(&place, "rotations").iter().any(|r| r["step"] == "done"))
+        .with_context(|| log(&place))?;
+    let rotations = records(&place, "rotations");
+    assert_eq!(rotations.len(), 1);
+    assert_eq!(rotations[0]["agent"], *name, "the other one was left alone");
+    // One leaves by itself, the other is killed.
+    signal(u32::try_from(one.pid()?)?, rustix::process::Signal::KILL)?;
+    two.submit("/exit")?;
+    two.wait_for_end(LONG)?;
+    wait_until("the end of both companions", || {
+        pids.iter().all(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists())
+    })?;
+    Ok(())
+}
+
+/// More than the tail may hold: shortened, paired, and whole on disk.
+#[test]
+fn a_long_pending_result_is_shortened_and_its_whole_can_be_read() -> Result<()> {
+    // The client itself puts results of more than 30,000 characters aside.
+    let long = "for i in $(seq 1 1000); do echo \"line $i of a long result\"; done";
+    let turn = (0..5).fold(shell(long), |turn, _| turn.shell(long));
+    let script = Script::new().turn(turn.usage(970_000)).turn(text("Turn over.").usage(30_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    let claude = claude.allow(&["Bash"]);
+    let tmux = Tmux::new()?;
+    let pane = claude.start(&tmux, "long")?;
+    pane.submit("Run them.")?;
+    pane.wait_for("Turn over.", LONG)?;
+    assert_eq!(model.compactions(), 0, "{}", log(&place));
+    let next = model.main_requests()[1].text();
+    let at = next.find("the whole is in ").with_context(|| next.clone())? + "the whole is in ".len();
+    let path = next[at..].split_whitespace().next().context("no path")?;
+    let whole = std::fs::read_to_string(path)?;
+    assert!(whole.contains("line 500 of a long result") && whole.contains("line 1000 of a long result"));
+    Ok(())
+}
+
+/// Mail for a busy agent is not lost and does not interrupt; hooks hand it over at the next tool call, the mod
+/// after a turn without one.
+#[test]
+fn mail_to_a_busy_agent_arrives_after_the_turn() -> Result<()> {
+    let script = Script::new()
+        .turn(text("Long answer over.").usage(20_000).delay(Duration::from_secs(3)))
+        .turn(text("Read it.").usage(21_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    let tmux = Tmux::new()?;
+    let pane = claude.start(&tmux, "busy")?;
+    companion(&place)?;
+    pane.submit("Think.")?;
+    model.wait_for(1, LONG)?;
+    baton(&place, &["send", &agent(&place)?, "MAIL-TO-THE-BUSY"])?;
+    pane.wait_for("Read it.", LONG).with_context(|| log(&place))?;
+    let asked = model.main_requests();
+    assert!(asked[0].text().contains("Think.") && !asked[0].text().contains("MAIL-TO-THE-BUSY"));
+    assert!(asked[1].last_user_text().contains("MAIL-TO-THE-BUSY"));
+    Ok(())
+}
+
+/// Under `baton run` the companion has the first try: same process, no restart.
+#[test]
+fn under_run_the_rotation_happens_in_place() -> Result<()> {
+    let script = Script::new()
+        .turn(shell("printf 'MARK-OF-THE-HANDOFF' | baton handoff -").usage(670_000))
+        .turn(text("Handed over.").usage(670_500))
+        .turn(text("I know where I was.").usage(30_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    let tmux = Tmux::new()?;
+    let pane = tmux.run("run", &super::under_run(claude.allow(&["Bash"]).launch()))?;
+    pane.wait_until("the input line", LONG, baton_testkit::clients::claude::takes_input)?;
+    companion(&place)?;
+    let before = records(&place, "agents")[0]["process"].clone();
+    pane.submit("Write the parser.")?;
+    pane.wait_for("I know where I was.", LONG).with_context(|| log(&place))?;
+    assert_eq!(records(&place, "agents")[0]["process"], before, "the client was restarted");
+    let rotations = records(&place, "rotations");
+    assert_eq!((rotations.len(), &rotations[0]["actuator"]), (1, &"mod".into()));
+    Ok(())
+}
+
+/// The agent wrote nothing, the user wants its words: its own model is asked once, and no summary is made.
+#[test]
+fn the_sessions_own_model_writes_the_narrative_where_the_user_wants_that() -> Result<()> {
+    let script = after_two_turns()
+        .when(
+            |r| r.last_user_text().contains("about to be replaced by a handoff"),
+            text("FORKED-WORDS of the model."),
+        )
+        .turn(text("First answer.").usage(970_000))
+        .turn(text("Second answer.").usage(30_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    place.write_home(".config/baton/config.toml", "narrative = \"fork\"\n")?;
+    let tmux = Tmux::new()?;
+    let pane = claude.start(&tmux, "fork")?;
+    two_turns(&pane)?;
+    pane.submit("Write the parser.")?;
+    pane.wait_for("First answer.", LONG)?;
+    pane.submit("PENDING-PROMPT: go on")?;
+    pane.wait_for("Second answer.", LONG).with_context(|| log(&place))?;
+    assert_eq!(model.compactions(), 0, "{}", log(&place));
+    let asked = model.main_requests();
+    let last = asked.last().context("no request")?;
+    assert!(last.text().contains(LOADED) && last.text().contains("FORKED-WORDS"), "{}", last.text());
+    assert!(last.last_user_text().contains("PENDING-PROMPT"));
+    assert!(
+        log(&place).contains("\"fork\":{\"chars\":26,\"usage\":{\""),
+        "its cost is not on record: {}",
+        log(&place)
+    );
+    Ok(())
+}
+
+/// Figures, printed; the ceilings are ten times the targets. `--nocapture` shows them.
+#[test]
+fn a_companion_is_quick_and_small() -> Result<()> {
+    let script = Script::new()
+        .turn(text("First answer.").usage(50_000))
+        .turn(shell("printf 'Half done.' | baton handoff -").usage(670_000))
+        .turn(text("Handed over.").usage(670_500))
+        .turn(text("I know where I was.").usage(30_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    let tmux = Tmux::new()?;
+    let claude = claude.allow(&["Bash"]);
+    let pane = claude.start(&tmux, "figures")?;
+    let pid = companion(&place)?;
+    pane.submit("Write the parser.")?;
+    pane.wait_for("First answer.", LONG)?;
+    pane.submit("/compact")?;
+    pane.wait_for("Compacted", LONG)?;
+    pane.submit("Hand over.")?;
+    pane.wait_for("I know where I was.", LONG).with_context(|| log(&place))?;
+
+    let lines: Vec<Value> = log(&place).lines().filter_map(|l| serde_json::from_str(l).ok()).collect();
+    let at = |event: &str, n: usize| -> Option<jiff::Timestamp> {
+        lines.iter().filter(|l| l["event"] == event).nth(n)?["at"].as_str()?.parse().ok()
+    };
+    // The first Stop ended the first prompt's turn, the second the one that handed over.
+    let stop = at("stop", 1).context("no stop")?;
+    let submitted = at("UserPromptSubmit", 2).context("no prompt in the fresh context")?;
+    let rotation = submitted.duration_since(stop);
+    let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+    let anonymous: u64 = smaps
+        .lines()
+        .find_map(|l| l.strip_prefix("Anonymous:"))
+        .and_then(|l| l.trim().trim_end_matches(" kB").parse().ok())
+        .context("no figure for anonymous memory")?;
+    let switches = || -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        status.lines().find_map(|l| l.strip_prefix("voluntary_ctxt_switches:"))?.trim().parse().ok()
+    };
+    // What the last turn left to tell has been told by then.
+    std::thread::sleep(Duration::from_secs(3));
+    let before = switches();
+    std::thread::sleep(Duration::from_secs(5));
+    let idle = switches().zip(before).map(|(a, b)| a - b);
+    let boundary = transcript_boundary(&place);
+    let steps: Vec<String> = lines
+        .iter()
+        .filter_map(|l| Some((l["event"].as_str()?, l["at"].as_str()?.parse::<jiff::Timestamp>().ok()?)))
+        .filter(|(_, at)| (stop..=submitted).contains(at))
+        .map(|(event, at)| format!("{event} +{} ms", at.duration_since(stop).as_millis()))
+        .collect();
+    eprintln!("companion: from Stop on: {}", steps.join(", "));
+    eprintln!(
+        "companion: Stop to submitted prompt {rotation:#}, anonymous memory {anonymous} KiB, \
+         wake-ups in 5 idle seconds {idle:?}, compaction as the client measured it {boundary:?} ms"
+    );
+    assert!(rotation.as_secs() < 10);
+    assert!(anonymous < 4 << 10, "{anonymous} KiB");
+    assert_eq!(idle, Some(0), "it wakes up while idle");
+    Ok(())
+}
+
+/// `durationMs` of the first compaction in any transcript.
+fn transcript_boundary(place: &Place) -> Option<u64> {
+    let projects = std::fs::read_dir(place.home().join(".claude/projects")).ok()?.flatten();
+    let files = projects.flat_map(|p| std::fs::read_dir(p.path()).into_iter().flatten().flatten());
+    let texts = files.filter_map(|f| std::fs::read_to_string(f.path()).ok());
+    texts.flat_map(|t| t.lines().map(str::to_owned).collect::<Vec<_>>()).find_map(|line| {
+        let row: Value = serde_json::from_str(&line).ok()?;
+        row["compactMetadata"]["durationMs"].as_u64()
+    })
+}
+
+fn signal(pid: u32, signal: rustix::process::Signal) -> Result<()> {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid)?).context("no process")?;
+    Ok(rustix::process::kill_process(pid, signal)?)
+}
