@@ -39,7 +39,7 @@ impl Companion {
         let mut companion = Self { child, lines: Some(lines), socket: String::new() };
         let hello = companion.next();
         assert_eq!((&hello["do"], &hello["v"]), (&"hello".into(), &1.into()));
-        companion.socket = hello["socket"].as_str().unwrap().to_owned();
+        hello["socket"].as_str().unwrap().clone_into(&mut companion.socket);
         companion
     }
 

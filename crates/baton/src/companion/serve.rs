@@ -104,22 +104,21 @@ struct Companion {
 
 impl Companion {
     fn live(&mut self, interactive: bool) -> anyhow::Result<()> {
-        self.feed(Input::Started { interactive })?;
+        self.feed(Input::Started { interactive });
         let mut look = true;
         loop {
             if look {
-                let looked = self.look()?;
-                self.feed(Input::Looked(looked))?;
+                self.look_again();
             }
             let Some(woken) = self.wait()? else { return Ok(()) };
             look = woken.files;
             if woken.told
                 && let Some(told) = self.hear()
             {
-                look |= self.told(told)?;
+                look |= self.told(told);
             }
             if self.state.deadline().is_some_and(|d| d <= Timestamp::now()) {
-                self.feed(Input::Tick)?;
+                self.feed(Input::Tick);
             }
         }
     }
@@ -178,21 +177,20 @@ impl Companion {
     }
 
     /// Returns whether the files should be looked at again.
-    fn told(&mut self, told: Told) -> anyhow::Result<bool> {
+    fn told(&mut self, told: Told) -> bool {
         let input = match told {
             Told::TurnBegan { .. } => Input::TurnBegan,
             Told::TurnEnded { aborted, .. } => {
                 // The hooks of this turn have had their say: what they left must be known before we decide.
-                let looked = self.look()?;
-                self.feed(Input::Looked(looked))?;
+                self.look_again();
                 Input::TurnEnded { aborted }
             }
             Told::Done { order } => Input::Done(order),
             Told::Refused { order, why } => Input::Refused(order, why),
-            Told::Measure { .. } | Told::Unknown => return Ok(false),
+            Told::Measure { .. } | Told::Unknown => return false,
         };
-        self.feed(input)?;
-        Ok(true)
+        self.feed(input);
+        true
     }
 
     /// What the files say now.
@@ -239,14 +237,25 @@ impl Companion {
         Ok(false)
     }
 
-    /// Decides, and carries out what was decided.
-    fn feed(&mut self, input: Input) -> anyhow::Result<()> {
+    /// Decides, and carries out what was decided. What fails is not followed by what was to come after it, so
+    /// nothing is done that was not journaled; its deadline then ends the matter.
+    fn feed(&mut self, input: Input) {
         let (next, orders) = std::mem::take(&mut self.state).next(input, Timestamp::now());
         self.state = next;
         for order in orders {
-            self.carry_out(order)?;
+            if let Err(e) = self.carry_out(order) {
+                self.log("fault", &format!("{e:#}"));
+                break;
+            }
         }
-        Ok(())
+    }
+
+    /// Looks at the files and decides anew; files that cannot be read now will change again.
+    fn look_again(&mut self) {
+        match self.look() {
+            Ok(looked) => self.feed(Input::Looked(looked)),
+            Err(e) => self.log("fault", &format!("{e:#}")),
+        }
     }
 
     fn carry_out(&mut self, order: Order) -> anyhow::Result<()> {
@@ -311,7 +320,8 @@ impl Companion {
             self.held = post::deliver(&scene, &session, 0);
         }
         if self.held.is_empty() {
-            return self.feed(Input::Nothing(order));
+            self.feed(Input::Nothing(order));
+            return Ok(());
         }
         let text = self.held.iter().map(post::framed).collect::<Vec<_>>().join("\n\n");
         print(&Line::Submit { order, text: text.into() })

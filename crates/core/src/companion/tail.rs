@@ -166,7 +166,7 @@ mod tests {
                     rows.push(Row { role: "assistant".into(), uses, ..Row::default() });
                 }
             }
-            let kept = keep(&rows, budget, |id| id.to_owned());
+            let kept = keep(&rows, budget, str::to_owned);
             let calls: Vec<&String> = kept.iter().flat_map(|k| &rows[k.row].uses).collect();
             let mut total = 0;
             for result in kept.iter().flat_map(|k| rows[k.row].results.iter().map(move |r| (k, r))) {
