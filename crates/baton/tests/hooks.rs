@@ -322,3 +322,19 @@ fn the_log_has_every_event_with_its_stamp_and_can_be_asked() {
     send(one.command("Stop"), b"no payload").silent();
     assert_eq!(events("--faults"), ["fault"]);
 }
+
+#[test]
+fn a_threshold_beyond_the_compaction_point_is_lowered_and_the_log_says_so_once() {
+    let home = Home::in_memory(BATON);
+    home.write(".config/baton/config.toml", "[context]\ncritical_percentage = 95\n");
+    let client = Client::new(&home);
+    client.starts("startup").silent();
+    // The client compacts a window of 200,000 at about 167,000; 95 % of the window would never be reached.
+    client.answers(120_000);
+    client.hook("PostToolUse").ok();
+    client.answers(160_000);
+    assert!(client.hook("PostToolUse").context().unwrap().contains("baton handoff"));
+    let log = home.run("log -n 100 --json").ok();
+    assert_eq!(log.matches("threshold-lowered").count(), 1, "{log}");
+    assert!(log.contains("CRITICAL was set at 190000 tokens"), "{log}");
+}

@@ -39,6 +39,9 @@ pub fn measure(scene: &Scene, session: &Session) -> Measured {
     let resort =
         tail.as_ref().and_then(|tail| last_resort(tail, transcript_len, &scene.config.context.byte_limits()));
     gauge.level = level(scene, session, &gauge, resort);
+    if before.reading.is_none() {
+        log_clamps(scene, session, &gauge);
+    }
     publish(scene, session, &mut gauge, transcript_len);
     if gauge != before
         && let Err(e) = sessions.put_gauge(&session.id, &gauge)
@@ -46,6 +49,17 @@ pub fn measure(scene: &Scene, session: &Session) -> Measured {
         scene.fault("store a reading", &e);
     }
     Measured { gauge, transcript_len, tail }
+}
+
+/// Once per session, when its window is first known: thresholds that would never have fired.
+fn log_clamps(scene: &Scene, session: &Session, gauge: &Gauge) {
+    let Some(reading) = &gauge.reading else { return };
+    let end = scene.compaction_point(session, gauge, reading.window).end();
+    for clamp in scene.config.context.thresholds().clamps(reading.window, end) {
+        let mut line = scene.line("threshold-lowered", session);
+        line.detail = serde_json::json!({ "note": clamp.to_string() });
+        scene.log(&line);
+    }
 }
 
 /// The newer of what is kept and what is said now. A stamp that lies ahead was given by a clock that has been set

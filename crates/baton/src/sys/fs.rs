@@ -68,6 +68,8 @@ const SYNC_FOLDER: &str = "sync the folder";
 pub enum Sync {
     /// Survives a crash of ours, not of the machine. For the hot path and for what can be rebuilt.
     No,
+    /// The same, replaced by a plain rename: a failing step leaves nothing behind. For the cold path.
+    Later,
     /// Survives power loss.
     Yes,
 }

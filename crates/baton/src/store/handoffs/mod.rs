@@ -175,7 +175,7 @@ impl Handoffs {
         let created_at = Timestamp::from_second(now.as_second()).unwrap_or(now);
         let (header, text) = self.archive(draft, created_at)?;
         let path = self.archived_path(&header.id);
-        fs::replace(&self.current_path(draft.channel), text.as_bytes(), PRIVATE, Sync::No)?;
+        fs::replace(&self.current_path(draft.channel), text.as_bytes(), PRIVATE, Sync::Later)?;
         let mut entry = Entry::active(&header, draft.created_by_pid);
         entry.rotation = draft.rotation.map(str::to_owned);
         let ended = self.world(now, |world| manifest.seal(entry.clone(), world));
@@ -388,7 +388,7 @@ impl Handoffs {
         let text = self.archived(&entry)?;
         let ended = self.world(now, |world| manifest.reactivate(entry, world));
         self.record_ends(channel, &ended, now)?;
-        fs::replace(&self.current_path(channel), text.as_bytes(), PRIVATE, Sync::No)?;
+        fs::replace(&self.current_path(channel), text.as_bytes(), PRIVATE, Sync::Later)?;
         self.commit(&manifest, Sync::Yes)?;
         let entry = manifest.current.ok_or_else(|| StoreError::NoSuch(id.clone(), channel.clone()))?;
         self.record(channel, &Event::of(What::Reactivated, entry.clone(), now));
@@ -454,7 +454,7 @@ impl Handoffs {
         let (text, behind) = self.read_document(channel, manifest, entry)?;
         if behind {
             // The archive has the words; failing to mend a copy is no reason to withhold them.
-            let _ = fs::replace(&self.current_path(channel), text.as_bytes(), PRIVATE, Sync::No);
+            let _ = fs::replace(&self.current_path(channel), text.as_bytes(), PRIVATE, Sync::Later);
         }
         Ok(text)
     }
