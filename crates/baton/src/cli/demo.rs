@@ -15,7 +15,7 @@ use crate::providers;
 const FIRST: &str = "session_expiry fails. Find out why. The public API must stay as it is.";
 const SECOND: &str = "Now fix it.";
 /// Longer than anything on the stage takes, even on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 pub fn run(args: &DemoArgs) -> anyhow::Result<Outcome> {
     let interrupted = Arc::new(AtomicBool::new(false));
@@ -100,25 +100,21 @@ fn epilogue(stage: &Stage, story: &Story, paint: Paint, keep: bool) -> String {
         (".local/state/baton/log/".to_owned(), "everything that happened"),
     ];
     let where_to = if keep { home.display().to_string() } else { "the demo's home, ~".to_owned() };
-    let mut out = format!("\n{} {}\n", paint.yellow("5"), paint.bold("What is left, as plain files."));
-    out.push_str(&format!("   {}\n\n", paint.dim(&format!("in {where_to}"))));
+    let mut out = vec![
+        format!("\n{} {}", paint.yellow("5"), paint.bold("What is left, as plain files.")),
+        format!("   {}\n", paint.dim(&format!("in {where_to}"))),
+    ];
     for (path, what) in &rows {
-        out.push_str(&format!("   {path}\n      {}\n", paint.dim(what)));
+        out.push(format!("   {path}\n      {}", paint.dim(what)));
     }
-    if keep {
-        out.push_str(&format!("\n   Remove it with: rm -r {}\n", home.display()));
+    out.push(if keep {
+        format!("\n   Remove it with: rm -r {}", home.display())
     } else {
-        out.push_str(&format!(
-            "\n   {}\n",
-            paint.dim("It is gone again; `baton demo --keep` leaves it to look around.")
-        ));
-    }
-    let claude = providers::find("claude");
-    let missing = claude.filter(|p| p.locate().is_none());
-    out.push_str(&format!("\n{}\n", paint.bold("Now with a real agent, in one of your projects:")));
-    if let Some(provider) = missing {
-        out.push_str(&format!("   {}\n", provider.install));
-    }
-    out.push_str("   baton run claude\n\n");
-    out
+        format!("\n   {}", paint.dim("It is gone again; `baton demo --keep` leaves it to look around."))
+    });
+    out.push(format!("\n{}", paint.bold("Now with a real agent, in one of your projects:")));
+    let missing = providers::find("claude").filter(|p| p.locate().is_none());
+    out.extend(missing.map(|provider| format!("   {}", provider.install)));
+    out.push("   baton run claude\n\n".to_owned());
+    out.join("\n")
 }

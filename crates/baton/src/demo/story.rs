@@ -43,7 +43,7 @@ impl Story {
             "context-begins" => self.begins(text("session")),
             "prompt" => self.prompt(text("text")),
             "said" if text("text") == "Done." => Told::default(),
-            "said" => self.speech("agent", text("text"), |p, t| p.green(t)),
+            "said" => self.speech("agent", text("text"), Paint::green),
             "tool" => self.tool(event),
             "context" if text("event").starts_with("PostToolUse") => {
                 self.aside = Some(text("text").to_owned());
@@ -80,7 +80,7 @@ impl Story {
 
     fn prompt(&self, text: &str) -> Told {
         let who = if crate::rotate::is_from_a_person(text) { "you" } else { "baton" };
-        self.speech(who, text, |p, t| p.bold(t))
+        self.speech(who, text, Paint::bold)
     }
 
     fn tool(&mut self, event: &Value) -> Told {
@@ -109,7 +109,7 @@ impl Story {
                 let mut head =
                     self.heading("2", "At half, baton says one sentence to the agent. Only one.", "");
                 let sentence = aside.trim_start_matches("[baton] ");
-                head.text.push_str(&self.speech("baton", sentence, |p, t| p.yellow(t)).text);
+                head.text.push_str(&self.speech("baton", sentence, Paint::yellow).text);
                 Some(head)
             }
             None => None,

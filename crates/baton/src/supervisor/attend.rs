@@ -97,7 +97,11 @@ impl Supervisor {
             match child.poll()? {
                 // The shell has continued the job while the child's stop was still on its way to us.
                 Some(Change::Stopped) if went_on => child.signal(Signal::CONT)?,
-                Some(Change::Stopped) => stop_with(&child)?,
+                Some(Change::Stopped) => {
+                    stop_with(&child)?;
+                    // That we were continued is no news any more: the child may be stopped again at once.
+                    self.signals.continued();
+                }
                 Some(change) => {
                     self.output.finish_reading(&mut child);
                     let (purpose, killed_by_us) = (vigil.purpose, vigil.killed);

@@ -67,10 +67,10 @@ impl Supervisor {
         }
         if self.is_crash(ended.change) {
             self.seal_crash(ended);
-            if self.options.keep_alive || self.headless {
-                if let Some(next) = self.after_crash(ended, crashes) {
-                    return Ok(Some(next));
-                }
+            if (self.options.keep_alive || self.headless)
+                && let Some(next) = self.after_crash(ended, crashes)
+            {
+                return Ok(Some(next));
             }
         }
         if let Some(waiting) = self.record().and_then(|a| a.rotation) {

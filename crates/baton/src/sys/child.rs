@@ -129,6 +129,8 @@ pub fn end_like(change: Change) -> ! {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
     use super::*;
 
     fn sleeper() -> (std::process::Child, Process) {
@@ -150,7 +152,6 @@ mod tests {
         }
         assert!(terminate(&who).unwrap());
         wait_for_end(&who, Duration::from_secs(30));
-        use std::os::unix::process::ExitStatusExt as _;
         assert_eq!(child.wait().unwrap().signal(), Some(15));
         assert!(!terminate(&who).unwrap(), "it is gone");
     }

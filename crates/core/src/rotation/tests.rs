@@ -1,3 +1,6 @@
+// Throws of dice: the rare case and the usual one, side by side.
+#![allow(clippy::single_match_else)]
+
 use super::*;
 
 fn process(pid: u32) -> Process {

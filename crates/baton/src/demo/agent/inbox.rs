@@ -45,18 +45,18 @@ impl Inbox {
     /// Begins to read standard input.
     pub fn listen(&self) {
         let to = self.sender.clone();
+        // Asked now: a terminal that has been hung up no longer says that it is one.
+        let is_terminal = std::io::stdin().is_terminal();
         std::thread::spawn(move || {
             let mut stdin = std::io::stdin();
-            let is_terminal = stdin.is_terminal();
             let mut buffer = [0; 4096];
             loop {
                 let event = match stdin.read(&mut buffer) {
                     Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
                     // A terminal that ends was hung up: the signal that tells so is on its way.
                     Ok(0) | Err(_) if is_terminal => return,
-                    Ok(0) => Event::InputEnd,
+                    Ok(0) | Err(_) => Event::InputEnd,
                     Ok(n) => Event::Input(buffer[..n].to_vec()),
-                    Err(_) => Event::InputEnd,
                 };
                 let ended = matches!(event, Event::InputEnd);
                 if to.send(event).is_err() || ended {
