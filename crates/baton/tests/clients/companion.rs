@@ -568,7 +568,7 @@ fn the_sessions_own_model_writes_the_narrative_where_the_user_wants_that() -> Re
     let asked = model.main_requests();
     let last = asked.last().context("no request")?;
     assert!(last.text().contains(LOADED) && last.text().contains("FORKED-WORDS"), "{}", last.text());
-    assert!(last.last_user_text().contains("PENDING-PROMPT"));
+    assert!(last.last_user_text().contains("PENDING-PROMPT"), "of {} requests: {}", asked.len(), last.text());
     assert!(
         log(&place).contains("\"fork\":{\"chars\":26,\"usage\":{\""),
         "its cost is not on record: {}",

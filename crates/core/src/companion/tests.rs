@@ -67,6 +67,12 @@ fn an_idle_agent_is_rotated_at_once_and_prompted_only_when_the_handoff_has_been_
 }
 
 #[test]
+fn a_request_that_is_still_there_has_not_been_loaded() {
+    let orders = play(vec![START, looked(Some(request(1)), 0), looked(Some(request(1)), 1), Input::Done(1)]);
+    assert_eq!(orders[3], [Order::Cleared], "news of mail is no load");
+}
+
+#[test]
 fn after_esc_rotation_and_mail_wait_for_the_next_prompt_of_the_person() {
     let orders = play(vec![
         START,
