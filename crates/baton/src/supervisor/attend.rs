@@ -145,7 +145,7 @@ impl Supervisor {
             // Where there is nothing to watch, the socket stands in its place.
             let watched = self.watch.fd().unwrap_or(self.socket.as_fd());
             let mut fds = vec![
-                PollFd::from_borrowed_fd(child.fd(), PollFlags::IN),
+                PollFd::from_borrowed_fd(child.fd().unwrap_or(self.signals.fd()), PollFlags::IN),
                 PollFd::from_borrowed_fd(self.signals.fd(), PollFlags::IN),
                 PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN),
                 PollFd::from_borrowed_fd(watched, PollFlags::IN),

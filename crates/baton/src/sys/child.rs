@@ -1,23 +1,21 @@
 //! A child that shares our terminal and our process group: started, watched, signalled by what it is.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use baton_core::process::Process;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_open, pidfd_send_signal, waitid,
-};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, waitid};
 
+use super::handle::Handle;
 use super::process;
 
 /// A running child. Not reaped by anybody else, so its pid cannot be reused while we hold this.
 #[derive(Debug)]
 pub struct Child {
     pid: Pid,
-    pidfd: OwnedFd,
+    handle: Handle,
     pub process: Process,
     pub stdout: Option<OwnedFd>,
 }
@@ -41,22 +39,23 @@ impl Child {
         let stdout = child.stdout.take().map(OwnedFd::from);
         let raw = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pid = raw.ok_or_else(|| io::Error::other("the system gave an impossible process id"))?;
-        let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+        let gone = || io::Error::other("it ended before it could be watched");
+        let handle = Handle::open(pid)?.ok_or_else(gone)?;
         let process = process::identify(child.id()).unwrap_or(Process {
             pid: child.id(),
             start: 0,
             boot: String::new(),
         });
-        Ok(Self { pid, pidfd, process, stdout })
+        Ok(Self { pid, handle, process, stdout })
     }
 
-    /// Readable when the child has ended.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.pidfd.as_fd()
+    /// Readable when the child has ended, where the system can tell so; SIGCHLD tells it everywhere.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.handle.fd()
     }
 
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
-        Ok(pidfd_send_signal(&self.pidfd, signal)?)
+        self.handle.signal(signal)
     }
 
     /// What has changed since the last look, without waiting.
@@ -87,27 +86,21 @@ pub fn stop_with(child: &Child) -> io::Result<()> {
 /// Ends `who` if it is still that very process. `false` if it is gone.
 pub fn terminate(who: &Process) -> io::Result<bool> {
     let Some(pid) = i32::try_from(who.pid).ok().and_then(Pid::from_raw) else { return Ok(false) };
-    let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
-        Ok(pidfd) => pidfd,
-        Err(rustix::io::Errno::SRCH) => return Ok(false),
-        Err(e) => return Err(e.into()),
-    };
-    // Checked after the descriptor is ours: from here on it means one process, whatever its pid becomes.
+    let Some(handle) = Handle::open(pid)? else { return Ok(false) };
+    // Checked after the handle is ours: from here on it means one process, whatever its pid becomes.
     if !process::is_alive(who) {
         return Ok(false);
     }
-    pidfd_send_signal(&pidfd, Signal::TERM)?;
+    handle.signal(Signal::TERM)?;
     Ok(true)
 }
 
 /// Waits until `who` has ended, or `patience` is over; it need not be a child of ours.
 pub fn wait_for_end(who: &Process, patience: Duration) {
     let Some(pid) = i32::try_from(who.pid).ok().and_then(Pid::from_raw) else { return };
-    let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    let Ok(Some(handle)) = Handle::open(pid) else { return };
     if process::is_alive(who) {
-        let timeout =
-            Timespec { tv_sec: patience.as_secs().cast_signed(), tv_nsec: patience.subsec_nanos().into() };
-        let _ = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout));
+        handle.wait(patience);
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod child;
 pub mod fs;
+pub mod handle;
 pub mod lock;
 pub mod process;
 pub mod terminal;

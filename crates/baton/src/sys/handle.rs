@@ -1,0 +1,70 @@
+//! A process that can be signalled and waited for without its pid being mistaken for another's.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+
+/// On Linux a pidfd; elsewhere the pid, which the caller has checked against the process it means.
+#[derive(Debug)]
+pub struct Handle {
+    #[cfg(target_os = "linux")]
+    fd: std::os::fd::OwnedFd,
+    #[cfg(not(target_os = "linux"))]
+    pid: Pid,
+}
+
+#[cfg(target_os = "linux")]
+impl Handle {
+    /// `None` if no process has this pid.
+    pub fn open(pid: Pid) -> io::Result<Option<Self>> {
+        match rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
+            Ok(fd) => Ok(Some(Self { fd })),
+            Err(rustix::io::Errno::SRCH) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        Ok(rustix::process::pidfd_send_signal(&self.fd, signal)?)
+    }
+
+    /// Readable when the process has ended.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(std::os::fd::AsFd::as_fd(&self.fd))
+    }
+
+    /// Waits until it has ended, at most `patience`.
+    pub fn wait(&self, patience: Duration) {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let timeout =
+            Timespec { tv_sec: patience.as_secs().cast_signed(), tv_nsec: patience.subsec_nanos().into() };
+        let _ = poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&timeout));
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Handle {
+    pub fn open(pid: Pid) -> io::Result<Option<Self>> {
+        let there = super::process::pid_exists(pid.as_raw_nonzero().get().unsigned_abs());
+        Ok(there.then_some(Self { pid }))
+    }
+
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        Ok(rustix::process::kill_process(self.pid, signal)?)
+    }
+
+    /// The end of a child is told by SIGCHLD alone.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    pub fn wait(&self, patience: Duration) {
+        let until = std::time::Instant::now() + patience;
+        let pid = self.pid.as_raw_nonzero().get().unsigned_abs();
+        while super::process::pid_exists(pid) && std::time::Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
