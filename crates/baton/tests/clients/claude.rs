@@ -29,6 +29,8 @@ fn an_agent_that_hands_over_under_run_continues_in_a_new_process_with_its_handof
     let model = ScriptedModel::start(script)?;
     let place = place()?;
     let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    // Hooks alone, without the mod that would do it inside the client: the process is replaced.
+    baton(&place, &["install", "--yes", "--settings"])?;
     let tmux = Tmux::new()?;
     let pane = tmux.run("run", &under_run(claude.allow(&["Bash"]).launch()))?;
     pane.wait_until("the input line", START, takes_input)?;
@@ -90,7 +92,8 @@ fn after_an_install_the_status_line_shows_and_the_agent_hears_each_thing_once() 
     let model = ScriptedModel::start(script)?;
     let place = place()?;
     let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
-    baton(&place, &["install", "--yes"])?;
+    // Without the mod, which would give the agent a fresh context in the middle of this.
+    baton(&place, &["install", "--yes", "--settings"])?;
     let tmux = Tmux::new()?;
     let pane = claude.start(&tmux, "claude")?;
     let answers =
@@ -131,9 +134,9 @@ fn when_compaction_comes_anyway_the_next_request_carries_the_ledger() -> Result<
     let model = ScriptedModel::start(script)?;
     let place = place()?;
     let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
-    baton(&place, &["install", "--yes"])?;
-    let tmux = Tmux::new()?;
     // Without the mod the client compacts as it always did.
+    baton(&place, &["install", "--yes", "--settings"])?;
+    let tmux = Tmux::new()?;
     let pane = claude.allow(&["Bash"]).start(&tmux, "claude")?;
     pane.submit("Write parser.rs. Never use regular expressions.")?;
     pane.wait_for("Made the parser.", LONG)?;
