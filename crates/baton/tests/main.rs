@@ -23,6 +23,7 @@ mod matrix;
 mod modes;
 mod race;
 mod run;
+mod sessions;
 mod settings;
 mod start;
 mod statusline;
