@@ -4,26 +4,10 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
+use crate::install::ours::EVENTS;
 use crate::providers::Provider;
 use crate::store::Store;
 use crate::sys::fs::{self, PRIVATE, Sync};
-
-const EVENTS: [&str; 14] = [
-    "SessionStart",
-    "UserPromptSubmit",
-    "PostToolUse",
-    "PostToolUseFailure",
-    "Stop",
-    "StopFailure",
-    "PreCompact",
-    "PostCompact",
-    "SessionEnd",
-    "Notification",
-    "PermissionRequest",
-    "SubagentStart",
-    "SubagentStop",
-    "PostModelSwitch",
-];
 
 /// The arguments that load our hooks, where none are installed.
 pub fn args(store: &Store, provider: &Provider) -> anyhow::Result<Vec<String>> {
@@ -43,8 +27,7 @@ fn folder(store: &Store) -> anyhow::Result<PathBuf> {
         json!({ "name": "baton", "version": env!("CARGO_PKG_VERSION"), "description": "baton's hooks" });
     let hooks: serde_json::Map<_, _> = EVENTS
         .iter()
-        .map(|event| {
-            let timeout = if matches!(*event, "SessionEnd" | "PreCompact") { 30 } else { 10 };
+        .map(|(event, timeout)| {
             let hook =
                 json!({ "type": "command", "command": program, "args": ["hook", event], "timeout": timeout });
             ((*event).to_owned(), json!([{ "hooks": [hook] }]))
