@@ -7,7 +7,8 @@ use baton_core::handoff::{Entry, HandoffId, Header, Manifest, Status};
 use baton_core::ids::ChannelName;
 use jiff::Timestamp;
 
-use super::{Handoffs, MAX_DOCUMENT, StoreError, checked, order_in_second};
+use super::read::{checked, order_in_second};
+use super::{Handoffs, MAX_DOCUMENT, StoreError};
 use crate::sys::fs::{self, PRIVATE, Sync};
 use crate::sys::process;
 
