@@ -31,6 +31,11 @@ impl Paths {
         Ok(Self { home, claude, state, config })
     }
 
+    /// Codex's own folder: `CODEX_HOME`, else `~/.codex`.
+    pub fn codex(&self) -> PathBuf {
+        absolute("CODEX_HOME").unwrap_or_else(|| self.home.join(".codex"))
+    }
+
     /// `path` as people write it: `~` for the home folder.
     pub fn short(&self, path: &Path) -> String {
         match path.strip_prefix(&self.home) {

@@ -63,7 +63,7 @@ fn in_client_folders(paths: &Paths, id: &str) -> Option<PathBuf> {
             .is_some_and(|stem| stem.starts_with(id) || stem.contains(&format!("-{id}")))
     };
     walk(&paths.claude.join("projects"), 2, &named)
-        .or_else(|| walk(&paths.home.join(".codex/sessions"), 4, &named))
+        .or_else(|| walk(&paths.codex().join("sessions"), 4, &named))
 }
 
 fn walk(dir: &Path, depth: u32, wanted: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {

@@ -28,11 +28,17 @@ pub struct CompactionSettings {
     pub window: Option<u64>,
     /// `CLAUDE_AUTOCOMPACT_PCT_OVERRIDE`
     pub percentage: Option<u8>,
+    /// A number of tokens that the client was given: `model_auto_compact_token_limit` of Codex.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    /// Where the client compacts at a share of its window instead of keeping a reserve free.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permille: Option<u64>,
 }
 
 impl Default for CompactionSettings {
     fn default() -> Self {
-        Self { enabled: true, window: None, percentage: None }
+        Self { enabled: true, window: None, percentage: None, limit: None, permille: None }
     }
 }
 
@@ -49,6 +55,7 @@ impl CompactionSettings {
             percentage: env("CLAUDE_AUTOCOMPACT_PCT_OVERRIDE")
                 .and_then(|v| v.trim().parse().ok())
                 .filter(|p| (1..=100).contains(p)),
+            ..Self::default()
         }
     }
 }
@@ -99,6 +106,10 @@ pub fn compaction_point(
 
 fn prior(window: u64, settings: &CompactionSettings) -> u64 {
     let window = settings.window.map_or(window, |w| w.min(window));
+    if settings.limit.is_some() || settings.permille.is_some() {
+        let share = settings.permille.map_or(window, |p| window.saturating_mul(p) / 1000);
+        return settings.limit.map_or(share, |limit| limit.min(share));
+    }
     let usual = window.saturating_sub(RESERVE);
     match settings.percentage {
         None => usual,
@@ -110,9 +121,10 @@ fn prior(window: u64, settings: &CompactionSettings) -> u64 {
 fn key(model: Option<&str>, window: u64, settings: &CompactionSettings) -> String {
     let model = model.unwrap_or("unknown");
     let window = settings.window.map_or(window, |w| w.min(window));
-    match settings.percentage {
-        None => format!("{model}/{window}"),
-        Some(p) => format!("{model}/{window}@{p}"),
+    match (settings.limit, settings.percentage) {
+        (Some(limit), _) => format!("{model}/{window}<{limit}"),
+        (None, None) => format!("{model}/{window}"),
+        (None, Some(p)) => format!("{model}/{window}@{p}"),
     }
 }
 
@@ -178,6 +190,19 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_in_tokens_counts_up_to_the_share_of_the_window_that_the_client_allows() {
+        let codex =
+            |limit| CompactionSettings { limit, permille: Some(947), ..CompactionSettings::default() };
+        assert_eq!(point("m", 95_000, codex(Some(80_000))), at(80_000));
+        assert_eq!(point("m", 95_000, codex(Some(94_000))), at(89_965));
+        assert_eq!(point("m", 258_400, codex(None)), at(244_704));
+        let mut seen = Observations::default();
+        seen.record(Some("m"), 95_000, &codex(Some(80_000)), 81_500);
+        assert_eq!(compaction_point(Some("m"), 95_000, &codex(Some(80_000)), &seen).end(), 81_500);
+        assert_eq!(compaction_point(Some("m"), 95_000, &codex(Some(70_000)), &seen).end(), 70_000);
+    }
+
+    #[test]
     fn observations_replace_the_prior_for_the_same_model_window_and_settings() {
         let usual = CompactionSettings::default();
         let mut seen = Observations::default();
@@ -219,7 +244,11 @@ mod tests {
             "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE" => Some("50"),
             _ => None,
         };
-        let expected = CompactionSettings { enabled: true, window: Some(100_000), percentage: Some(50) };
+        let expected = CompactionSettings {
+            window: Some(100_000),
+            percentage: Some(50),
+            ..CompactionSettings::default()
+        };
         assert_eq!(CompactionSettings::from_env(None, env), expected);
         assert!(!CompactionSettings::from_env(Some(false), env).enabled);
         assert!(

@@ -50,6 +50,8 @@ pub enum Event<'a> {
         details: Option<Cow<'a, str>>,
         last_message: Option<Cow<'a, str>>,
     },
+    /// The user stopped the turn; no Stop follows.
+    Interrupted,
     PreCompact {
         trigger: Trigger<'a>,
         instructions: Option<Cow<'a, str>>,

@@ -12,13 +12,27 @@ pub struct Grammar {
     pub resuming: &'static [&'static str],
     /// Options for a run without a person.
     pub headless: &'static [&'static str],
-    pub output_format: &'static str,
+    /// The same as a sub-command.
+    pub headless_words: &'static [&'static str],
+    /// Sub-commands that bring an old conversation back; its id may follow.
+    pub resuming_words: &'static [&'static str],
+    /// The option that names the form of a headless result.
+    pub output_format: Option<&'static str>,
+    /// Options with which a headless run prints each event as it comes.
+    pub streaming: &'static [&'static str],
     pub model: &'static str,
-    pub permission_mode: &'static str,
-    /// The option that continues a given conversation.
-    pub resume: &'static str,
-    /// The option that adds a plugin folder.
-    pub plugin_dir: &'static str,
+    /// The option for what the hooks call the permission mode, if there is one.
+    pub permission_mode: Option<&'static str>,
+    pub resume: Resume,
+    /// What every start with a person at the keyboard needs.
+    pub interactive: &'static [&'static str],
+}
+
+/// How a given conversation is continued.
+#[derive(Debug, Clone, Copy)]
+pub enum Resume {
+    Option(&'static str),
+    Word(&'static str),
 }
 
 /// A command line taken apart.
@@ -88,27 +102,54 @@ impl Launch {
     }
 
     pub fn is_headless(&self, grammar: &Grammar) -> bool {
-        self.option(grammar.headless).is_some()
+        self.option(grammar.headless).is_some() || self.headless_word(grammar).is_some()
+    }
+
+    /// The sub-command of a run without a person.
+    fn headless_word(&self, grammar: &Grammar) -> Option<&str> {
+        let first = self.parts.iter().find_map(|p| match p {
+            Part::Word(word) => Some(word.as_str()),
+            _ => None,
+        });
+        first.filter(|word| grammar.headless_words.contains(word))
     }
 
     /// `text` unless the command line says otherwise.
     pub fn output_format(&self, grammar: &Grammar) -> &str {
-        self.value_of(grammar.output_format).unwrap_or("text")
+        grammar.output_format.and_then(|option| self.value_of(option)).unwrap_or("text")
+    }
+
+    /// Does it print what happens while it happens, as the client's own events?
+    pub fn streams(&self, grammar: &Grammar) -> bool {
+        self.option(grammar.streaming).is_some()
     }
 
     /// Does it begin with a conversation of its own choice, or with a prompt?
     pub fn chooses_its_beginning(&self, grammar: &Grammar) -> bool {
-        self.option(grammar.resuming).is_some()
-            || self.parts.iter().any(|p| matches!(p, Part::Word(_) | Part::Rest(_)))
+        let words = self.parts.iter().filter(|p| matches!(p, Part::Word(_) | Part::Rest(_))).count();
+        let own = usize::from(self.headless_word(grammar).is_some());
+        self.option(grammar.resuming).is_some() || words > own
     }
 
     /// The arguments for a fresh context that begins with `prompt`.
     ///
     /// The prompt comes first: behind an option that takes many words it would be taken for one of them.
     pub fn fresh(&self, grammar: &Grammar, prompt: &str, now: &Now<'_>) -> Vec<String> {
-        let mut args = vec![prompt.to_owned()];
+        let mut args: Vec<String> = self.headless_word(grammar).map(str::to_owned).into_iter().collect();
+        args.push(prompt.to_owned());
         self.keep(grammar, now, &mut args);
         args
+    }
+
+    /// The arguments as they are, with what every start needs.
+    pub fn first(&self, grammar: &Grammar, args: &[String]) -> Vec<String> {
+        let mut all = args.to_vec();
+        if !self.is_headless(grammar) {
+            let missing = grammar.interactive.iter().filter(|a| !args.iter().any(|arg| arg == *a));
+            // Options come first: behind `--` they would be words.
+            all.splice(0..0, missing.map(|a| (*a).to_owned()));
+        }
+        all
     }
 
     /// The arguments that continue `session`, with `prompt` if there is something to say.
@@ -119,14 +160,35 @@ impl Launch {
         prompt: Option<&str>,
         now: &Now<'_>,
     ) -> Vec<String> {
-        let mut args: Vec<String> = prompt.map(str::to_owned).into_iter().collect();
-        args.extend([grammar.resume.to_owned(), session.to_owned()]);
-        self.keep(grammar, now, &mut args);
+        let prompt = prompt.map(str::to_owned);
+        let mut args: Vec<String>;
+        match grammar.resume {
+            Resume::Option(option) => {
+                args = prompt.into_iter().collect();
+                args.extend([option.to_owned(), session.to_owned()]);
+                self.keep(grammar, now, &mut args);
+            }
+            // What the sub-command does not know itself must stand before it.
+            Resume::Word(word) => {
+                args = self.headless_word(grammar).map(str::to_owned).into_iter().collect();
+                self.keep(grammar, now, &mut args);
+                args.extend([word.to_owned(), session.to_owned()]);
+                args.extend(prompt);
+            }
+        }
         args
     }
 
     fn keep(&self, grammar: &Grammar, now: &Now<'_>, args: &mut Vec<String>) {
-        let settled = [(grammar.model, now.model), (grammar.permission_mode, now.permission_mode)];
+        let mode = grammar.permission_mode.zip(now.permission_mode);
+        let settled = [
+            (grammar.model, now.model),
+            (mode.map_or("", |(option, _)| option), mode.map(|(_, value)| value)),
+        ];
+        if !self.is_headless(grammar) {
+            let missing = grammar.interactive.iter().filter(|a| self.option(&[a]).is_none());
+            args.extend(missing.map(|a| (*a).to_owned()));
+        }
         for part in &self.parts {
             let Part::Option { name, inline, values } = part else { continue };
             let replaced = settled.iter().any(|(option, value)| name == option && value.is_some());
@@ -163,12 +225,64 @@ mod tests {
         with_many: &["--allowedTools", "--add-dir"],
         resuming: &["--resume", "-r", "--continue", "-c", "--fork-session", "--session-id"],
         headless: &["-p", "--print"],
-        output_format: "--output-format",
+        headless_words: &[],
+        resuming_words: &[],
+        output_format: Some("--output-format"),
+        streaming: &[],
         model: "--model",
-        permission_mode: "--permission-mode",
-        resume: "--resume",
-        plugin_dir: "--plugin-dir",
+        permission_mode: Some("--permission-mode"),
+        resume: Resume::Option("--resume"),
+        interactive: &[],
     };
+
+    /// A client whose ways to start are sub-commands.
+    const WORDS: Grammar = Grammar {
+        with_value: &["-c", "-m", "-s", "-C"],
+        with_many: &[],
+        resuming: &["--last", "-i"],
+        headless: &[],
+        headless_words: &["exec", "e"],
+        resuming_words: &["resume", "fork"],
+        output_format: None,
+        streaming: &["--json"],
+        model: "-m",
+        permission_mode: None,
+        resume: Resume::Word("resume"),
+        interactive: &["--alone"],
+    };
+
+    fn words(line: &str) -> Launch {
+        Launch::parse(&WORDS, &line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_client_of_sub_commands_keeps_its_own_and_drops_the_old_conversation() {
+        let fresh = |line: &str| words(line).fresh(&WORDS, "GO", &Now::default()).join(" ");
+        assert_eq!(fresh("-m o3 fix-it"), "GO --alone -m o3");
+        assert_eq!(fresh("--alone resume 1234 more"), "GO --alone");
+        assert_eq!(fresh("-c a=1 exec -s read-only fix-it"), "exec GO -c a=1 -s read-only");
+        assert_eq!(fresh("exec resume --last more --json"), "exec GO --json");
+        assert_eq!(fresh("-i a.png b.png"), "GO --alone");
+        let resume = |line: &str, prompt| words(line).resume(&WORDS, "s1", prompt, &Now::default()).join(" ");
+        assert_eq!(resume("-m o3 fix-it", None), "--alone -m o3 resume s1");
+        assert_eq!(resume("exec -C /x fix-it", Some("GO")), "exec -C /x resume s1 GO");
+    }
+
+    #[test]
+    fn a_sub_command_for_runs_without_a_person_is_seen_only_where_it_stands_first() {
+        assert!(words("-m o3 exec fix-it").is_headless(&WORDS));
+        assert!(words("exec --json fix-it").streams(&WORDS));
+        assert!(!words("fix-it exec").is_headless(&WORDS));
+        assert!(words("exec fix-it").chooses_its_beginning(&WORDS));
+        assert!(!words("exec --json").chooses_its_beginning(&WORDS));
+        let first = |line: &str| {
+            let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            Launch::parse(&WORDS, &args).first(&WORDS, &args).join(" ")
+        };
+        assert_eq!(first("-m o3 -- fix it"), "--alone -m o3 -- fix it");
+        assert_eq!(first("--alone x"), "--alone x");
+        assert_eq!(first("exec x"), "exec x");
+    }
 
     fn launch(line: &str) -> Launch {
         Launch::parse(&GRAMMAR, &line.split(' ').map(str::to_owned).collect::<Vec<_>>())

@@ -91,32 +91,37 @@ impl fmt::Display for Clamp {
 }
 
 impl Thresholds {
-    fn asked(&self, level: Level, window: u64) -> u64 {
+    fn asked(&self, level: Level, base: u64, window: u64) -> u64 {
         let (percentage, tokens) = match level {
             Level::Ok => return 0,
             Level::EarlyWarn => (self.early_warning_percentage, self.early_warning_tokens),
             Level::Warn => (self.warning_percentage, self.warning_tokens),
             Level::Critical => (self.critical_percentage, self.critical_tokens),
         };
-        let share = share(window, u64::from(percentage));
+        let share = base.saturating_add(share(window.saturating_sub(base), u64::from(percentage)));
         tokens.map_or(share, |t| t.min(share))
     }
 
     /// The thresholds for a window whose context ends at `end`: the compaction point, or where there is none
     /// the window itself, at which the API refuses.
     pub fn limits(&self, window: u64, end: u64) -> Limits {
+        self.limits_from(0, window, end)
+    }
+
+    /// The same where the client's percentage begins at `base` tokens.
+    pub fn limits_from(&self, base: u64, window: u64, end: u64) -> Limits {
         let [early_warning, warning, critical] =
-            CEILINGS.map(|(level, ceiling)| self.asked(level, window).min(share(end, ceiling)));
+            CEILINGS.map(|(level, ceiling)| self.asked(level, base, window).min(share(end, ceiling)));
         Limits { early_warning, warning, critical }
     }
 
     /// Which thresholds `limits` had to lower, for `doctor` and the log.
-    pub fn clamps(&self, window: u64, end: u64) -> Vec<Clamp> {
+    pub fn clamps(&self, base: u64, window: u64, end: u64) -> Vec<Clamp> {
         CEILINGS
             .iter()
             .map(|&(level, ceiling)| Clamp {
                 level,
-                asked: self.asked(level, window),
+                asked: self.asked(level, base, window),
                 counts: share(end, ceiling),
                 compaction: end,
             })
@@ -188,7 +193,14 @@ mod tests {
     use crate::transcript::tail::Compacted;
 
     fn reading(tokens: u64, window: u64) -> Reading {
-        Reading { tokens, output: 0, window, at: jiff::Timestamp::UNIX_EPOCH, source: Source::StatusLine }
+        Reading {
+            tokens,
+            output: 0,
+            window,
+            base: 0,
+            at: jiff::Timestamp::UNIX_EPOCH,
+            source: Source::StatusLine,
+        }
     }
 
     #[test]
@@ -198,7 +210,7 @@ mod tests {
         assert_eq!([level(79_999), level(80_000)], ["OK", "EARLY_WARN"]);
         assert_eq!([level(99_999), level(100_000)], ["EARLY_WARN", "WARN"]);
         assert_eq!([level(129_999), level(130_000)], ["WARN", "CRITICAL"]);
-        assert!(Thresholds::default().clamps(200_000, 167_000).is_empty());
+        assert!(Thresholds::default().clamps(0, 200_000, 167_000).is_empty());
     }
 
     #[test]
@@ -220,7 +232,7 @@ mod tests {
         let t = Thresholds::default();
         let limits = t.limits(1_000_000, 67_000);
         assert_eq!((limits.early_warning, limits.warning, limits.critical), (50_250, 56_950, 63_650));
-        let clamps = t.clamps(1_000_000, 67_000);
+        let clamps = t.clamps(0, 1_000_000, 67_000);
         assert_eq!(
             clamps.iter().map(|c| c.level).collect::<Vec<_>>(),
             [Level::EarlyWarn, Level::Warn, Level::Critical]
@@ -228,7 +240,7 @@ mod tests {
         insta::assert_snapshot!(clamps[2], @"CRITICAL was set at 650000 tokens, but the context is compacted or refused at about 67000: 63650 counts");
         let late = Thresholds { critical_percentage: 90, ..t };
         assert_eq!(late.limits(200_000, 167_000).critical, 158_650);
-        assert_eq!(late.clamps(200_000, 167_000).len(), 1);
+        assert_eq!(late.clamps(0, 200_000, 167_000).len(), 1);
     }
 
     #[test]

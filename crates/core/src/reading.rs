@@ -29,8 +29,16 @@ pub struct Reading {
     /// Of the last answer; with `tokens` it is what the client compares with its compaction point.
     pub output: u64,
     pub window: u64,
+    /// What the client holds from the beginning and leaves out of its own percentage, of tokens and window alike.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub base: u64,
     pub at: Timestamp,
     pub source: Source,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands out a reference")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 impl Reading {
@@ -43,6 +51,7 @@ impl Reading {
             tokens: usage.input()?,
             output: usage.output_tokens.unwrap_or(0),
             window: resolve_window(context.context_window_size, model, default_window),
+            base: 0,
             at: now,
             source: Source::StatusLine,
         })
@@ -53,13 +62,13 @@ impl Reading {
     /// `window` is the one that the status line has told for this session, if it has. `now` stands in for a
     /// record without a stamp.
     pub fn from_tail(tail: &Tail, window: Option<u64>, default_window: u64, now: Timestamp) -> Option<Self> {
-        let (tokens, output, model, at) = match tail {
-            Tail::Usage(u) => (u.tokens, u.output, u.model.as_deref(), u.at),
-            Tail::Compacted(c) => (c.post_tokens?, 0, None, c.at),
+        let (tokens, output, own, model, at) = match tail {
+            Tail::Usage(u) => (u.tokens, u.output, u.window, u.model.as_deref(), u.at),
+            Tail::Compacted(c) => (c.post_tokens?, 0, None, None, c.at),
             Tail::Nothing | Tail::OutOfReach => return None,
         };
-        let window = resolve_window(window, model, default_window);
-        Some(Self { tokens, output, window, at: at.unwrap_or(now), source: Source::Transcript })
+        let window = resolve_window(own.or(window), model, default_window);
+        Some(Self { tokens, output, window, base: 0, at: at.unwrap_or(now), source: Source::Transcript })
     }
 
     /// What the client weighs against its compaction point.
@@ -69,7 +78,7 @@ impl Reading {
 
     /// Percent of the window, rounded and capped as the client shows it.
     pub fn percentage(&self) -> u8 {
-        percent(self.tokens, self.window)
+        percent(self.tokens.saturating_sub(self.base), self.window.saturating_sub(self.base))
     }
 }
 
@@ -136,7 +145,7 @@ mod tests {
     }
 
     fn reading(tokens: u64, second: i64, source: Source) -> Reading {
-        Reading { tokens, output: 50, window: 200_000, at: at(second), source }
+        Reading { tokens, output: 50, window: 200_000, base: 0, at: at(second), source }
     }
 
     #[test]
@@ -166,6 +175,16 @@ mod tests {
         assert_eq!(percent(204_950, 200_000), 100);
         assert_eq!(percent(u64::MAX, 1), 100);
         assert_eq!(percent(5, 0), 0);
+    }
+
+    #[test]
+    fn what_the_client_leaves_out_of_its_percentage_is_left_out_of_ours() {
+        // Codex, window 95,000, base 12,000: its own display at these totals.
+        let shown = |tokens| {
+            Reading { window: 95_000, base: 12_000, ..reading(tokens, 0, Source::Transcript) }.percentage()
+        };
+        assert_eq!([12_300, 30_500, 60_500, 85_500].map(shown), [0, 22, 58, 89]);
+        assert_eq!([0, 11_999, 95_000, 200_000].map(shown), [0, 0, 100, 100]);
     }
 
     #[test]
@@ -201,7 +220,8 @@ mod tests {
         assert_eq!((r.tokens, r.output, r.at), (2_875, 0, at(9)));
         assert_eq!(Reading::from_tail(&left(None), None, DEFAULT_WINDOW, at(20)), None);
         assert_eq!(Reading::from_tail(&Tail::OutOfReach, None, DEFAULT_WINDOW, at(20)), None);
-        let usage = TailUsage { tokens: 9, output: 1, model: Some("claude-opus-5-5".into()), at: None };
+        let usage =
+            TailUsage { tokens: 9, output: 1, window: None, model: Some("claude-opus-5-5".into()), at: None };
         let r = Reading::from_tail(&Tail::Usage(usage), None, DEFAULT_WINDOW, at(20)).unwrap();
         assert_eq!((r.tokens, r.window, r.at), (9, 1_000_000, at(20)));
     }
@@ -216,7 +236,7 @@ mod tests {
         assert_eq!(current(told, &compacted(9, Some(3_000)), DEFAULT_WINDOW, at(20)).unwrap().tokens, 3_000);
         assert_eq!(current(told, &compacted(1, Some(3_000)), DEFAULT_WINDOW, at(20)), told);
         assert_eq!(current(told, &Tail::OutOfReach, DEFAULT_WINDOW, at(20)), told);
-        let usage = TailUsage { tokens: 170_000, output: 1, model: None, at: Some(at(6)) };
+        let usage = TailUsage { tokens: 170_000, output: 1, window: None, model: None, at: Some(at(6)) };
         assert_eq!(current(told, &Tail::Usage(usage), DEFAULT_WINDOW, at(20)).unwrap().tokens, 170_000);
     }
 }

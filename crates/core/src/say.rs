@@ -166,7 +166,14 @@ mod tests {
     fn situation(tokens: u64) -> Situation<'static> {
         let at = jiff::Timestamp::UNIX_EPOCH;
         Situation {
-            reading: Some(Reading { tokens, output: 50, window: 200_000, at, source: Source::StatusLine }),
+            reading: Some(Reading {
+                tokens,
+                output: 50,
+                window: 200_000,
+                base: 0,
+                at,
+                source: Source::StatusLine,
+            }),
             transcript_bytes: 0,
             compaction: Some(167_000),
             turns_left: Some(8),

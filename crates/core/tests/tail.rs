@@ -142,7 +142,7 @@ fn full_parse(bytes: &[u8]) -> Tail {
             let tokens = n("input_tokens") + n("cache_creation_input_tokens") + n("cache_read_input_tokens");
             if tokens > 0 {
                 let model = r["message"]["model"].as_str().map(str::to_owned);
-                last = Tail::Usage(TailUsage { tokens, output: n("output_tokens"), model, at });
+                last = Tail::Usage(TailUsage { tokens, output: n("output_tokens"), window: None, model, at });
             }
         } else if r["type"] == "system" && r["subtype"] == "compact_boundary" {
             let n = |key: &str| r["compactMetadata"][key].as_u64();

@@ -3,6 +3,7 @@
 
 pub mod agent;
 pub mod clients;
+pub mod codex;
 pub mod home;
 pub mod hooks;
 pub mod kill;

@@ -86,6 +86,9 @@ status line that is there keeps working. `baton uninstall` makes it all as it wa
     Demo(DemoArgs),
     /// What the client calls on each event: reads one JSON payload, answers within its deadline, exits 0
     Hook {
+        /// The client that calls, where it is not Claude Code
+        #[arg(long, value_name = "NAME")]
+        provider: Option<String>,
         /// SessionStart, UserPromptSubmit, PostToolUse, Stop, PreCompact, …
         event: Option<String>,
     },

@@ -113,7 +113,7 @@ fn epilogue(stage: &Stage, story: &Story, paint: Paint, keep: bool) -> String {
         format!("\n   {}", paint.dim("It is gone again; `baton demo --keep` leaves it to look around."))
     });
     out.push(format!("\n{}", paint.bold("Now with a real agent, in one of your projects:")));
-    let missing = providers::find("claude").filter(|p| p.locate().is_none());
+    let missing = Some(providers::usual()).filter(|p| p.locate().is_none());
     out.extend(missing.map(|provider| format!("   {}", provider.install)));
     out.push("   baton run claude\n\n".to_owned());
     out.join("\n")

@@ -25,8 +25,8 @@ fn choose(app: &App, command: &[String]) -> (&'static Provider, Vec<String>) {
     }
     let found = PROVIDERS.iter().find(|p| p.locate().is_some());
     let provider = found.unwrap_or(&PROVIDERS[PROVIDERS.len() - 1]);
-    if provider.name == "demo" {
-        let how: Vec<_> = PROVIDERS.iter().filter(|p| p.name != "demo").map(|p| p.install).collect();
+    if provider.is_built_in() {
+        let how: Vec<_> = PROVIDERS.iter().filter(|p| !p.is_built_in()).map(|p| p.install).collect();
         eprintln!("baton: no client is on the PATH ({}); this is the scripted agent", how.join(", or "));
     }
     (provider, command.to_vec())

@@ -180,7 +180,7 @@ fn clamps(app: &App, rows: &[Row]) -> Vec<String> {
     let mut lines: Vec<String> = rows
         .iter()
         .filter_map(|row| Some((row.gauge.reading?, row.point?)))
-        .flat_map(|(reading, point)| thresholds.clamps(reading.window, point.end()))
+        .flat_map(|(reading, point)| thresholds.clamps(reading.base, reading.window, point.end()))
         .map(|clamp| clamp.to_string())
         .collect();
     lines.dedup();

@@ -67,7 +67,7 @@ fn gauge(scene: &Scene, session: &Session, tokens: u64, window: u64) {
     let sessions = scene.store.sessions();
     let before = sessions.gauge(&session.id);
     let mut gauge = before.clone();
-    let reading = Reading { tokens, output: 0, window, at: scene.now, source: Source::Mod };
+    let reading = Reading { tokens, output: 0, window, base: 0, at: scene.now, source: Source::Mod };
     // The same figures with the answer's own length know more than ours.
     let known = before.reading.is_some_and(|r| r.tokens == tokens && r.window == window);
     if window == 0 || tokens == 0 || known {

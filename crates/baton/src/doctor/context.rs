@@ -81,7 +81,7 @@ pub fn thresholds(scene: &Scene) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for window in WINDOWS {
         let point = compaction_point(None, window, &settings, &seen);
-        for clamp in thresholds.clamps(window, point.end()) {
+        for clamp in thresholds.clamps(0, window, point.end()) {
             findings.push(Finding::warn(
                 format!("With a window of {window} tokens: {clamp}"),
                 "lower that threshold in the configuration, or leave it: the lower one counts",

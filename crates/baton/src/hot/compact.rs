@@ -4,16 +4,17 @@ use baton_core::event::Trigger;
 use baton_core::handoff::Kind;
 use baton_core::latch::Rearm;
 use baton_core::say;
-use baton_core::session::{PreCompact, Session};
-use baton_core::wire::claude::output::HookOutput;
+use baton_core::session::{PreCompact, Session, Turn};
 use serde_json::json;
 
 use super::hook;
 use super::measure::measure;
 use super::post::tell;
 use super::scene::Scene;
+use crate::rotate::{self, When};
 use crate::sealing::{self, Sealing};
 use crate::store::compaction;
+use crate::sys::process;
 
 /// PreCompact. Prints nothing: the client would take it for instructions to its summary.
 pub fn pre(
@@ -26,10 +27,16 @@ pub fn pre(
     // A rotation that is sealed and has a live actuator makes compaction pointless; never hold it back otherwise.
     if *trigger == Trigger::Auto
         && scene.config.handoff.block_compaction
+        && !scene.provider.hooks.veto_ends_turn
         && rotation_is_certain(scene, session)
     {
         let reason = "baton: a fresh context with the sealed handoff follows at the end of this turn";
-        return Some(hook::Answer::say(HookOutput::new("PreCompact").block(reason).to_json()));
+        return Some(hook::Answer::say((scene.provider.hooks.veto)(reason)));
+    }
+    if *trigger == Trigger::Auto && scene.config.handoff.block_compaction && rotates_instead(scene, session) {
+        return Some(hook::Answer::say((scene.provider.hooks.veto)(
+            "baton: instead of a compaction, a fresh context with a sealed handoff follows at once",
+        )));
     }
     // One compaction fires this two to four times; the transcript does not grow in between.
     let repeated = session.precompact.as_ref().is_some_and(|p| p.transcript_len == measured.transcript_len);
@@ -86,6 +93,27 @@ pub(crate) fn observe(scene: &Scene, session: &Session, measured: &super::measur
 fn rotation_is_certain(scene: &Scene, session: &Session) -> bool {
     let agent = scene.store.agents().get(&session.agent).ok().flatten();
     agent.is_some_and(|a| a.rotation.is_some()) && scene.is_rotatable(&session.agent)
+}
+
+/// Where holding back a compaction aborts the turn: seals what there is now and asks for the fresh context at once.
+/// Only in the middle of a turn, whose prompt the transcript holds; before one, the prompt would be lost with it.
+fn rotates_instead(scene: &Scene, session: &Session) -> bool {
+    if !scene.provider.hooks.veto_ends_turn || session.turn != Turn::Working {
+        return false;
+    }
+    let agent = scene.store.agents().get(&session.agent).ok().flatten();
+    if !agent.is_some_and(|a| a.supervisor.as_ref().is_some_and(process::is_alive)) {
+        return false;
+    }
+    let sealing = Sealing { session, kind: Kind::Auto, narrative: None, for_self: true };
+    let asked = sealing::seal(&scene.store, &scene.config, &sealing, scene.now).and_then(|sealed| {
+        let (id, by) = (sealed.entry.id, "a compaction held back");
+        Ok(rotate::request(&scene.store, &scene.config, session, &id, by, When::AtOnce, scene.now)?)
+    });
+    if let Err(e) = &asked {
+        scene.fault("rotate instead of a compaction", e);
+    }
+    asked.is_ok()
 }
 
 fn parent(scene: &Scene, session: &Session) -> Option<baton_core::ids::AgentId> {

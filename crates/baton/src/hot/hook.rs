@@ -6,12 +6,12 @@ use std::time::Duration;
 use baton_core::event::{Event, HookEvent};
 use baton_core::session::{Session, Turn};
 use baton_core::wire::claude::output::HookOutput;
-use baton_core::wire::claude::parse_hook;
 use jiff::Timestamp;
 
-use super::scene::{Scene, client, cwd_of};
+use super::scene::{Scene, cwd_of};
 use super::{compact, input, post, start, stop};
 use crate::paths::Paths;
+use crate::providers::{self, Provider};
 use crate::rotate;
 use crate::store::log::{self, Line};
 use crate::store::mail::Claimed;
@@ -24,24 +24,36 @@ fn patience_for(event: &str) -> Duration {
     }
 }
 
+/// Whose client calls; the usual one needs no name.
+pub const PROVIDER_FLAG: &str = "--provider";
+
+/// The provider that calls, and the name of the event. The payload names the event again, and that counts.
+fn called<'a>(args: &[&'a str]) -> Option<(&'static Provider, &'a str)> {
+    match args {
+        [PROVIDER_FLAG, name, rest @ ..] => {
+            Some((providers::find(name)?, rest.first().copied().unwrap_or_default()))
+        }
+        _ => Some((providers::usual(), args.first().copied().unwrap_or_default())),
+    }
+}
+
 pub fn run(args: &[&str]) {
-    let named = args.first().copied().unwrap_or_default();
+    let Some((provider, named)) = called(args) else {
+        return note("", &format!("no provider is called {:?}", args.get(1)));
+    };
     let bytes = match input::read_object(patience_for(named)) {
         Ok(bytes) => bytes,
         Err(e) => return note(named, &e),
     };
-    let payload = match parse_hook(&bytes) {
-        Ok(payload) => payload,
-        Err(e) => return note(named, &e),
-    };
-    let event = match HookEvent::try_from(payload) {
+    let event = match (provider.hooks.read)(&bytes) {
         Ok(event) => event,
         Err(e) => return note(named, &e),
     };
     if concerns_nobody(&event) {
         return;
     }
-    let Some(scene) = Scene::at(cwd_of(&event)) else { return };
+    let Some(mut scene) = Scene::at(cwd_of(&event)) else { return };
+    scene.provider = provider;
     if let Some(answer) = answer(&scene, &event) {
         // Only what has been written out counts as delivered.
         let written = answer.text.as_deref().is_none_or(print);
@@ -112,6 +124,12 @@ fn answer(scene: &Scene, event: &HookEvent<'_>) -> Option<Answer> {
             stop::failure(scene, &session, error, last_message.as_deref());
             None
         }
+        Event::Interrupted => {
+            // No Stop comes. What was handed over waits for the end of the next turn.
+            turn(scene, &session, Turn::Idle);
+            scene.log(&scene.line("interrupted", &session));
+            None
+        }
         Event::PreCompact { trigger, instructions } => {
             compact::pre(scene, &session, trigger, instructions.as_deref())
         }
@@ -161,8 +179,13 @@ fn answer(scene: &Scene, event: &HookEvent<'_>) -> Option<Answer> {
 fn current(scene: &Scene, mut session: Session, event: &HookEvent<'_>) -> Session {
     let transcript = event.transcript.as_deref().filter(|t| session.transcript.as_deref() != Some(t));
     let mode = event.permission_mode.as_deref().filter(|m| session.permission_mode.as_deref() != Some(m));
-    if transcript.is_none() && mode.is_none() {
+    // A late word that it had ended came after it had been taken up again.
+    let revived = session.ended.is_some() && scene.provider.hooks.end_is_late;
+    if transcript.is_none() && mode.is_none() && !revived {
         return session;
+    }
+    if revived {
+        session.ended = None;
     }
     if let Some(transcript) = transcript {
         session.transcript = Some(transcript.to_owned());
@@ -173,6 +196,9 @@ fn current(scene: &Scene, mut session: Session, event: &HookEvent<'_>) -> Sessio
     update(scene, &session, |s| {
         s.transcript.clone_from(&session.transcript);
         s.permission_mode.clone_from(&session.permission_mode);
+        if revived {
+            s.ended = None;
+        }
     });
     session
 }
@@ -218,7 +244,7 @@ pub fn output(event: &str, context: Option<String>, message: Option<String>) -> 
 fn note(event: &str, error: &dyn std::fmt::Display) {
     let Ok(paths) = Paths::from_env() else { return };
     let mut line = Line::new(Timestamp::now(), "fault");
-    let from = client().map(|p| p.pid);
+    let from = crate::sys::process::parent_pid();
     line.detail = serde_json::json!({ "doing": "read a payload", "hook": event, "error": error.to_string(), "client": from });
     log::append(&paths.state, &line);
 }

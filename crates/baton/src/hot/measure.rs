@@ -3,7 +3,7 @@
 use baton_core::level::{Level, context_status, last_resort};
 use baton_core::reading::{Reading, newest};
 use baton_core::session::{Gauge, Session};
-use baton_core::transcript::tail::{REACH, Tail, last_usage};
+use baton_core::transcript::tail::{REACH, Tail};
 
 use super::scene::Scene;
 use crate::store::published;
@@ -22,12 +22,12 @@ pub fn measure(scene: &Scene, session: &Session) -> Measured {
     let sessions = scene.store.sessions();
     let before = sessions.gauge(&session.id);
     let mut gauge = before.clone();
-    let (tail, transcript_len) = tail(session);
+    let (tail, transcript_len) = tail(scene, session);
     let told = gauge.window;
     let reading = tail
         .as_ref()
         .and_then(|tail| Reading::from_tail(tail, told, scene.config.context.default_window, scene.now))
-        .map(|reading| Reading { at: reading.at.min(scene.now), ..reading });
+        .map(|reading| Reading { at: reading.at.min(scene.now), base: scene.provider.hooks.base, ..reading });
     if let Some(Tail::Usage(usage)) = &tail
         && gauge.model.is_none()
     {
@@ -55,7 +55,7 @@ pub fn measure(scene: &Scene, session: &Session) -> Measured {
 fn log_clamps(scene: &Scene, session: &Session, gauge: &Gauge) {
     let Some(reading) = &gauge.reading else { return };
     let end = scene.compaction_point(session, gauge, reading.window).end();
-    for clamp in scene.config.context.thresholds().clamps(reading.window, end) {
+    for clamp in scene.config.context.thresholds().clamps(reading.base, reading.window, end) {
         let mut line = scene.line("threshold-lowered", session);
         line.detail = serde_json::json!({ "note": clamp.to_string() });
         scene.log(&line);
@@ -72,19 +72,19 @@ fn is_before_compaction(tail: Option<&Tail>, reading: &Reading) -> bool {
     matches!(tail, Some(Tail::Compacted(c)) if c.at.is_none_or(|at| reading.at <= at))
 }
 
-fn tail(session: &Session) -> (Option<Tail>, u64) {
+fn tail(scene: &Scene, session: &Session) -> (Option<Tail>, u64) {
     let Some(path) = session.transcript.as_deref() else { return (None, 0) };
     // The client's own folder may be linked by a dotfile manager, but the file itself is a regular one.
     let Ok(mut file) = crate::sys::fs::open_read(std::path::Path::new(path)) else { return (None, 0) };
     let len = file.metadata().map_or(0, |m| m.len());
-    (last_usage(&mut file, REACH).ok(), len)
+    ((scene.provider.hooks.tail)(&mut file, REACH).ok(), len)
 }
 
 /// The level by tokens; `resort`, the level by bytes, only when no token count can be had at all.
 pub fn level(scene: &Scene, session: &Session, gauge: &Gauge, resort: Option<Level>) -> Level {
     let Some(reading) = &gauge.reading else { return resort.unwrap_or_default() };
     let end = scene.compaction_point(session, gauge, reading.window).end();
-    let limits = scene.config.context.thresholds().limits(reading.window, end);
+    let limits = scene.config.context.thresholds().limits_from(reading.base, reading.window, end);
     session.latches.level(Some(reading), &limits)
 }
 

@@ -10,7 +10,6 @@ use baton_core::latch::Say;
 use baton_core::reading::{Reading, percent};
 use baton_core::say::{self, Situation};
 use baton_core::session::{Gauge, Session, Turn};
-use baton_core::wire::claude::output::BUDGET;
 
 use super::hook;
 use super::hook::{Answer, output, update};
@@ -135,7 +134,8 @@ impl OwnedSituation {
     pub fn new(scene: &Scene, session: &Session, gauge: &Gauge) -> Self {
         let window = gauge.reading.map_or(scene.config.context.default_window, |r| r.window);
         let point = scene.compaction_point(session, gauge, window);
-        let limits = scene.config.context.thresholds().limits(window, point.end());
+        let base = gauge.reading.map_or(0, |r| r.base);
+        let limits = scene.config.context.thresholds().limits_from(base, window, point.end());
         let transcript = session.transcript.as_deref();
         Self {
             path: offer::handoff_path(Path::new(&session.cwd), &session.agent),
@@ -146,7 +146,7 @@ impl OwnedSituation {
                 CompactionPoint::Never { .. } => None,
             },
             turns_left: gauge.reading.and_then(|r| session.turn_ends.turns_left(point.distance(r.total()))),
-            critical_percentage: percent(limits.critical, window),
+            critical_percentage: percent(limits.critical.saturating_sub(base), window.saturating_sub(base)),
             rotatable: scene.is_rotatable(&session.agent),
         }
     }
@@ -183,7 +183,7 @@ pub fn settle_claim(scene: &Scene, session: &Session) {
 pub fn deliver(scene: &Scene, session: &Session, used: usize) -> Vec<Claimed> {
     let mail = scene.store.mail();
     let mut claimed = Vec::new();
-    let mut room = BUDGET.saturating_sub(used);
+    let mut room = scene.provider.hooks.budget.saturating_sub(used);
     let seen = |id: &str| shown(session, id);
     loop {
         match mail.claim(&session.agent, &seen) {

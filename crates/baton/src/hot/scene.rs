@@ -7,12 +7,12 @@ use baton_core::channel::Channel;
 use baton_core::compaction::{CompactionPoint, compaction_point};
 use baton_core::event::HookEvent;
 use baton_core::ids::AgentId;
-use baton_core::process::Process;
 use baton_core::session::{Gauge, Session};
 use jiff::Timestamp;
 
 use crate::config::Config;
 use crate::paths::Paths;
+use crate::providers::{self, Provider};
 use crate::store::log::{self, Line};
 use crate::store::{Store, compaction};
 use crate::sys::process;
@@ -23,6 +23,8 @@ pub struct Scene {
     pub config: Config,
     pub cwd: PathBuf,
     pub now: Timestamp,
+    /// Whose client speaks.
+    pub provider: &'static Provider,
     began: Instant,
 }
 
@@ -46,7 +48,7 @@ impl Scene {
                 Config::defaults(&paths)
             }
         };
-        Some(Self { paths, store, config, cwd, now, began: Instant::now() })
+        Some(Self { paths, store, config, cwd, now, provider: providers::usual(), began: Instant::now() })
     }
 
     /// How long this hook may still wait for a lock. A free lock is taken even with nothing left.
@@ -94,13 +96,6 @@ impl Scene {
         line.detail = serde_json::json!({ "doing": doing, "error": error.to_string() });
         self.log(&line);
     }
-}
-
-/// The client's process: it says so itself, else it is our parent.
-pub fn client() -> Option<Process> {
-    let pid =
-        std::env::var("CLAUDE_PID").ok().and_then(|pid| pid.parse().ok()).unwrap_or_else(process::parent_pid);
-    process::identify(pid)
 }
 
 /// The working folder an event speaks of.

@@ -3,21 +3,20 @@
 use std::path::Path;
 
 use baton_core::agent::{Agent, Arrival, Whose, whose};
-use baton_core::compaction::CompactionSettings;
 use baton_core::event::{HookEvent, StartSource};
 use baton_core::handoff::{Claimant, Refusal};
 use baton_core::ids::{AgentId, ChannelName, SessionId};
 use baton_core::latch::Rearm;
-use baton_core::process::Process;
 use baton_core::say;
 use baton_core::session::{Ended, Session, Turn};
 use serde_json::json;
 
 use super::hook::{Answer, output};
 use super::post::{deliver, framed};
-use super::scene::{Scene, client};
+use super::scene::Scene;
 use super::{SEAL_PATIENCE, hook};
 use crate::frame;
+use crate::providers::Caller;
 use crate::store::handoffs::Loaded;
 use crate::store::published;
 use crate::sys::process;
@@ -221,7 +220,8 @@ fn try_register(
     model: Option<&str>,
 ) -> anyhow::Result<Session> {
     let (sessions, agents) = (scene.store.sessions(), scene.store.agents());
-    let client = client();
+    let caller = (scene.provider.hooks.caller)();
+    let client = caller.process.clone().filter(|_| !caller.shared);
     // Several hooks of one session may be the first at once: one makes the record, the others find it.
     let seen = source == "seen";
     let patience = if seen { scene.patience() } else { SEAL_PATIENCE };
@@ -234,7 +234,7 @@ fn try_register(
         Some(channel) => channel.name,
         None => ChannelName::new(baton_core::handoff::manifest::GLOBAL)?,
     };
-    let agent = find_agent(scene, &event.session, client.as_ref(), known.as_ref(), &channel)?;
+    let agent = find_agent(scene, &event.session, &caller, known.as_ref(), &channel)?;
     let previous = agent.session.clone();
     agents.update(&agent.id, patience, |a| {
         a.enter(&event.session, client.clone());
@@ -247,7 +247,7 @@ fn try_register(
     let transcript = event.transcript.as_deref().map(str::to_owned);
     let mut session = known.unwrap_or_else(|| {
         let (id, agent) = (event.session.clone(), agent.id.clone());
-        Session::new(id, "claude", agent, channel.clone(), scene.now, source)
+        Session::new(id, scene.provider.name, agent, channel.clone(), scene.now, source)
     });
     session.agent = agent.id.clone();
     session.channel = channel;
@@ -256,8 +256,8 @@ fn try_register(
     session.model = model.map(str::to_owned).or(session.model);
     session.process = client;
     session.ended = None;
-    session.headless = std::env::var("CLAUDE_CODE_ENTRYPOINT").is_ok_and(|e| e.starts_with("sdk"));
-    session.compaction = compaction_settings(scene);
+    session.headless = caller.headless;
+    session.compaction = (scene.provider.hooks.compaction)(&scene.paths, &scene.cwd, &caller);
     if source == "clear" {
         session.latches = session.latches.rearm(Rearm::Clear, None);
     }
@@ -269,14 +269,17 @@ fn try_register(
 fn find_agent(
     scene: &Scene,
     session: &SessionId,
-    client: Option<&Process>,
+    caller: &Caller,
     known: Option<&Session>,
     channel: &ChannelName,
 ) -> anyhow::Result<Agent> {
     let agents = scene.store.agents();
+    // What serves many conversations knows none of them.
+    let client = caller.process.as_ref().filter(|_| !caller.shared);
     let by_process = client.and_then(|c| agents.of_process(c));
     let by_env = std::env::var("CLAUDE_SESSION_MANAGER_ID")
         .ok()
+        .filter(|_| !caller.shared)
         .and_then(|id| AgentId::new(id).ok())
         .and_then(|id| agents.get(&id).ok().flatten());
     let by_session = known.and_then(|s| agents.get(&s.agent).ok().flatten());
@@ -299,7 +302,7 @@ fn find_agent(
     }
     let cwd = scene.cwd.display().to_string();
     Ok(agents.create(&project_name(&scene.cwd), |id| {
-        let mut agent = Agent::new(id, "claude", channel.clone(), cwd.clone(), scene.now);
+        let mut agent = Agent::new(id, scene.provider.name, channel.clone(), cwd.clone(), scene.now);
         agent.parent.clone_from(&parent);
         agent
     })?)
@@ -316,18 +319,6 @@ pub fn project_name(cwd: &Path) -> String {
         .collect();
     let safe = safe.trim_matches(['-', '.']).to_owned();
     if safe.is_empty() { "agent".to_owned() } else { safe }
-}
-
-/// The client's own settings that move its compaction point.
-fn compaction_settings(scene: &Scene) -> CompactionSettings {
-    let names =
-        ["DISABLE_AUTO_COMPACT", "CLAUDE_CODE_AUTO_COMPACT_WINDOW", "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE"];
-    let values: Vec<(&str, String)> =
-        names.iter().filter_map(|n| Some((*n, std::env::var(n).ok()?))).collect();
-    let enabled = crate::client::auto_compact_enabled(&scene.paths, &scene.cwd);
-    CompactionSettings::from_env(enabled, |name| {
-        values.iter().find(|(n, _)| *n == name).map(|(_, v)| v.as_str())
-    })
 }
 
 /// For scripts that read them: which session runs now, and no restart signal of one that is over.
@@ -364,7 +355,7 @@ pub fn session_end(scene: &Scene, session: &Session, reason: &str) {
         s.ended = Some(Ended { at: scene.now, reason: reason.to_owned() });
     });
     // After /clear the same client goes on as the same agent.
-    if reason != "clear" {
+    if reason != "clear" && !scene.provider.hooks.end_is_late {
         let ended = scene.store.agents().update(&session.agent, SEAL_PATIENCE, |agent| {
             if agent.session.as_ref() == Some(&session.id)
                 && !agent.supervisor.as_ref().is_some_and(process::is_alive)

@@ -97,7 +97,9 @@ fn seal(scene: &Scene, sealing: &Sealing<'_>, rotate: bool, by: &str) -> Option<
             {
                 scene.fault("ask for a fresh context", &e);
             }
-            output("Stop", None, Some(say::user_sealed(id.as_str(), rotate)))
+            // A client that never says that it is idle leaves it to its user when that is.
+            let by_itself = rotate && (when != When::Idle || scene.provider.hooks.tells_idle);
+            output("Stop", None, Some(say::user_sealed(id.as_str(), by_itself)))
         }
         Err(e) => {
             scene.fault("seal the handoff", &e);

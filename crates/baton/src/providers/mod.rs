@@ -1,17 +1,47 @@
 //! The providers: one row each. What differs between agents is data here, not a branch elsewhere.
+//!
+//! Rows are static and hold functions, so that looking one up costs a hook nothing.
 
+mod claude;
+mod codex;
+
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use baton_core::compaction::CompactionSettings;
+use baton_core::event::HookEvent;
+use baton_core::ids::SessionId;
 use baton_core::launch::Grammar;
+use baton_core::process::Process;
+use baton_core::transcript::tail::Tail;
+
+use crate::paths::Paths;
+
+pub use codex::{config_override, read_config};
 
 /// One agent program.
 #[derive(Debug)]
 pub struct Provider {
     pub name: &'static str,
+    /// As people call it.
+    pub title: &'static str,
     pub program: Program,
     pub grammar: Grammar,
     /// What to do when it is not there.
     pub install: &'static str,
+    pub hooks: Hooks,
+    pub integration: Integration,
+    /// The file with a project's instructions that it reads by itself.
+    pub instructions: &'static str,
+    /// What its tools are called, for an agent that takes over from another.
+    pub tools: &'static str,
+    /// The variable in which it tells the commands it runs their conversation.
+    pub session_variable: &'static str,
+    /// Transcripts that may be of a client which ran in this folder, whose hooks were never heard.
+    pub transcripts: fn(&Paths, &Path) -> Vec<PathBuf>,
+    /// The conversation that a transcript's name tells.
+    pub session_of: fn(&Path) -> Option<SessionId>,
 }
 
 /// What is started.
@@ -23,66 +53,64 @@ pub enum Program {
     Own(&'static str),
 }
 
-const CLAUDE_LIKE: Grammar = Grammar {
-    with_value: &[
-        "--model",
-        "--permission-mode",
-        "--session-id",
-        "--output-format",
-        "--input-format",
-        "--settings",
-        "--setting-sources",
-        "--system-prompt",
-        "--append-system-prompt",
-        "--fallback-model",
-        "--max-turns",
-        "--max-budget-usd",
-        "--agent",
-        "--agents",
-        "--name",
-        "-n",
-        "--effort",
-        "--permission-prompt-tool",
-        "--json-schema",
-    ],
-    with_many: &[
-        "--allowedTools",
-        "--allowed-tools",
-        "--disallowedTools",
-        "--disallowed-tools",
-        "--tools",
-        "--add-dir",
-        "--mcp-config",
-        "--plugin-dir",
-        "--betas",
-    ],
-    resuming: &["--resume", "-r", "--continue", "-c", "--fork-session", "--session-id", "--from-pr"],
-    headless: &["-p", "--print"],
-    output_format: "--output-format",
-    model: "--model",
-    permission_mode: "--permission-mode",
-    resume: "--resume",
-    plugin_dir: "--plugin-dir",
-};
+/// How its hooks speak, and what it does between them.
+#[derive(Debug)]
+pub struct Hooks {
+    pub read: for<'a> fn(&'a [u8]) -> Result<HookEvent<'a>, String>,
+    /// The last usage in its transcript, found from the end.
+    pub tail: fn(&mut File, u64) -> io::Result<Tail>,
+    /// What its own percentage leaves out, of tokens and window.
+    pub base: u64,
+    /// Characters that one hook may put in front of the agent.
+    pub budget: usize,
+    /// The answer to PreCompact that holds the compaction back.
+    pub veto: fn(&str) -> Option<String>,
+    /// That answer aborts the turn, and no Stop follows: only good if a fresh context comes at once.
+    pub veto_ends_turn: bool,
+    /// It tells when it has been idle for a while, which means that nobody is typing.
+    pub tells_idle: bool,
+    /// Its SessionEnd comes up to a minute after the conversation was left, while the client may live on.
+    pub end_is_late: bool,
+    pub caller: fn() -> Caller,
+    /// The client's own settings that move its compaction point.
+    pub compaction: fn(&Paths, &Path, &Caller) -> CompactionSettings,
+}
 
-/// In the order in which they are looked for when none is named.
-pub const PROVIDERS: &[Provider] = &[
-    Provider {
-        name: "claude",
-        program: Program::Named("claude"),
-        grammar: CLAUDE_LIKE,
-        install: "npm install -g @anthropic-ai/claude-code",
-    },
-    Provider {
-        name: "demo",
-        program: Program::Own("demo-agent"),
-        grammar: CLAUDE_LIKE,
-        install: "it is part of baton",
-    },
-];
+/// The client whose hook this is, as far as the process that started it tells.
+#[derive(Debug, Default)]
+pub struct Caller {
+    pub process: Option<Process>,
+    /// One process serves many conversations: neither it nor its environment tells whose this one is.
+    pub shared: bool,
+    /// Nobody sits at it.
+    pub headless: bool,
+    pub args: Vec<String>,
+}
+
+/// How its hooks are made to speak to us under `baton run` without an install.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Integration {
+    /// By a plugin folder, which this option adds.
+    PluginDir(&'static str),
+    /// Not at all: its hooks stand in a file of its own and need the user's consent there.
+    HooksFile,
+}
+
+/// In the order in which they are looked for when none is named. The first is meant where nobody says.
+pub const PROVIDERS: &[Provider] = &[claude::CLAUDE, codex::CODEX, claude::DEMO];
 
 pub fn find(name: &str) -> Option<&'static Provider> {
     PROVIDERS.iter().find(|p| p.name == name)
+}
+
+/// The provider whose hooks say nothing else, and of records from before there were others.
+pub fn usual() -> &'static Provider {
+    &PROVIDERS[0]
+}
+
+/// The row of a record's provider.
+pub fn of(name: &str) -> &'static Provider {
+    find(name).unwrap_or_else(usual)
 }
 
 impl Provider {
@@ -93,12 +121,11 @@ impl Provider {
             Program::Own(first) => Some((std::env::current_exe().ok()?, vec![first.to_owned()])),
         }
     }
-}
 
-/// Where the client keeps the conversations of `cwd`.
-pub fn transcripts(claude: &Path, cwd: &Path) -> PathBuf {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-    claude.join("projects").join(cwd.display().to_string().chars().map(plain).collect::<String>())
+    /// The scripted agent inside baton, which nobody installs.
+    pub fn is_built_in(&self) -> bool {
+        matches!(self.program, Program::Own(_))
+    }
 }
 
 fn on_path(name: &str) -> Option<PathBuf> {

@@ -5,17 +5,18 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use crate::install::ours::EVENTS;
-use crate::providers::Provider;
+use crate::providers::{Integration, Provider};
 use crate::store::Store;
 use crate::sys::fs::{self, PRIVATE, Sync};
 
 /// The arguments that load our hooks, where none are installed.
 pub fn args(store: &Store, provider: &Provider) -> anyhow::Result<Vec<String>> {
+    let Integration::PluginDir(option) = provider.integration else { return Ok(Vec::new()) };
     if crate::install::hooks_apply(&store.claude, &std::env::current_dir()?) {
         return Ok(Vec::new());
     }
     let dir = folder(store)?;
-    Ok(vec![provider.grammar.plugin_dir.to_owned(), dir.display().to_string()])
+    Ok(vec![option.to_owned(), dir.display().to_string()])
 }
 
 fn folder(store: &Store) -> anyhow::Result<PathBuf> {

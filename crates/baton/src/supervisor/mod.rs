@@ -126,7 +126,10 @@ pub fn run(store: Store, config: Config, options: Options) -> anyhow::Result<Cha
     let agents = store.state.join("agents");
     fs::private_dir(&agents)?;
     let watch = Watch::folders(&[&agents, &store.claude])?;
-    let output = Output::new(headless, launch.output_format(&options.provider.grammar));
+    let output = Output::new(
+        headless && !launch.streams(&options.provider.grammar),
+        launch.output_format(&options.provider.grammar),
+    );
 
     let mut supervisor = Supervisor {
         store,
@@ -156,7 +159,7 @@ pub fn run(store: Store, config: Config, options: Options) -> anyhow::Result<Cha
 
 impl Supervisor {
     fn supervise(&mut self, adopted: Option<Rotation>) -> anyhow::Result<Change> {
-        let mut args = self.options.args.clone();
+        let mut args = self.launch.first(&self.options.provider.grammar, &self.options.args);
         if let Some(rotation) = adopted {
             args = self.fresh_args(&rotation);
             self.rotation = Some(rotation);

@@ -5,7 +5,6 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use baton_core::handoff::Kind;
-use baton_core::ids::SessionId;
 use baton_core::launch::{Grammar, Launch, Now};
 use baton_core::rotation::{Event, Rotation, Step};
 use baton_core::session::Session;
@@ -15,7 +14,6 @@ use rustix::process::Signal;
 use super::attend::{Ended, Purpose};
 use super::limits::until;
 use super::{PATIENCE, Supervisor};
-use crate::providers;
 use crate::rotate;
 use crate::sealing::{self, Sealing};
 use crate::sys::child::Change;
@@ -213,14 +211,15 @@ impl Supervisor {
     fn guess_session(&self, lived: Duration) -> Option<Session> {
         // File times are coarse, and the client was there a little before its time was taken.
         let since = SystemTime::now().checked_sub(lived + Duration::from_secs(1))?;
-        let (path, _) = std::fs::read_dir(providers::transcripts(&self.store.claude, &self.options.cwd))
-            .ok()?
-            .flatten()
-            .filter(|e| Path::new(&e.file_name()).extension().is_some_and(|x| x == "jsonl"))
-            .filter_map(|e| Some((e.path(), e.metadata().ok()?.modified().ok()?)))
+        let provider = self.options.provider;
+        let paths = crate::paths::Paths::from_env().ok()?;
+        let (path, _) = (provider.transcripts)(&paths, &self.options.cwd)
+            .into_iter()
+            .filter_map(|path| Some((std::fs::metadata(&path).ok()?.modified().ok()?, path)))
+            .map(|(modified, path)| (path, modified))
             .filter(|(path, modified)| *modified >= since && !self.is_known(path))
             .max_by_key(|(_, modified)| *modified)?;
-        let id = session_of(&path)?;
+        let id = (provider.session_of)(&path)?;
         let agent = self.record()?;
         let mut session =
             Session::new(id, &agent.provider, agent.id, agent.channel, Timestamp::now(), "guess");
@@ -231,15 +230,12 @@ impl Supervisor {
 
     /// A transcript of a session that hooks have told of.
     fn is_known(&self, transcript: &Path) -> bool {
-        session_of(transcript).is_some_and(|id| self.store.sessions().get(&id).ok().flatten().is_some())
+        (self.options.provider.session_of)(transcript)
+            .is_some_and(|id| self.store.sessions().get(&id).ok().flatten().is_some())
     }
 
     /// Waits before the next start; `false` if we were told to end meanwhile.
     pub fn ready(&mut self, next: &Next) -> bool {
         next.pause.is_zero() || self.pause(next.pause)
     }
-}
-
-fn session_of(transcript: &Path) -> Option<SessionId> {
-    SessionId::new(transcript.file_stem()?.to_str()?).ok()
 }

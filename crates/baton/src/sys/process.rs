@@ -27,6 +27,16 @@ pub fn parent_of(pid: u32) -> Option<u32> {
     stat_field(pid, 1)
 }
 
+/// The command line of `pid`, as far as it can be read.
+pub fn arguments(pid: u32) -> Vec<String> {
+    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
+    if bytes.is_empty() {
+        return Vec::new();
+    }
+    bytes.split(|b| *b == 0).map(|arg| String::from_utf8_lossy(arg).into_owned()).collect()
+}
+
 #[cfg(target_os = "linux")]
 fn start_time(pid: u32) -> Option<u64> {
     stat_field(pid, 19)

@@ -7,7 +7,14 @@ use crate::wire::claude::{EVENTS, parse_hook};
 
 fn reading(percentage: u64) -> Reading {
     let at = jiff::Timestamp::UNIX_EPOCH;
-    Reading { tokens: percentage * 2_000, output: 0, window: 200_000, at, source: Source::StatusLine }
+    Reading {
+        tokens: percentage * 2_000,
+        output: 0,
+        window: 200_000,
+        base: 0,
+        at,
+        source: Source::StatusLine,
+    }
 }
 
 fn level(latches: Latches, percentage: u64) -> Level {

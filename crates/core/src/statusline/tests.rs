@@ -5,7 +5,7 @@ use crate::reading::Source;
 
 fn reading(tokens: u64) -> Reading {
     let at = jiff::Timestamp::UNIX_EPOCH;
-    Reading { tokens, output: 50, window: 200_000, at, source: Source::StatusLine }
+    Reading { tokens, output: 50, window: 200_000, base: 0, at, source: Source::StatusLine }
 }
 
 fn busy() -> Inputs<'static> {

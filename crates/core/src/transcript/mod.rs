@@ -8,6 +8,7 @@ pub mod codex;
 pub mod lines;
 mod parser;
 mod record;
+pub mod rollout;
 pub mod tail;
 
 pub use parser::{Counts, Parser, Provider};

@@ -1,4 +1,5 @@
 //! The last main-chain usage of a transcript, found from its end, so that a gigabyte costs what a megabyte does.
+//! The search is every provider's; what a line means is Claude Code's here, Codex's in `rollout`.
 //!
 //! Sidechains, synthetic answers and API errors say nothing about the context and are passed over. A compaction
 //! boundary ends the search: usage before it is not what the context holds now.
@@ -37,6 +38,8 @@ pub struct TailUsage {
     /// Input and cache.
     pub tokens: u64,
     pub output: u64,
+    /// As the record says; most clients do not.
+    pub window: Option<u64>,
     pub model: Option<String>,
     pub at: Option<Timestamp>,
 }
@@ -52,9 +55,18 @@ pub struct Compacted {
     pub at: Option<Timestamp>,
 }
 
-/// Searches backward through `transcript`, which may grow meanwhile, for at most `reach` bytes.
+/// Searches backward through a transcript of Claude Code, which may grow meanwhile, for at most `reach` bytes.
 pub fn last_usage<R: Read + Seek>(transcript: &mut R, reach: u64) -> io::Result<Tail> {
     let judge = Judge::new();
+    search(transcript, reach, |line| judge.line(line))
+}
+
+/// The last thing that `judge` finds in the lines of `transcript`, looked at from the last one.
+pub(super) fn search<R: Read + Seek>(
+    transcript: &mut R,
+    reach: u64,
+    judge: impl Fn(&[u8]) -> Option<Tail>,
+) -> io::Result<Tail> {
     let mut start = transcript.seek(SeekFrom::End(0))?;
     let stop = start.saturating_sub(reach);
     // Bytes from `start` on that belong to no complete line yet.
@@ -75,7 +87,7 @@ pub fn last_usage<R: Read + Seek>(transcript: &mut R, reach: u64) -> io::Result<
         let mut end = held.len();
         let mut search = want;
         while let Some(newline) = memrchr(b'\n', &held[..search]) {
-            if let Some(found) = judge.line(&held[newline + 1..end]) {
+            if let Some(found) = judge(&held[newline + 1..end]) {
                 return Ok(found);
             }
             (end, search) = (newline, newline);
@@ -85,7 +97,7 @@ pub fn last_usage<R: Read + Seek>(transcript: &mut R, reach: u64) -> io::Result<
     if start > 0 {
         return Ok(Tail::OutOfReach);
     }
-    Ok(judge.line(&held).unwrap_or(Tail::Nothing))
+    Ok(judge(&held).unwrap_or(Tail::Nothing))
 }
 
 /// The same for a transcript that is in memory.
@@ -137,6 +149,7 @@ impl Judge {
                 Some(Tail::Usage(TailUsage {
                     tokens: usage.input()?,
                     output: usage.output_tokens.unwrap_or(0),
+                    window: None,
                     model: message.model.map(Cow::into_owned),
                     at,
                 }))

@@ -3,5 +3,6 @@
 //! Nothing here may refuse a payload because it holds more, or something else, than we know.
 
 pub mod claude;
+pub mod codex;
 pub mod front;
 pub mod lax;

@@ -1,0 +1,135 @@
+//! Claude Code, and the scripted agent, which speaks its language.
+
+use std::path::{Path, PathBuf};
+
+use baton_core::compaction::CompactionSettings;
+use baton_core::event::HookEvent;
+use baton_core::ids::SessionId;
+use baton_core::launch::{Grammar, Resume};
+use baton_core::transcript::tail;
+use baton_core::wire::claude::output::{BUDGET, HookOutput};
+use baton_core::wire::claude::parse_hook;
+
+use super::{Caller, Hooks, Integration, Program, Provider};
+use crate::paths::Paths;
+use crate::sys::process;
+
+const GRAMMAR: Grammar = Grammar {
+    with_value: &[
+        "--model",
+        "--permission-mode",
+        "--session-id",
+        "--output-format",
+        "--input-format",
+        "--settings",
+        "--setting-sources",
+        "--system-prompt",
+        "--append-system-prompt",
+        "--fallback-model",
+        "--max-turns",
+        "--max-budget-usd",
+        "--agent",
+        "--agents",
+        "--name",
+        "-n",
+        "--effort",
+        "--permission-prompt-tool",
+        "--json-schema",
+    ],
+    with_many: &[
+        "--allowedTools",
+        "--allowed-tools",
+        "--disallowedTools",
+        "--disallowed-tools",
+        "--tools",
+        "--add-dir",
+        "--mcp-config",
+        "--plugin-dir",
+        "--betas",
+    ],
+    resuming: &["--resume", "-r", "--continue", "-c", "--fork-session", "--session-id", "--from-pr"],
+    headless: &["-p", "--print"],
+    headless_words: &[],
+    resuming_words: &[],
+    output_format: Some("--output-format"),
+    streaming: &[],
+    model: "--model",
+    permission_mode: Some("--permission-mode"),
+    resume: Resume::Option("--resume"),
+    interactive: &[],
+};
+
+const HOOKS: Hooks = Hooks {
+    read,
+    tail: |file, reach| tail::last_usage(file, reach),
+    base: 0,
+    budget: BUDGET,
+    veto: |reason| HookOutput::new("PreCompact").block(reason).to_json(),
+    veto_ends_turn: false,
+    tells_idle: true,
+    end_is_late: false,
+    caller,
+    compaction,
+};
+
+pub const CLAUDE: Provider = Provider {
+    name: "claude",
+    title: "Claude Code",
+    program: Program::Named("claude"),
+    grammar: GRAMMAR,
+    install: "npm install -g @anthropic-ai/claude-code",
+    hooks: HOOKS,
+    integration: Integration::PluginDir("--plugin-dir"),
+    instructions: "CLAUDE.md",
+    tools: "Bash, Read, Edit, Write, Grep, Glob and TodoWrite",
+    session_variable: "CLAUDE_CODE_SESSION_ID",
+    transcripts,
+    session_of,
+};
+
+pub const DEMO: Provider = Provider {
+    name: "demo",
+    title: "the scripted agent",
+    program: Program::Own("demo-agent"),
+    install: "it is part of baton",
+    ..CLAUDE
+};
+
+fn read(bytes: &[u8]) -> Result<HookEvent<'_>, String> {
+    let payload = parse_hook(bytes).map_err(|e| e.to_string())?;
+    HookEvent::try_from(payload).map_err(|e| e.to_string())
+}
+
+/// It says itself which process it is; else it is the one that started us.
+fn caller() -> Caller {
+    let pid =
+        std::env::var("CLAUDE_PID").ok().and_then(|pid| pid.parse().ok()).unwrap_or_else(process::parent_pid);
+    Caller {
+        process: process::identify(pid),
+        headless: std::env::var("CLAUDE_CODE_ENTRYPOINT").is_ok_and(|e| e.starts_with("sdk")),
+        ..Caller::default()
+    }
+}
+
+fn compaction(paths: &Paths, cwd: &Path, _: &Caller) -> CompactionSettings {
+    let names =
+        ["DISABLE_AUTO_COMPACT", "CLAUDE_CODE_AUTO_COMPACT_WINDOW", "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE"];
+    let values: Vec<(&str, String)> =
+        names.iter().filter_map(|n| Some((*n, std::env::var(n).ok()?))).collect();
+    let enabled = crate::client::auto_compact_enabled(paths, cwd);
+    CompactionSettings::from_env(enabled, |name| {
+        values.iter().find(|(n, _)| *n == name).map(|(_, v)| v.as_str())
+    })
+}
+
+/// A folder for each working folder, a file for each conversation.
+fn transcripts(paths: &Paths, cwd: &Path) -> Vec<PathBuf> {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let name: String = cwd.display().to_string().chars().map(plain).collect();
+    let entries = std::fs::read_dir(paths.claude.join("projects").join(name)).into_iter().flatten().flatten();
+    entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|x| x == "jsonl")).collect()
+}
+
+fn session_of(transcript: &Path) -> Option<SessionId> {
+    SessionId::new(transcript.file_stem()?.to_str()?).ok()
+}

@@ -1,0 +1,213 @@
+//! Codex.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+
+use baton_core::compaction::CompactionSettings;
+use baton_core::event::HookEvent;
+use baton_core::ids::SessionId;
+use baton_core::launch::{Grammar, Resume};
+use baton_core::transcript::rollout;
+use baton_core::wire::codex::{BASE_TOKENS, parse_hook, veto};
+use jiff::{Timestamp, ToSpan as _};
+use toml::de::{DeTable, DeValue};
+
+use super::{Caller, Hooks, Integration, Program, Provider};
+use crate::paths::Paths;
+use crate::sys::{fs, process};
+
+pub const CODEX: Provider = Provider {
+    name: "codex",
+    title: "Codex",
+    program: Program::Named("codex"),
+    grammar: Grammar {
+        with_value: &[
+            "-c",
+            "--config",
+            "--enable",
+            "--disable",
+            "--remote",
+            "--remote-auth-token-env",
+            "-m",
+            "--model",
+            "--local-provider",
+            "-p",
+            "--profile",
+            "-s",
+            "--sandbox",
+            "-C",
+            "--cd",
+            "--add-dir",
+            "-a",
+            "--ask-for-approval",
+            "--thread-source",
+            "--cyber-access-program",
+            "--output-schema",
+            "--color",
+            "-o",
+            "--output-last-message",
+        ],
+        with_many: &[],
+        // Pictures belong to the first prompt.
+        resuming: &["--last", "--all", "--include-non-interactive", "-i", "--image"],
+        headless: &[],
+        headless_words: &["exec", "e"],
+        resuming_words: &["resume", "fork"],
+        output_format: None,
+        streaming: &["--json"],
+        model: "--model",
+        permission_mode: None,
+        resume: Resume::Word("resume"),
+        // On its shared daemon the agent would outlive the client that we stop, in another's environment.
+        interactive: &["--no-daemon"],
+    },
+    install: "npm install -g @openai/codex",
+    hooks: Hooks {
+        read,
+        tail: |file, reach| rollout::last_usage(file, reach),
+        base: BASE_TOKENS,
+        budget: 9_500,
+        veto: |reason| Some(veto(reason)),
+        veto_ends_turn: true,
+        tells_idle: false,
+        end_is_late: true,
+        caller,
+        compaction,
+    },
+    integration: Integration::HooksFile,
+    instructions: "AGENTS.md",
+    tools: "exec_command (a shell), apply_patch and update_plan",
+    session_variable: "CODEX_THREAD_ID",
+    transcripts,
+    session_of,
+};
+
+/// Of its window as it reports it (95 % of the model's), the share at which it compacts when it is not told: nine
+/// tenths of the model's.
+const COMPACTS_AT: u64 = 947;
+
+fn read(bytes: &[u8]) -> Result<HookEvent<'_>, String> {
+    let payload = parse_hook(bytes).map_err(|e| e.to_string())?;
+    HookEvent::try_from(payload).map_err(|e| e.to_string())
+}
+
+/// The process that started us is the client, its daemon, or below a wrapper of node's that is what was started.
+fn caller() -> Caller {
+    let pid = process::parent_pid();
+    let args = process::arguments(pid);
+    let is = |word: &str| args.iter().skip(1).any(|arg| arg == word);
+    let (shared, headless) = (is("app-server"), is("exec") || is("e"));
+    let wrapper = process::parent_of(pid).filter(|&above| is_wrapper(&process::arguments(above)));
+    Caller { process: process::identify(wrapper.unwrap_or(pid)), shared, headless, args }
+}
+
+/// The package's own starter: `node …/codex.js …`, often by the name of a link.
+fn is_wrapper(args: &[String]) -> bool {
+    let name = |at: usize| args.get(at).and_then(|a| Path::new(a).file_name()?.to_str());
+    matches!(name(0), Some("node" | "bun")) && matches!(name(1), Some("codex" | "codex.js"))
+}
+
+fn compaction(paths: &Paths, cwd: &Path, caller: &Caller) -> CompactionSettings {
+    const LIMIT: &str = "model_auto_compact_token_limit";
+    let limit = config_override(&caller.args, LIMIT).and_then(|v| v.trim().parse().ok()).or_else(|| {
+        let project = read_config(&cwd.join(".codex/config.toml"), LIMIT);
+        project.or_else(|| read_config(&paths.codex().join("config.toml"), LIMIT))?.parse().ok()
+    });
+    CompactionSettings { limit, permille: Some(COMPACTS_AT), ..CompactionSettings::default() }
+}
+
+/// What `-c key=value` says on a command line; the last one counts.
+pub fn config_override<'a>(args: &'a [String], key: &str) -> Option<&'a str> {
+    let inline = |arg: &'a str| arg.strip_prefix("--config=").or_else(|| arg.strip_prefix("-c"));
+    args.iter()
+        .enumerate()
+        .filter_map(|(at, arg)| match arg.as_str() {
+            "-c" | "--config" => args.get(at + 1).map(String::as_str),
+            arg => inline(arg),
+        })
+        .filter_map(|setting| setting.split_once('='))
+        .filter(|(name, _)| name.trim() == key)
+        .map(|(_, value)| value.trim_matches(|c| c == '"' || c == ' '))
+        .next_back()
+}
+
+/// A number or text at the top of one of its configuration files.
+pub fn read_config(path: &Path, key: &str) -> Option<String> {
+    let real = std::fs::canonicalize(path).ok()?;
+    let bytes = fs::read(&real, 4 << 20).ok()??;
+    let text = String::from_utf8_lossy(&bytes);
+    let table = DeTable::parse(&text).ok()?;
+    match table.get_ref().get(key)?.get_ref() {
+        DeValue::Integer(n) => Some(n.as_str().replace('_', "")),
+        DeValue::String(text) => Some(text.as_ref().to_owned()),
+        _ => None,
+    }
+}
+
+/// `sessions/Y/M/D/rollout-…`, named by the day the thread began in local time; the first line tells the folder.
+fn transcripts(paths: &Paths, cwd: &Path) -> Vec<PathBuf> {
+    let now = Timestamp::now();
+    let days =
+        [-24, 0, 24].map(|h| now.checked_add(h.hours()).unwrap_or(now).strftime("%Y/%m/%d").to_string());
+    let dirs = days.iter().map(|day| paths.codex().join("sessions").join(day));
+    let files = dirs.filter_map(|dir| std::fs::read_dir(dir).ok()).flatten().flatten().map(|e| e.path());
+    files.filter(|path| began_in(path, cwd)).collect()
+}
+
+fn began_in(rollout: &Path, cwd: &Path) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Line {
+        payload: Meta,
+    }
+    #[derive(serde::Deserialize)]
+    struct Meta {
+        cwd: PathBuf,
+    }
+    let Ok(file) = fs::open_read(rollout) else { return false };
+    let mut line = String::new();
+    let read = BufReader::new(file.take(1 << 20)).read_line(&mut line);
+    read.is_ok() && serde_json::from_str::<Line>(&line).is_ok_and(|line| line.payload.cwd == cwd)
+}
+
+/// `rollout-2026-11-16T00-45-20-{id}`: an id has five groups.
+fn session_of(rollout: &Path) -> Option<SessionId> {
+    let stem = rollout.file_stem()?.to_str()?.strip_prefix("rollout-")?;
+    let at = stem.len().checked_sub(36).filter(|&at| stem.is_char_boundary(at))?;
+    SessionId::new(&stem[at..]).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_last_override_on_the_command_line_counts() {
+        let key = "model_auto_compact_token_limit";
+        let line =
+            "codex -c model_auto_compact_token_limit=70000 --config=model_auto_compact_token_limit=60000 x";
+        assert_eq!(config_override(&args(line), key), Some("60000"));
+        assert_eq!(config_override(&args("codex -cmodel_auto_compact_token_limit=5"), key), Some("5"));
+        assert_eq!(config_override(&args("codex -c other=1"), key), None);
+    }
+
+    #[test]
+    fn the_starter_of_the_package_is_known_by_its_name() {
+        assert!(is_wrapper(&args("node /usr/local/bin/codex exec x")));
+        assert!(is_wrapper(&args("/usr/bin/node /x/bin/codex.js")));
+        assert!(!is_wrapper(&args("node server.js codex")));
+        assert!(!is_wrapper(&args("bash -c codex")));
+    }
+
+    #[test]
+    fn a_rollout_tells_its_thread() {
+        let name = "/x/rollout-2026-11-16T00-45-20-01a1e1d0-cefd-7b10-9097-bc70d02604ff.jsonl";
+        let id = session_of(Path::new(name)).unwrap();
+        assert_eq!(id.as_str(), "01a1e1d0-cefd-7b10-9097-bc70d02604ff");
+        assert_eq!(session_of(Path::new("/x/notes.jsonl")), None);
+        assert_eq!(session_of(Path::new("/x/rollout-short.jsonl")), None);
+    }
+}
