@@ -21,6 +21,7 @@ mod install;
 mod kill;
 mod mail;
 mod matrix;
+mod mirror;
 mod modes;
 mod providers;
 mod race;

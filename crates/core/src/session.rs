@@ -165,4 +165,7 @@ pub struct Gauge {
     /// What was last published for scripts, to write only what changed.
     pub status: String,
     pub percentage: Option<u8>,
+    /// Of the transcript: another one means that the client put a new file in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inode: Option<u64>,
 }

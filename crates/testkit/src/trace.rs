@@ -40,9 +40,16 @@ pub fn available() -> bool {
 
 /// Runs `line` to its end and returns the calls that touch `home`, in their order.
 pub fn record(home: &Home, line: &str) -> (Vec<Call>, Ran) {
+    record_as(home, line, &|_| {})
+}
+
+/// The same for a command that is started in a way of its own: an environment, an input.
+pub fn record_as(home: &Home, line: &str, dress: &dyn Fn(&mut Command)) -> (Vec<Call>, Ran) {
     let log = home.path().join("strace.log");
-    let ran =
-        run(strace(home, &log).args(["-y", "-s", "0"]).arg(home.binary()).args(line.split_whitespace()));
+    let mut command = strace(home, &log);
+    command.args(["-y", "-s", "0"]).arg(home.binary()).args(line.split_whitespace());
+    dress(&mut command);
+    let ran = run(&mut command);
     let text = std::fs::read_to_string(&log).expect("strace wrote its log");
     let _ = std::fs::remove_file(&log);
     let mut seen = std::collections::HashMap::<String, usize>::new();
@@ -62,9 +69,17 @@ pub fn record(home: &Home, line: &str) -> (Vec<Call>, Ran) {
 
 /// Runs `line` while strace answers `call` with `fault`, like `error=ENOSPC` or `signal=KILL`.
 pub fn inject(home: &Home, line: &str, call: &Call, fault: &str) -> Ran {
+    inject_as(home, line, &|_| {}, call, fault)
+}
+
+/// The same for a command that is started in a way of its own.
+pub fn inject_as(home: &Home, line: &str, dress: &dyn Fn(&mut Command), call: &Call, fault: &str) -> Ran {
     let log = home.path().join("strace.log");
     let rule = format!("inject={}:{fault}:when={}", call.name, call.nth);
-    let ran = run(strace(home, &log).args(["-e", &rule]).arg(home.binary()).args(line.split_whitespace()));
+    let mut command = strace(home, &log);
+    command.args(["-e", &rule]).arg(home.binary()).args(line.split_whitespace());
+    dress(&mut command);
+    let ran = run(&mut command);
     let _ = std::fs::remove_file(&log);
     ran
 }

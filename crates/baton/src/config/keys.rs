@@ -155,6 +155,19 @@ pub const KEYS: &[Key] = &[
         run.ceiling_percentage
     ),
     row!("run.max_restarts", "rotations in a row without a prompt by a person", count, run.max_restarts),
+    row!("mirror.enabled", "copy conversations as they grow, so that none is lost", yes_no, mirror.enabled),
+    row!(
+        "mirror.keep_days",
+        "`baton backup prune` removes what is older; 0 keeps it for ever",
+        count,
+        mirror.keep_days
+    ),
+    row!(
+        "mirror.max_mb",
+        "and the oldest while all of it takes more megabytes than this; 0 is no limit",
+        count,
+        mirror.max_mb
+    ),
     row!(
         "compaction",
         "who answers a compaction: handoff, client, or ask (handoff for /compact, client for the rest)",

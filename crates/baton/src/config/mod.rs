@@ -27,6 +27,7 @@ pub struct Config {
     pub context: Context,
     pub handoff: Handoff,
     pub run: Run,
+    pub mirror: Mirror,
     pub compaction: Compaction,
     pub narrative: Narrative,
     /// Publish a checkpoint with each handoff that has goal and now, creating the events folder if needed.
@@ -105,6 +106,16 @@ pub struct Run {
     pub ceiling_percentage: Option<u8>,
     /// What `baton run` starts when nothing is named.
     pub provider: Option<String>,
+}
+
+/// The copies of conversations that baton keeps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mirror {
+    pub enabled: bool,
+    /// `baton backup prune` removes what is older; 0 keeps it for ever.
+    pub keep_days: u64,
+    /// And the oldest, while all of it takes more than this; 0 is no limit.
+    pub max_mb: u64,
 }
 
 /// Where a value came from.
@@ -224,6 +235,7 @@ impl Config {
                 ceiling_percentage: None,
                 provider: None,
             },
+            mirror: Mirror { enabled: true, keep_days: 90, max_mb: 10_000 },
             compaction: Compaction::Handoff,
             narrative: Narrative::Off,
             checkpoints: false,

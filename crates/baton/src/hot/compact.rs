@@ -7,10 +7,10 @@ use baton_core::say;
 use baton_core::session::{PreCompact, Session, Turn};
 use serde_json::json;
 
-use super::hook;
 use super::measure::measure;
 use super::post::tell;
 use super::scene::Scene;
+use super::{hook, mirror};
 use crate::rotate::{self, When};
 use crate::sealing::{self, Sealing};
 use crate::store::compaction;
@@ -24,6 +24,7 @@ pub fn pre(
     instructions: Option<&str>,
 ) -> Option<hook::Answer> {
     let measured = measure(scene, session);
+    mirror::everything(scene, session);
     // A rotation that is sealed and has a live actuator makes compaction pointless; never hold it back otherwise.
     if *trigger == Trigger::Auto
         && scene.config.handoff.block_compaction

@@ -9,7 +9,7 @@ use baton_core::wire::claude::output::HookOutput;
 use jiff::Timestamp;
 
 use super::scene::{Scene, cwd_of};
-use super::{compact, input, post, start, stop};
+use super::{compact, input, mirror, post, start, stop};
 use crate::paths::Paths;
 use crate::providers::{self, Provider};
 use crate::rotate;
@@ -50,7 +50,7 @@ pub fn run(args: &[&str]) {
         Err(e) => return note(named, &e),
     };
     if concerns_nobody(&event) {
-        return;
+        return subagent(provider, &event);
     }
     let Some(mut scene) = Scene::at(cwd_of(&event)) else { return };
     scene.provider = provider;
@@ -89,6 +89,16 @@ fn settle(scene: &Scene, mail: &[Claimed], written: bool) {
 fn concerns_nobody(event: &HookEvent<'_>) -> bool {
     event.subagent.is_some()
         || matches!(event.event, Event::Other(_) | Event::SubagentStart | Event::SubagentStop { .. })
+}
+
+/// All that a subagent's event leads to: what it said is kept.
+fn subagent(provider: &'static Provider, event: &HookEvent<'_>) {
+    if matches!(event.event, Event::ToolUsed { .. } | Event::SubagentStop { .. })
+        && let Some(mut scene) = Scene::at(cwd_of(event))
+    {
+        scene.provider = provider;
+        mirror::subagent(&scene, event);
+    }
 }
 
 /// What the event leads to.

@@ -1,10 +1,14 @@
 //! Takes a reading, decides the level, and publishes what changed.
 
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
+
 use baton_core::level::{Level, context_status, last_resort};
 use baton_core::reading::{Reading, newest};
 use baton_core::session::{Gauge, Session};
 use baton_core::transcript::tail::{REACH, Tail};
 
+use super::mirror;
 use super::scene::Scene;
 use crate::store::published;
 
@@ -22,7 +26,7 @@ pub fn measure(scene: &Scene, session: &Session) -> Measured {
     let sessions = scene.store.sessions();
     let before = sessions.gauge(&session.id);
     let mut gauge = before.clone();
-    let (tail, transcript_len) = tail(scene, session);
+    let (tail, transcript_len) = tail(scene, session, &mut gauge);
     let told = gauge.window;
     let reading = tail
         .as_ref()
@@ -72,11 +76,16 @@ fn is_before_compaction(tail: Option<&Tail>, reading: &Reading) -> bool {
     matches!(tail, Some(Tail::Compacted(c)) if c.at.is_none_or(|at| reading.at <= at))
 }
 
-fn tail(scene: &Scene, session: &Session) -> (Option<Tail>, u64) {
+fn tail(scene: &Scene, session: &Session, gauge: &mut Gauge) -> (Option<Tail>, u64) {
     let Some(path) = session.transcript.as_deref() else { return (None, 0) };
     // The client's own folder may be linked by a dotfile manager, but the file itself is a regular one.
     let Ok(mut file) = crate::sys::fs::open_read(std::path::Path::new(path)) else { return (None, 0) };
-    let len = file.metadata().map_or(0, |m| m.len());
+    let about = file.metadata().ok();
+    let len = about.as_ref().map_or(0, Metadata::len);
+    let inode = about.as_ref().map(Metadata::ino);
+    let replaced = gauge.inode.is_some() && gauge.inode != inode;
+    gauge.inode = inode;
+    mirror::grown(scene, session, &file, replaced);
     ((scene.provider.hooks.tail)(&mut file, REACH).ok(), len)
 }
 

@@ -9,6 +9,7 @@ pub mod delegate;
 pub(crate) mod hook;
 pub(crate) mod input;
 pub(crate) mod measure;
+pub(crate) mod mirror;
 pub(crate) mod post;
 pub(crate) mod scene;
 mod start;

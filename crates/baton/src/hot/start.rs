@@ -14,7 +14,7 @@ use serde_json::json;
 use super::hook::{Answer, output};
 use super::post::{deliver, framed};
 use super::scene::Scene;
-use super::{SEAL_PATIENCE, hook};
+use super::{SEAL_PATIENCE, hook, mirror};
 use crate::frame;
 use crate::providers::Caller;
 use crate::store::handoffs::Loaded;
@@ -29,6 +29,7 @@ pub fn session_start(
     model: Option<&str>,
 ) -> Option<Answer> {
     let session = register(scene, event, source_name(source), model)?;
+    mirror::everything(scene, &session);
     let given = give(scene, &session, source);
     let mut parts: Vec<String> = given.context.into_iter().collect();
     let mail = deliver(scene, &session, parts.iter().map(|p| p.chars().count()).sum());
@@ -342,6 +343,7 @@ fn publish(scene: &Scene, session: &Session, previous: Option<&SessionId>) {
 
 /// SessionEnd: give back what was not used, note the end.
 pub fn session_end(scene: &Scene, session: &Session, reason: &str) {
+    mirror::ended(scene, session);
     if let Some(id) = &session.claim {
         let mut handoffs = scene.store.handoffs(&scene.config);
         handoffs.patience = SEAL_PATIENCE;

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::hook::{self, Answer, output};
 use super::measure::measure;
+use super::mirror;
 use super::post::{OwnedSituation, settle_claim};
 use super::scene::Scene;
 use crate::rotate::{self, When};
@@ -20,6 +21,7 @@ use crate::{offer, poke};
 pub fn stop(scene: &Scene, session: &Session, hook_active: bool, background: Vec<String>) -> Answer {
     settle_claim(scene, session);
     let measured = measure(scene, session);
+    mirror::turn_ended(scene, session);
     let gauge = &measured.gauge;
     let voice = scene.config.context.voice();
     let rotatable = scene.is_rotatable(&session.agent);
@@ -115,6 +117,7 @@ pub fn failure(scene: &Scene, session: &Session, error: &str, message: Option<&s
     hook::update(scene, session, |s| {
         (s.turn, s.turn_since, s.limit) = (turn, Some(scene.now), said);
     });
+    mirror::everything(scene, session);
     poke::supervisor(&scene.store.state, &session.agent);
     let mut line = scene.line("stop-failure", session);
     line.detail = json!({ "error": error, "message": message });

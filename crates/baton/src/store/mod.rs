@@ -6,6 +6,7 @@ pub mod compaction;
 pub mod handoffs;
 pub mod log;
 pub mod mail;
+pub mod mirror;
 pub mod published;
 pub mod record;
 pub mod rotations;
@@ -40,6 +41,10 @@ impl Store {
 
     pub fn mail(&self) -> mail::Mail {
         mail::Mail::new(&self.state)
+    }
+
+    pub fn mirror(&self) -> mirror::Mirror {
+        mirror::Mirror::new(&self.state)
     }
 
     pub fn published(&self) -> published::Published<'_> {

@@ -165,6 +165,11 @@ fn rename_noreplace(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::remove_file(from)
 }
 
+/// Gives `from` the name `to`, which nothing may have yet.
+pub fn rename_new(from: &Path, to: &Path) -> Result<(), FileError> {
+    rename_noreplace(from, to).map_err(|e| FileError::new("rename", from, e))
+}
+
 /// Appends one record, which must end in a newline, by a single write. A torn last line left by a crash is
 /// closed first, so that it spoils nothing but itself.
 pub fn append_line(path: &Path, record: &[u8], mode: u32) -> Result<(), FileError> {

@@ -1,6 +1,7 @@
 //! The operating system: files, locks, processes. The only place that may need `unsafe`.
 
 pub mod child;
+pub mod copy;
 pub mod fs;
 pub mod handle;
 pub mod lock;

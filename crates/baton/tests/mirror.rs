@@ -1,0 +1,442 @@
+//! Promise 17: no raw conversation is lost. The mirror holds every byte that a hook could see, whatever the client
+//! does to its transcript, and however hooks end.
+
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use baton::store::mirror::{Mirror, Mirrored, Origin, PER_HOOK};
+use baton_core::ids::SessionId;
+use baton_testkit::hooks::Client;
+use baton_testkit::rng::Rng;
+use baton_testkit::{Home, trace};
+use serde_json::json;
+
+fn home() -> Home {
+    Home::new(crate::BATON)
+}
+
+fn mirror(home: &Home) -> Mirror {
+    Mirror::new(&home.state())
+}
+
+fn mirrored(home: &Home, session: &str) -> Mirrored {
+    let id = SessionId::new(session).unwrap();
+    mirror(home).of(&id).unwrap().unwrap_or_else(|| panic!("nothing was mirrored of {session}"))
+}
+
+/// What each generation of `part` holds, oldest first.
+fn generations(mirrored: &Mirrored, part: &str) -> Vec<Vec<u8>> {
+    let part = mirrored.parts.iter().find(|p| p.name == part).expect("that part was mirrored");
+    part.generations
+        .iter()
+        .map(|generation| {
+            let mut bytes = Vec::new();
+            part.open(generation).unwrap().read_to_end(&mut bytes).unwrap();
+            assert_eq!(bytes.len() as u64, generation.bytes);
+            bytes
+        })
+        .collect()
+}
+
+#[test]
+fn each_hook_takes_what_the_transcript_grew_by() {
+    let home = home();
+    let client = Client::new(&home);
+    client.starts("startup").silent();
+    for event in ["UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop", "SessionEnd"] {
+        client.answers(20_000);
+        client.hook(event).ok();
+        let kept = mirrored(&home, &client.session);
+        let transcript = std::fs::read(client.transcript()).unwrap();
+        assert_eq!(generations(&kept, "main"), [transcript], "after {event}");
+    }
+    let kept = mirrored(&home, &client.session);
+    assert_eq!(Path::new(&kept.meta.transcript), client.transcript());
+    assert_eq!(Path::new(&kept.meta.cwd), home.project());
+}
+
+#[test]
+fn what_was_cut_rewritten_or_deleted_is_still_there() {
+    let home = home();
+    let client = Client::new(&home);
+    let path = client.transcript();
+    let mut seen = Vec::new();
+    let mut see = |what: &str| {
+        client.hook("PostToolUse").ok();
+        let now = std::fs::read(&path).unwrap_or_default();
+        assert!(!now.is_empty());
+        seen.push((what.to_owned(), now));
+        let held = generations(&mirrored(&home, &client.session), "main");
+        for (what, bytes) in &seen {
+            assert!(held.iter().any(|g| g.starts_with(bytes)), "{what} is not in the mirror");
+        }
+        held.len()
+    };
+    client.answers(1_000);
+    client.answers(2_000);
+    assert_eq!(see("the first lines"), 1);
+    let whole = std::fs::read(&path).unwrap();
+
+    std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    assert_eq!(see("half of them"), 2, "a cut begins a generation");
+    client.answers(3_000);
+    assert_eq!(see("half of them and a new one"), 2, "which goes on growing");
+
+    let rewritten = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).replace("assistant", "ASSISTANT");
+    std::fs::write(&path, rewritten).unwrap();
+    assert_eq!(see("rewritten in its place"), 3);
+
+    std::fs::remove_file(&path).unwrap();
+    client.hook("PostToolUse").ok();
+    client.answers(4_000);
+    assert_eq!(see("a new one after a deletion"), 4);
+
+    // The same length and the same end: seen because it is another file.
+    let mut bytes = std::fs::read(&path).unwrap();
+    let other = path.with_extension("new");
+    bytes[3] = b'X';
+    std::fs::write(&other, &bytes).unwrap();
+    std::fs::rename(&other, &path).unwrap();
+    assert_eq!(see("another file in its place"), 5);
+
+    // The same in the file itself is found when the session ends.
+    bytes[3] = b'Y';
+    std::fs::write(&path, &bytes).unwrap();
+    client.hook("SessionEnd").ok();
+    assert_eq!(generations(&mirrored(&home, &client.session), "main").last(), Some(&bytes));
+}
+
+/// Whatever happens to a transcript between two hooks, every state that a hook met is the beginning of a generation.
+#[test]
+fn every_state_that_a_hook_met_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut cuts, mut most) = (0, 0);
+    let mirror = Mirror::new(dir.path());
+    for seed in 0..baton_testkit::times(100) as u64 {
+        let mut rng = Rng::new(seed);
+        let session = SessionId::new(format!("s{seed}")).unwrap();
+        let transcript = dir.path().join(format!("t-{seed}.jsonl"));
+        let origin = Origin { session: &session, provider: "claude", transcript: &transcript, cwd: "/" };
+        let mut met: Vec<Vec<u8>> = Vec::new();
+        let mut now = Vec::new();
+        for step in 0..40 {
+            match rng.pick(0..10) {
+                0 if now.len() > 300 => {
+                    let keep = usize::try_from(rng.pick(1..now.len() as u64)).unwrap();
+                    now.truncate(keep);
+                    cuts += 1;
+                }
+                1 => now.clear(),
+                2 if now.len() > 300 => now[0] ^= 1,
+                _ => {}
+            }
+            for _ in 0..rng.pick(0..4) {
+                now.extend(format!("{{\"n\":{},\"step\":{step}}}\n", rng.pick(0..1 << 40)).repeat(3).bytes());
+            }
+            std::fs::write(&transcript, &now).unwrap();
+            let file = std::fs::File::open(&transcript).unwrap();
+            // A flipped first byte is what only a comparison sees.
+            mirror.compare(&origin, &file, 1 << 20).unwrap();
+            mirror.take(&origin, &file, PER_HOOK).unwrap();
+            met.push(now.clone());
+        }
+        let kept = mirror.of(&session).unwrap().unwrap();
+        let held = generations(&kept, "main");
+        most = most.max(held.len());
+        for (step, bytes) in met.iter().enumerate() {
+            assert!(held.iter().any(|g| g.starts_with(bytes)), "seed {seed}: step {step} is lost");
+        }
+    }
+    assert!(cuts > 50 && most > 3, "{cuts} cuts, {most} generations at most: nothing was tried");
+}
+
+#[test]
+fn a_long_backlog_is_taken_in_shares_by_hooks_and_whole_at_the_end() {
+    let home = home();
+    let client = Client::new(&home);
+    let line = format!("{}\n", "x".repeat(99_999));
+    client.answers(10);
+    std::fs::write(client.transcript(), line.repeat(50)).unwrap();
+    for n in 1..=3u64 {
+        client.hook("PostToolUse").ok();
+        assert_eq!(mirrored(&home, &client.session).newest().unwrap().1.bytes, n * PER_HOOK);
+    }
+    client.hook("SessionEnd").ok();
+    let held = generations(&mirrored(&home, &client.session), "main");
+    assert_eq!(held, [line.repeat(50).into_bytes()]);
+}
+
+#[test]
+fn what_subagents_say_is_kept_with_the_session() {
+    let home = home();
+    let client = Client::new(&home);
+    client.answers(10);
+    let dir = client.transcript().with_extension("").join("subagents");
+    std::fs::create_dir_all(&dir).unwrap();
+    let path = dir.join("agent-a1.jsonl");
+    std::fs::write(&path, "{\"a\":1}\n").unwrap();
+    client.hook_with("PostToolUse", json!({ "agent_id": "a1" })).silent();
+    assert_eq!(generations(&mirrored(&home, &client.session), "agent-a1"), [b"{\"a\":1}\n"]);
+    std::fs::write(&path, "{\"a\":1}\n{\"a\":2}\n").unwrap();
+    client.hook_with("SubagentStop", json!({ "agent_id": "a1", "agent_transcript_path": path })).silent();
+    assert_eq!(generations(&mirrored(&home, &client.session), "agent-a1"), [b"{\"a\":1}\n{\"a\":2}\n"]);
+    // One that was heard of by nobody is found when the turn ends.
+    std::fs::write(dir.join("agent-b2.jsonl"), "{\"b\":1}\n").unwrap();
+    std::fs::write(dir.join("..hostile.jsonl"), "no name of ours\n").unwrap();
+    client.hook("Stop").ok();
+    let kept = mirrored(&home, &client.session);
+    let names: Vec<&str> = kept.parts.iter().map(|p| p.name.as_str()).collect();
+    assert_eq!(names, ["main", "agent-a1", "agent-b2"]);
+}
+
+#[test]
+fn a_transcript_that_is_no_file_hurts_nobody() {
+    let home = home();
+    let client = Client::new(&home);
+    for event in ["SessionStart", "PostToolUse", "Stop", "PreCompact", "SessionEnd"] {
+        client.hook(event).ok();
+    }
+    std::fs::create_dir_all(client.transcript()).unwrap();
+    for event in ["SessionStart", "PostToolUse", "Stop", "PreCompact", "SessionEnd"] {
+        client.hook(event).ok();
+    }
+    std::fs::remove_dir(client.transcript()).unwrap();
+    std::fs::write(client.transcript(), "").unwrap();
+    for event in ["SessionStart", "PostToolUse", "Stop", "PreCompact", "SessionEnd"] {
+        client.hook(event).ok();
+    }
+    client.answers(10);
+    client.hook("PostToolUse").ok();
+    let transcript = std::fs::read(client.transcript()).unwrap();
+    assert_eq!(generations(&mirrored(&home, &client.session), "main"), [transcript]);
+}
+
+#[test]
+fn nothing_is_copied_when_the_settings_say_so() {
+    let home = home();
+    home.write(".config/baton/config.toml", "[mirror]\nenabled = false\n");
+    let client = Client::new(&home);
+    client.answers(10);
+    for event in ["SessionStart", "PostToolUse", "Stop", "PreCompact", "SessionEnd"] {
+        client.hook(event).ok();
+    }
+    assert!(!home.state().join("mirror").exists());
+}
+
+/// Fifty hooks at once, while the transcript grows: no byte twice, none missing.
+#[test]
+fn hooks_at_the_same_time_take_each_byte_once() {
+    let home = home();
+    let client = Client::new(&home);
+    client.starts("startup").silent();
+    for round in 0..4 {
+        let payload = home.write("payload.json", client.usual("PostToolUse").to_string());
+        let mut running = Vec::new();
+        for n in 0..50 {
+            client.answers(1_000 + 100 * round + n);
+            let mut command = client.command("PostToolUse");
+            command.stdin(std::fs::File::open(&payload).unwrap()).stdout(Stdio::null());
+            running.push(command.spawn().unwrap());
+        }
+        for mut hook in running {
+            assert!(hook.wait().unwrap().success());
+        }
+        client.hook("PostToolUse").ok();
+        let transcript = std::fs::read(client.transcript()).unwrap();
+        assert_eq!(generations(&mirrored(&home, &client.session), "main"), [transcript]);
+    }
+}
+
+#[test]
+fn files_are_0600_and_folders_0700_under_umask_000() {
+    let home = home();
+    let client = Client::new(&home);
+    client.answers(10);
+    let payload = home.write("payload.json", client.usual("PostToolUse").to_string());
+    let mut command = home.command("sh");
+    command.args(["-c", "umask 000; exec \"$0\" hook PostToolUse", crate::BATON]);
+    client.dress(&mut command);
+    let mut hook = command.stdin(std::fs::File::open(&payload).unwrap()).spawn().unwrap();
+    assert!(hook.wait().unwrap().success());
+    let folder = mirror(&home).folder(&SessionId::new(client.session.clone()).unwrap());
+    let mode = |path: &Path| path.symlink_metadata().unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode(&folder), 0o700);
+    assert_eq!(mode(folder.parent().unwrap()), 0o700);
+    let files: Vec<_> = std::fs::read_dir(&folder).unwrap().flatten().map(|e| e.path()).collect();
+    assert!(files.len() >= 2, "{files:?}");
+    for file in files {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
+}
+
+#[test]
+fn a_link_planted_in_the_mirror_is_not_followed() {
+    let home = home();
+    let client = Client::new(&home);
+    client.answers(10);
+    client.hook("PostToolUse").ok();
+    let target = home.write("precious", "precious");
+    let folder = mirror(&home).folder(&SessionId::new(client.session.clone()).unwrap());
+    std::fs::remove_file(folder.join("main.jsonl")).unwrap();
+    std::os::unix::fs::symlink(&target, folder.join("main.jsonl")).unwrap();
+    client.answers(20);
+    client.hook("PostToolUse").ok();
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "precious");
+}
+
+/// One hook that has something to take: a home where bytes have grown, or where a cut begins a generation.
+struct Scene {
+    home: Home,
+    session: String,
+    pid: u32,
+    process: std::process::Child,
+}
+
+impl Scene {
+    fn new(case: &str) -> Self {
+        let home = home();
+        let client = Client::new(&home);
+        let session = client.session.clone();
+        client.starts("startup").silent();
+        client.answers(10);
+        if case != "first" {
+            client.hook("PostToolUse").ok();
+        }
+        let path = client.transcript();
+        match case {
+            "cut" => {
+                let bytes = std::fs::read(&path).unwrap();
+                std::fs::write(&path, &bytes[..bytes.len() - 20]).unwrap();
+            }
+            "rewritten" => std::fs::write(&path, "{\"other\":1}\n".repeat(100)).unwrap(),
+            _ => client.answers(20),
+        }
+        home.write("payload.json", client.usual("PostToolUse").to_string());
+        drop(client);
+        let mut cat = Command::new("cat");
+        let process = cat.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        Self { home, session, pid: process.id(), process }
+    }
+
+    fn dress(&self, command: &mut Command) {
+        let payload = std::fs::File::open(self.home.path().join("payload.json")).unwrap();
+        command.env("CLAUDE_PID", self.pid.to_string()).stdin(payload);
+    }
+
+    fn transcript(&self) -> Vec<u8> {
+        let path = self.home.path().join(format!(".claude/projects/-app/{}.jsonl", self.session));
+        std::fs::read(path).unwrap()
+    }
+
+    /// Every generation but the last is what it was; the last is a beginning of the transcript.
+    fn check(&self, before: &[Vec<u8>], what: &str) {
+        let id = SessionId::new(self.session.clone()).unwrap();
+        let Some(kept) = mirror(&self.home).of(&id).unwrap() else { return assert!(before.is_empty()) };
+        let held = generations(&kept, "main");
+        for old in before {
+            assert!(held.iter().any(|g| g.starts_with(old)), "{what}: a byte that was there is gone");
+        }
+        let transcript = self.transcript();
+        for generation in &held {
+            let known = before.iter().any(|b| generation.starts_with(b) || b.starts_with(generation))
+                || transcript.starts_with(generation);
+            assert!(known, "{what}: a generation holds what nobody wrote");
+        }
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_file(format!("/tmp/claude-context-pct-{}.txt", self.session));
+    }
+}
+
+/// Promises 1 and 2 for the mirror: a kill before, and a fault in, each call that touches it.
+#[test]
+fn a_kill_or_a_fault_in_any_call_loses_nothing_and_the_next_hook_goes_on() {
+    if !trace::available() {
+        return;
+    }
+    let mut tried = 0;
+    for case in ["first", "grown", "cut", "rewritten"] {
+        let scene = Scene::new(case);
+        let (calls, ran) = trace::record_as(&scene.home, "hook PostToolUse", &|c| scene.dress(c));
+        ran.ok();
+        let calls: Vec<_> = calls.into_iter().filter(|c| c.line.contains("/mirror")).collect();
+        assert!(calls.len() >= 2, "{case}: {calls:?}");
+        for call in &calls {
+            let faults: &[&str] = match call.name.as_str() {
+                "write" | "pwrite64" => &["signal=KILL", "error=ENOSPC", "error=EIO"],
+                "open" | "openat" => &["signal=KILL", "error=EMFILE", "error=EROFS", "error=EACCES"],
+                _ => &["signal=KILL", "error=ENOSPC", "error=EIO"],
+            };
+            for fault in faults {
+                let scene = Scene::new(case);
+                let id = SessionId::new(scene.session.clone()).unwrap();
+                let before = mirror(&scene.home)
+                    .of(&id)
+                    .unwrap()
+                    .map(|kept| generations(&kept, "main"))
+                    .unwrap_or_default();
+                let ran = trace::inject_as(&scene.home, "hook PostToolUse", &|c| scene.dress(c), call, fault);
+                let what = format!("{case}: {fault} in {}", call.line);
+                if *fault != "signal=KILL" {
+                    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{what}");
+                }
+                scene.check(&before, &what);
+                // The next one makes it whole.
+                let mut next = scene.home.baton(["hook", "PostToolUse"]);
+                scene.dress(&mut next);
+                assert!(next.status().unwrap().success());
+                scene.check(&before, &what);
+                let kept = mirrored(&scene.home, &scene.session);
+                assert_eq!(generations(&kept, "main").last(), Some(&scene.transcript()), "{what}");
+                tried += 1;
+            }
+        }
+    }
+    eprintln!("{tried} kills and faults");
+    assert!(tried > 40);
+}
+
+/// The cost, counted: what the mirror adds to a hook is a handful of system calls, whatever the size of what is there.
+#[test]
+fn a_hook_pays_a_handful_of_calls_for_what_grew() {
+    if !trace::available() {
+        return;
+    }
+    let count = |enabled: bool, size: usize| {
+        let home = home();
+        home.write(".config/baton/config.toml", format!("[mirror]\nenabled = {enabled}\n"));
+        let client = Client::new(&home);
+        client.starts("startup").silent();
+        client.answers(10);
+        let line = format!("{{\"pad\":\"{}\"}}\n", "x".repeat(4_990));
+        let mut text = line.repeat(size);
+        text.push_str(&std::fs::read_to_string(client.transcript()).unwrap());
+        std::fs::write(client.transcript(), text).unwrap();
+        client.hook("Stop").ok();
+        client.hook("PreCompact").ok();
+        client.answers(10);
+        client.hook("PostToolUse").ok();
+        client.answers(20);
+        let payload = home.write("payload.json", client.usual("PostToolUse").to_string());
+        let log = home.path().join("calls");
+        let mut command = home.command("strace");
+        command.args(["-f", "-qq", "-o"]).arg(&log).arg(crate::BATON).args(["hook", "PostToolUse"]);
+        client.dress(&mut command);
+        command.stdin(std::fs::File::open(payload).unwrap());
+        assert!(command.status().unwrap().success());
+        let text = std::fs::read_to_string(&log).unwrap();
+        assert!(!text.contains("fsync") && !text.contains("fdatasync"), "a hook syncs nothing");
+        text.lines().count()
+    };
+    let (without, with, large) = (count(false, 1), count(true, 1), count(true, 400));
+    eprintln!("{without} system calls without the mirror, {with} with it, {large} with 2 MB");
+    assert!(with <= without + 8, "{with} against {without}");
+    assert!(large <= with + 1, "{large} against {with}");
+}
