@@ -24,7 +24,7 @@ pub const PER_HOOK: u64 = 256 << 10;
 pub const CATCH_UP: Duration = Duration::from_millis(300);
 /// So many bytes at the end of the copy tell whether the transcript is the same one. They hold a record's own id
 /// and time.
-const TAIL: u64 = 256;
+const TAIL: usize = 256;
 /// How much is read at a time when more than one hook's share is taken.
 const CHUNK: u64 = 4 << 20;
 /// The lock is held for the blink of a rename. A hook that does not get it leaves the matter to the next one.
@@ -317,12 +317,12 @@ fn append(live: &File, source: &File, limit: u64) -> io::Result<Step> {
     if len < have {
         return Ok(Step::Diverged);
     }
-    let tail = have.min(TAIL);
+    let tail = have.min(TAIL as u64);
     let wanted = tail + (len - have).min(limit);
     let mut bytes = vec![0; usize::try_from(wanted).unwrap_or(usize::MAX)];
     let got = read_at(source, &mut bytes, have - tail)?;
     let tail_len = usize::try_from(tail).unwrap_or(usize::MAX);
-    let mut ours = [0; TAIL as usize];
+    let mut ours = [0; TAIL];
     let ours = &mut ours[..tail_len];
     if got < tail_len || read_at(live, ours, have - tail)? < tail_len || bytes[..tail_len] != *ours {
         return Ok(Step::Diverged);
@@ -341,13 +341,13 @@ fn cut_at(live: &File, source: &File, len: u64) -> io::Result<Option<Vec<u8>>> {
         return Ok(None);
     }
     let tail = tail_of(source, len)?;
-    let same = tail.len() as u64 == len.min(TAIL) && tail == tail_of(live, len)?;
+    let same = tail.len() as u64 == len.min(TAIL as u64) && tail == tail_of(live, len)?;
     Ok(same.then_some(tail))
 }
 
 /// The last bytes before `end`.
 fn tail_of(file: &File, end: u64) -> io::Result<Vec<u8>> {
-    let tail = end.min(TAIL);
+    let tail = end.min(TAIL as u64);
     let mut bytes = vec![0; usize::try_from(tail).unwrap_or(0)];
     let got = read_at(file, &mut bytes, end - tail)?;
     bytes.truncate(got);
