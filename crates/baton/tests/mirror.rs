@@ -370,7 +370,6 @@ fn a_kill_or_a_fault_in_any_call_loses_nothing_and_the_next_hook_goes_on() {
         assert!(calls.len() >= 2, "{case}: {calls:?}");
         for call in &calls {
             let faults: &[&str] = match call.name.as_str() {
-                "write" | "pwrite64" => &["signal=KILL", "error=ENOSPC", "error=EIO"],
                 "open" | "openat" => &["signal=KILL", "error=EMFILE", "error=EROFS", "error=EACCES"],
                 _ => &["signal=KILL", "error=ENOSPC", "error=EIO"],
             };
