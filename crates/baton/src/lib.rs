@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod frame;
 pub mod hot;
 pub mod install;
+pub mod memory;
 pub mod offer;
 pub mod paths;
 pub mod poke;

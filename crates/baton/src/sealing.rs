@@ -145,12 +145,26 @@ fn ledger(store: &Store, session: &Session) -> (Ledger, Option<String>) {
         Ok(0) => None,
         Ok(left) => Some(format!("{left} bytes of {} came too late to be read in time", path.display())),
         // The file need not exist yet; the document then says that there was nothing to read.
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return (ledger, None),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            return (mirrored_ledger(store, session).unwrap_or(ledger), None);
+        }
         Err(e) => Some(format!("{}: {e}", path.display())),
     };
     // Only a saving; without it the next seal reads more.
     let _ = record::write(&snapshot, &ledger);
     (ledger, unread)
+}
+
+/// The client has deleted its transcript: the mirror has it.
+fn mirrored_ledger(store: &Store, session: &Session) -> Option<Ledger> {
+    let mirrored = store.mirror().of(&session.id).ok().flatten()?;
+    let (part, generation) = mirrored.newest()?;
+    Ledger::of(BufReader::with_capacity(256 << 10, part.open(generation).ok()?.take(MAX_BACKLOG))).ok()
+}
+
+/// Did a person ever ask for something in this session? One where nobody did leaves nothing to carry over.
+pub fn has_words(store: &Store, session: &Session) -> bool {
+    ledger(store, session).0.words.first.is_some()
 }
 
 /// Returns how many bytes were left for the next time.

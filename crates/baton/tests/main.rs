@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod agent;
+mod backup;
 mod channel;
 mod checkpoint;
 mod clients;
@@ -21,6 +22,7 @@ mod install;
 mod kill;
 mod mail;
 mod matrix;
+mod memory;
 mod mirror;
 mod modes;
 mod providers;

@@ -286,6 +286,45 @@ fn a_link_planted_in_the_mirror_is_not_followed() {
     assert_eq!(std::fs::read_to_string(&target).unwrap(), "precious");
 }
 
+/// A client that writes, and now and then cuts or rewrites its file, while hooks take what they see.
+#[test]
+fn a_transcript_that_changes_while_it_is_copied_is_whole_in_the_end() {
+    use std::io::Write as _;
+    let dir = tempfile::tempdir().unwrap();
+    let mirror = Mirror::new(dir.path());
+    let session = SessionId::new("s").unwrap();
+    let transcript = dir.path().join("t.jsonl");
+    std::fs::write(&transcript, "").unwrap();
+    let origin = Origin { session: &session, provider: "claude", transcript: &transcript, cwd: "/" };
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut rng = Rng::new(7);
+            for n in 0..3_000 {
+                let mut file = std::fs::OpenOptions::new().append(true).open(&transcript).unwrap();
+                writeln!(file, "{{\"n\":{n},\"id\":{}}}", rng.roll()).unwrap();
+                let len = file.metadata().unwrap().len();
+                match rng.pick(0..200) {
+                    0 => file.set_len(len / 2).unwrap(),
+                    1 => std::fs::write(&transcript, "{\"rewritten\":true}\n").unwrap(),
+                    _ => {}
+                }
+            }
+        });
+        let mut hooks = 0;
+        while !writer.is_finished() {
+            let source = std::fs::File::open(&transcript).unwrap();
+            mirror.take(&origin, &source, PER_HOOK).unwrap();
+            hooks += 1;
+        }
+        assert!(hooks > 20, "only {hooks} hooks ran meanwhile");
+    });
+    let source = std::fs::File::open(&transcript).unwrap();
+    while mirror.take(&origin, &source, PER_HOOK).unwrap().left > 0 {}
+    let kept = mirror.of(&session).unwrap().unwrap();
+    assert_eq!(generations(&kept, "main").last(), Some(&std::fs::read(&transcript).unwrap()));
+    assert!(kept.main().unwrap().generations.len() > 3);
+}
+
 /// One hook that has something to take: a home where bytes have grown, or where a cut begins a generation.
 struct Scene {
     home: Home,
@@ -438,4 +477,31 @@ fn a_hook_pays_a_handful_of_calls_for_what_grew() {
     eprintln!("{without} system calls without the mirror, {with} with it, {large} with 2 MB");
     assert!(with <= without + 8, "{with} against {without}");
     assert!(large <= with + 1, "{large} against {with}");
+}
+
+/// The cost in time: 5 KB more in a transcript of 1 MB. The target is 0.1 ms; a test on a busy machine asserts ten times that.
+#[test]
+fn five_kilobytes_are_taken_in_a_fraction_of_a_millisecond() {
+    use std::io::Write as _;
+    let dir = tempfile::tempdir().unwrap();
+    let mirror = Mirror::new(dir.path());
+    let session = SessionId::new("s").unwrap();
+    let transcript = dir.path().join("t.jsonl");
+    let line = format!("{{\"pad\":\"{}\"}}\n", "x".repeat(5_000));
+    std::fs::write(&transcript, line.repeat(200)).unwrap();
+    let origin = Origin { session: &session, provider: "claude", transcript: &transcript, cwd: "/" };
+    mirror.catch_up(&origin, std::time::Duration::from_secs(10)).unwrap();
+    let mut writer = std::fs::OpenOptions::new().append(true).open(&transcript).unwrap();
+    let source = std::fs::File::open(&transcript).unwrap();
+    let mut took: Vec<std::time::Duration> = (0..500)
+        .map(|_| {
+            writer.write_all(line.as_bytes()).unwrap();
+            let began = std::time::Instant::now();
+            assert_eq!(mirror.take(&origin, &source, PER_HOOK).unwrap().bytes, line.len() as u64);
+            began.elapsed()
+        })
+        .collect();
+    took.sort();
+    eprintln!("5 KB: p50 {:?}, p90 {:?}, p99 {:?}", took[250], took[450], took[495]);
+    assert!(took[250] < std::time::Duration::from_millis(1), "{:?}", took[250]);
 }

@@ -137,6 +137,12 @@ pub fn user_sealed(id: &str, rotates: bool) -> String {
 }
 
 /// For the user, when a handoff was put in front of the agent.
+pub fn user_loaded_crash(id: &str, session: &str) -> String {
+    format!(
+        "baton: session {session} ended without a word; what its transcript proves is loaded (handoff {id})"
+    )
+}
+
 pub fn user_loaded(id: &str, channel: &str) -> String {
     format!("baton: continuing from handoff {id} of channel {channel}")
 }

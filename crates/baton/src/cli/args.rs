@@ -62,6 +62,13 @@ that begins with it. Called twice, the last one counts. Exit codes: 1 no such fi
     Inbox(InboxArgs),
     /// Look at past conversations
     Sessions(SessionsArgs),
+    /// Copies of conversations: look at them, check them, bring them back
+    #[command(after_help = "\
+Every hook copies what the transcript grew by, so what a client cuts, rewrites or deletes is still here.
+Nothing is removed by itself: `baton backup prune` says what goes, pinned sessions stay.")]
+    Backup(BackupArgs),
+    /// What sessions of this project leave for the next one
+    Memory(MemoryArgs),
     /// Tell all instances of a workflow where it stands
     #[command(after_help = "\
 Writes thoughts/shared/handoffs/events/{time}_{session}.md in the project; every status line shows the newest.")]
@@ -202,9 +209,12 @@ pub struct InstallArgs {
     /// Leave the status line alone
     #[arg(long)]
     pub no_statusline: bool,
-    /// Leave out the commands /baton:handoff and /baton:status
+    /// Leave out the slash commands
     #[arg(long)]
     pub no_commands: bool,
+    /// With --project: leave out its memory (.claude/memory and a block in CLAUDE.md)
+    #[arg(long, requires = "project")]
+    pub no_memory: bool,
     /// Leave out the rule that lets agents run `baton handoff` without asking
     #[arg(long)]
     pub no_permission: bool,
@@ -415,6 +425,153 @@ pub enum CheckpointCommand {
         /// Print JSON
         #[arg(long)]
         json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct BackupArgs {
+    #[command(subcommand)]
+    pub command: Option<Backup>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Backup {
+    /// All copies, newest first (what `baton backup` does by itself)
+    List {
+        /// Only of the current folder
+        #[arg(long)]
+        here: bool,
+    },
+    /// Take what is missing, then read everything once and say what is damaged
+    Verify {
+        /// A session id (its beginning is enough) [default: all]
+        session: Option<String>,
+    },
+    /// Put a conversation back where the client resumes it, and say how
+    #[command(after_help = "\
+A transcript that says more than the copy, or something else, is not replaced without --force, and is kept then.
+With --to the conversation moves: its working folder and paths become those of the other project.")]
+    Restore {
+        /// A session id (its beginning is enough), or a folder that `export` made
+        session: String,
+        /// What it held before it was rewritten or cut; `list --json` shows the numbers [default: the newest]
+        #[arg(long, value_name = "N")]
+        generation: Option<u32>,
+        /// Under another project
+        #[arg(long, value_name = "PROJECT", value_hint = ValueHint::DirPath)]
+        to: Option<PathBuf>,
+        /// Replace a transcript that says more or something else; it is kept beside
+        #[arg(long)]
+        force: bool,
+        /// Say what would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Write a conversation to a new folder, or to one file if its name ends in .tar or .tar.zst
+    Export {
+        /// A session id; its beginning is enough
+        session: String,
+        #[arg(value_hint = ValueHint::AnyPath)]
+        to: PathBuf,
+    },
+    /// Remove what is older or more than the settings keep, and say what
+    Prune {
+        /// Only say what would be removed
+        #[arg(long)]
+        dry_run: bool,
+        /// Days instead of `mirror.keep_days`; 0 keeps for ever
+        #[arg(long, value_name = "DAYS")]
+        keep_days: Option<u64>,
+        /// Megabytes instead of `mirror.max_mb`; 0 is no limit
+        #[arg(long, value_name = "MB")]
+        max_mb: Option<u64>,
+    },
+    /// Compress sessions that are over
+    Compress {
+        /// A session id (its beginning is enough) [default: all]
+        session: Option<String>,
+    },
+    /// Keep a session for ever
+    Pin {
+        /// A session id; its beginning is enough
+        session: String,
+    },
+    /// Let it be pruned again
+    Unpin {
+        /// A session id; its beginning is enough
+        session: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct MemoryArgs {
+    #[command(subcommand)]
+    pub command: Memory,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Memory {
+    /// Give this project a memory: .claude/memory and a block in CLAUDE.md
+    Init {
+        /// Take it back; files that were edited become what they were, what was saved stays
+        #[arg(long)]
+        remove: bool,
+    },
+    /// Save this session: active-context.md first, then a session document
+    #[command(after_help = "\
+The text has two parts: where the work stands, which every session begins with, and the whole session. Between them
+stands the line
+  === session document ===
+Times and ids are stamped, facts from the transcript are added, secrets are redacted.")]
+    Save {
+        /// The text, or - for standard input
+        #[arg(default_value = "-", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+        /// Where the document goes [default: .claude/memory/session-{time}.md]
+        #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+        to: Option<PathBuf>,
+    },
+    /// Backups that nobody has looked at yet, newest first
+    Pending {
+        /// For a skill: exit 0 also when there is nothing
+        #[arg(long)]
+        agent: bool,
+    },
+    /// Drop the newest pending backup; the mirror stays
+    Discard {
+        /// All of them
+        #[arg(long)]
+        all: bool,
+        /// For a skill: exit 0 also when there is nothing
+        #[arg(long)]
+        agent: bool,
+    },
+    /// Saved sessions of this project, pending backups first
+    List {
+        /// For a skill: exit 0 also when there is nothing
+        #[arg(long)]
+        agent: bool,
+    },
+    /// What to go on from: the facts of the pending backup, else the newest session document
+    Context {
+        /// This session document instead
+        #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+        from: Option<PathBuf>,
+        /// Write this text, or - for standard input, to active-context.md and settle the backup
+        #[arg(long, value_name = "FILE", conflicts_with = "from")]
+        update: Option<PathBuf>,
+        /// At most so many characters
+        #[arg(long, value_name = "N", default_value_t = 9_000)]
+        budget: usize,
+        /// For a skill: exit 0 also when there is nothing
+        #[arg(long)]
+        agent: bool,
     },
 }
 

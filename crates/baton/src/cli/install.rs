@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, IsTerminal as _};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 
@@ -10,6 +11,7 @@ use super::args::{InstallArgs, ScopeArgs};
 use super::screen::{Paint, print};
 use crate::install::place::Edit;
 use crate::install::{Folder, Hooks, Options, Plan, Scope, plan, project_of};
+use crate::memory::project;
 use crate::paths::Paths;
 
 pub fn run(args: &InstallArgs) -> anyhow::Result<Outcome> {
@@ -29,22 +31,34 @@ pub fn run(args: &InstallArgs) -> anyhow::Result<Outcome> {
         bin_dir,
     };
     let plan = plan(&paths, &options)?;
-    if plan.is_empty() {
+    let memory = match &options.scope {
+        Scope::Project { dir, .. } if !args.no_memory => Some(dir),
+        _ => None,
+    };
+    let remembers = memory.map_or_else(Vec::new, |dir| project::missing(&paths.state, dir));
+    if plan.is_empty() && remembers.is_empty() {
         print(&format!("{}Everything is in place already; nothing was changed.\n", notes(&plan)))?;
         return Ok(Outcome::Done);
     }
     if args.dry_run {
-        print(&format!("{}{}Nothing was changed.\n", plan.diff(&paths), steps(&paths, &plan, "would be ")))?;
+        print(&format!(
+            "{}{}Nothing was changed.\n",
+            plan.diff(&paths),
+            steps(&paths, &plan, &remembers, "would be ")
+        ))?;
         return Ok(Outcome::Done);
     }
     if !args.yes {
-        print(&format!("{}\n{}", plan.diff(&paths), steps(&paths, &plan, "will be ")))?;
+        print(&format!("{}\n{}", plan.diff(&paths), steps(&paths, &plan, &remembers, "will be ")))?;
         if !confirm("Do it?")? {
             return Ok(Outcome::Failed);
         }
     }
     plan.carry_out(&paths)?;
-    print(&format!("{}{}", steps(&paths, &plan, ""), afterwards(&paths, &options, &plan)))?;
+    if let Some(dir) = memory {
+        project::init(&paths.state, dir)?;
+    }
+    print(&format!("{}{}", steps(&paths, &plan, &remembers, ""), afterwards(&paths, &options, &plan)))?;
     Ok(Outcome::Done)
 }
 
@@ -84,7 +98,7 @@ fn notes(plan: &Plan) -> String {
 }
 
 /// One line per thing that changes, in the order it is done.
-fn steps(paths: &Paths, plan: &Plan, tense: &str) -> String {
+fn steps(paths: &Paths, plan: &Plan, remembers: &[PathBuf], tense: &str) -> String {
     let mut out = notes(plan);
     let mut step = |what: &str, did: &str| {
         let _ = writeln!(
@@ -104,6 +118,9 @@ fn steps(paths: &Paths, plan: &Plan, tense: &str) -> String {
     }
     for Edit { path, before, .. } in plan.edits.iter().filter(|e| e.is_needed()) {
         step(&paths.short(path), if before.is_some() { "edited" } else { "created" });
+    }
+    for path in remembers {
+        step(&paths.short(path), "written: the project's memory");
     }
     if let Some((_, command)) = &plan.delegate {
         let _ = writeln!(

@@ -2,6 +2,7 @@
 
 mod agents;
 mod args;
+mod backup;
 mod channel;
 mod checkpoint;
 mod config;
@@ -12,6 +13,8 @@ mod handoffs;
 mod inbox;
 mod install;
 mod log;
+mod memory;
+mod progress;
 mod retire;
 mod rotate;
 mod run;
@@ -96,6 +99,8 @@ fn run(cli: args::Cli) -> anyhow::Result<Outcome> {
         args::Command::Send(args) => send::run(&app, &args),
         args::Command::Inbox(args) => inbox::run(&app, &args),
         args::Command::Sessions(args) => sessions::run(&app, args),
+        args::Command::Backup(args) => backup::run(&app, args),
+        args::Command::Memory(args) => memory::run(&app, args),
         args::Command::Checkpoint(args) => checkpoint::run(&app, args),
         args::Command::Log(args) => log::run(&app, &args),
         // Taken above; and hooks, by `main`, unless for `--help`, which clap has answered.

@@ -119,6 +119,19 @@ pub fn age(then: Timestamp, now: Timestamp) -> String {
     }
 }
 
+/// `820 B`, `4.2 kB`, `31 MB`: in the unit that needs no more than four characters.
+pub fn size(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["B", "kB", "MB", "GB"] {
+        if value < 999.5 {
+            let places = usize::from(unit != "B" && value < 9.95);
+            return format!("{value:.places$} {unit}");
+        }
+        value /= 1000.0;
+    }
+    format!("{value:.1} TB")
+}
+
 /// A time stamp in the reader's own time zone.
 pub fn local(at: Timestamp) -> String {
     at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()

@@ -11,6 +11,7 @@ use super::install::{confirm, scope};
 use super::screen::print;
 use crate::config::Config;
 use crate::install::{Scope, edits_diff, uninstall};
+use crate::memory::project;
 use crate::paths::Paths;
 use crate::sys::fs;
 
@@ -26,8 +27,10 @@ pub fn run(args: &UninstallArgs) -> anyhow::Result<Outcome> {
         print(&format!("{}{folder}Nothing was changed.\n", edits_diff(&paths, &edits)))?;
         return Ok(Outcome::Done);
     }
-    let nothing = plan.is_empty() && plan.refused.is_empty();
-    let mut out = String::new();
+    // Before the rest: what it leaves empty goes with that.
+    let remembered = forget(&paths, &scope)?;
+    let nothing = plan.is_empty() && plan.refused.is_empty() && remembered.is_empty();
+    let mut out = remembered;
     if nothing {
         out.push_str("baton is not installed here; nothing was changed.\n");
     } else {
@@ -78,6 +81,26 @@ pub fn run(args: &UninstallArgs) -> anyhow::Result<Outcome> {
     Ok(if nothing { Outcome::Nothing } else { Outcome::Done })
 }
 
+/// The projects' memories: edited files become what they were, what has been saved stays.
+fn forget(paths: &Paths, scope: &Scope) -> anyhow::Result<String> {
+    let known = project::all(&paths.state).into_iter().map(|m| m.project);
+    let wanted = known.filter(|p| match scope {
+        Scope::User => true,
+        Scope::Project { dir, .. } => p == dir,
+    });
+    let mut out = String::new();
+    for project in wanted.collect::<Vec<_>>() {
+        let removed = project::remove(&paths.state, &project)?;
+        for path in removed.done {
+            let _ = writeln!(out, "✓  {} (as it was)", paths.short(&path));
+        }
+        for path in removed.stays {
+            let _ = writeln!(out, "   {} holds what was saved and stays", paths.short(&path));
+        }
+    }
+    Ok(out)
+}
+
 fn verify(paths: &Paths, scope: &Scope) -> anyhow::Result<()> {
     let remains = uninstall::remains(paths, scope);
     if !remains.is_empty() {
@@ -91,8 +114,11 @@ fn kept(paths: &Paths, program: PathBuf) -> Vec<(PathBuf, &'static str)> {
     let handoffs = configured_handoffs(paths);
     let published =
         [".current-session", ".context-status", ".restart-session"].map(|name| paths.claude.join(name));
-    let mut all =
-        vec![(handoffs, "handoffs"), (paths.state.clone(), "sessions, mail, log"), (program, "the program")];
+    let mut all = vec![
+        (handoffs, "handoffs"),
+        (paths.state.clone(), "sessions, copies of conversations, mail, log"),
+        (program, "the program"),
+    ];
     all.extend(published.map(|path| (path, "published for scripts")));
     all.retain(|(path, _)| path.exists() && !is_empty_state(path, &paths.state));
     all

@@ -168,6 +168,7 @@ pub const KEYS: &[Key] = &[
         count,
         mirror.max_mb
     ),
+    row!("memory.announce", "tell a session that begins of a backup that waits", yes_no, memory.announce),
     row!(
         "compaction",
         "who answers a compaction: handoff, client, or ask (handoff for /compact, client for the rest)",

@@ -28,6 +28,7 @@ pub struct Config {
     pub handoff: Handoff,
     pub run: Run,
     pub mirror: Mirror,
+    pub memory: Memory,
     pub compaction: Compaction,
     pub narrative: Narrative,
     /// Publish a checkpoint with each handoff that has goal and now, creating the events folder if needed.
@@ -116,6 +117,13 @@ pub struct Mirror {
     pub keep_days: u64,
     /// And the oldest, while all of it takes more than this; 0 is no limit.
     pub max_mb: u64,
+}
+
+/// What the projects' memories do by themselves.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Memory {
+    /// Tell a session that begins of a backup that waits.
+    pub announce: bool,
 }
 
 /// Where a value came from.
@@ -236,6 +244,7 @@ impl Config {
                 provider: None,
             },
             mirror: Mirror { enabled: true, keep_days: 90, max_mb: 10_000 },
+            memory: Memory { announce: true },
             compaction: Compaction::Handoff,
             narrative: Narrative::Off,
             checkpoints: false,

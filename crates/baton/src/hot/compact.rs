@@ -10,7 +10,8 @@ use serde_json::json;
 use super::measure::measure;
 use super::post::tell;
 use super::scene::Scene;
-use super::{hook, mirror};
+use super::{hook, memory, mirror};
+use crate::memory::backups::Why;
 use crate::rotate::{self, When};
 use crate::sealing::{self, Sealing};
 use crate::store::compaction;
@@ -52,6 +53,7 @@ pub fn pre(
             Err(e) => scene.fault("seal before compaction", &e),
         }
     }
+    memory::back_up(scene, session, Why::PreCompact);
     let mark = PreCompact {
         at: scene.now,
         transcript_len: measured.transcript_len,

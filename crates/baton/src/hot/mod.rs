@@ -5,10 +5,12 @@
 //! socket or waits for the disk, except where an event seals or loads a handoff.
 
 pub(crate) mod compact;
+mod crash;
 pub mod delegate;
 pub(crate) mod hook;
 pub(crate) mod input;
 pub(crate) mod measure;
+mod memory;
 pub(crate) mod mirror;
 pub(crate) mod post;
 pub(crate) mod scene;

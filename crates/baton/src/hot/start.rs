@@ -4,7 +4,7 @@ use std::path::Path;
 
 use baton_core::agent::{Agent, Arrival, Whose, whose};
 use baton_core::event::{HookEvent, StartSource};
-use baton_core::handoff::{Claimant, Refusal};
+use baton_core::handoff::{Claimant, Kind, Refusal};
 use baton_core::ids::{AgentId, ChannelName, SessionId};
 use baton_core::latch::Rearm;
 use baton_core::say;
@@ -14,8 +14,9 @@ use serde_json::json;
 use super::hook::{Answer, output};
 use super::post::{deliver, framed};
 use super::scene::Scene;
-use super::{SEAL_PATIENCE, hook, mirror};
+use super::{SEAL_PATIENCE, crash, hook, memory, mirror};
 use crate::frame;
+use crate::memory::backups::Why;
 use crate::providers::Caller;
 use crate::store::handoffs::Loaded;
 use crate::store::published;
@@ -31,7 +32,13 @@ pub fn session_start(
     let session = register(scene, event, source_name(source), model)?;
     mirror::everything(scene, &session);
     let given = give(scene, &session, source);
+    let waiting = memory::waiting(scene, &session, source, given.from.as_ref());
     let mut parts: Vec<String> = given.context.into_iter().collect();
+    let mut messages: Vec<String> = given.message.into_iter().collect();
+    if let Some((context, message)) = waiting {
+        parts.push(context);
+        messages.push(message);
+    }
     let mail = deliver(scene, &session, parts.iter().map(|p| p.chars().count()).sum());
     parts.extend(mail.iter().map(framed));
 
@@ -39,7 +46,8 @@ pub fn session_start(
     line.detail = json!({ "source": source_name(source), "handoff": given.handoff, "mail": mail.len() });
     scene.log(&line);
     let context = (!parts.is_empty()).then(|| parts.join("\n\n"));
-    Some(Answer { text: output("SessionStart", context, given.message), mail })
+    let message = (!messages.is_empty()).then(|| messages.join("\n"));
+    Some(Answer { text: output("SessionStart", context, message), mail })
 }
 
 fn source_name<'a>(source: &'a StartSource<'_>) -> &'a str {
@@ -59,6 +67,8 @@ struct Given {
     context: Option<String>,
     message: Option<String>,
     handoff: Option<String>,
+    /// The session that the handoff carries over.
+    from: Option<SessionId>,
 }
 
 fn give(scene: &Scene, session: &Session, source: &StartSource<'_>) -> Given {
@@ -73,7 +83,15 @@ fn give(scene: &Scene, session: &Session, source: &StartSource<'_>) -> Given {
     };
     let answer = match source {
         StartSource::Startup | StartSource::Clear if may_load(scene, session) => {
-            handoffs.claim(&session.channel, &who, scene.now)
+            match handoffs.claim(&session.channel, &who, scene.now) {
+                // Nothing was handed over; somebody may have died before that.
+                Ok(Err(refusal))
+                    if !matches!(refusal, Refusal::Claimed(..)) && crash::seal(scene, session) =>
+                {
+                    handoffs.claim(&session.channel, &who, scene.now)
+                }
+                other => other,
+            }
         }
         StartSource::Compact => return after_compaction(scene, session),
         StartSource::Resume | StartSource::Fork => {
@@ -121,14 +139,19 @@ fn loaded_into(scene: &Scene, session: &Session, loaded: &Loaded) -> Given {
         scene.fault("remember the claim", &"the session's record could not be changed");
     }
     finish_rotation(scene, session, &id);
+    let message = match loaded.entry.kind {
+        Kind::Crash => say::user_loaded_crash(id.as_str(), loaded.entry.session_id.short()),
+        _ => say::user_loaded(id.as_str(), session.channel.as_str()),
+    };
     Given {
+        from: Some(loaded.entry.session_id.clone()),
         context: Some(frame::loaded(
             loaded,
             scene.now,
             frame::budget(&scene.config),
             &archived(scene, loaded),
         )),
-        message: Some(say::user_loaded(id.as_str(), session.channel.as_str())),
+        message: Some(message),
         handoff: Some(id.to_string()),
     }
 }
@@ -185,6 +208,7 @@ fn after_compaction(scene: &Scene, session: &Session) -> Given {
             frame::budget(&scene.config),
             &archived(scene, &loaded),
         )),
+        from: Some(loaded.entry.session_id.clone()),
         message: Some(say::user_compacted(id.as_str())),
         handoff: Some(id.to_string()),
     }
@@ -344,6 +368,7 @@ fn publish(scene: &Scene, session: &Session, previous: Option<&SessionId>) {
 /// SessionEnd: give back what was not used, note the end.
 pub fn session_end(scene: &Scene, session: &Session, reason: &str) {
     mirror::ended(scene, session);
+    memory::back_up(scene, session, Why::End(reason));
     if let Some(id) = &session.claim {
         let mut handoffs = scene.store.handoffs(&scene.config);
         handoffs.patience = SEAL_PATIENCE;

@@ -11,6 +11,7 @@ pub mod plan;
 pub mod plugin;
 pub mod record;
 pub mod settings;
+mod skills;
 pub mod uninstall;
 pub mod version;
 

@@ -8,6 +8,7 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 
 use super::ours::{EVENTS, Program};
+use super::skills::SKILLS;
 
 /// The stamp: which version wrote the folder, and the hash of each file, so that a newer one replaces exactly its
 /// own and an uninstall takes away nothing of others.
@@ -31,6 +32,8 @@ pub fn files(program: &Program, version: &str, commands: bool) -> Vec<File> {
     if commands {
         files.push(File { path: "commands/handoff.md", text: HANDOFF.to_owned() });
         files.push(File { path: "commands/status.md", text: STATUS.to_owned() });
+        let skills = SKILLS.iter().map(|s| File { path: s.path, text: s.text(program) });
+        files.extend(skills);
     }
     files.push(File { path: STAMP, text: stamp(&files, version) });
     files

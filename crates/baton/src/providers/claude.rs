@@ -84,6 +84,7 @@ pub const CLAUDE: Provider = Provider {
     tools: "Bash, Read, Edit, Write, Grep, Glob and TodoWrite",
     session_variable: "CLAUDE_CODE_SESSION_ID",
     transcripts,
+    place: |paths, cwd, session| Some(folder(paths, cwd).join(format!("{session}.jsonl"))),
     session_of,
 };
 
@@ -124,10 +125,14 @@ fn compaction(paths: &Paths, cwd: &Path, _: &Caller) -> CompactionSettings {
 
 /// A folder for each working folder, a file for each conversation.
 fn transcripts(paths: &Paths, cwd: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder(paths, cwd)).into_iter().flatten().flatten();
+    entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|x| x == "jsonl")).collect()
+}
+
+fn folder(paths: &Paths, cwd: &Path) -> PathBuf {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     let name: String = cwd.display().to_string().chars().map(plain).collect();
-    let entries = std::fs::read_dir(paths.claude.join("projects").join(name)).into_iter().flatten().flatten();
-    entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|x| x == "jsonl")).collect()
+    paths.claude.join("projects").join(name)
 }
 
 fn session_of(transcript: &Path) -> Option<SessionId> {

@@ -79,6 +79,7 @@ pub const CODEX: Provider = Provider {
     tools: "exec_command (a shell), apply_patch and update_plan",
     session_variable: "CODEX_THREAD_ID",
     transcripts,
+    place: |_, _, _| None,
     session_of,
 };
 

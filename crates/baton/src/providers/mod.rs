@@ -40,6 +40,8 @@ pub struct Provider {
     pub session_variable: &'static str,
     /// Transcripts that may be of a client which ran in this folder, whose hooks were never heard.
     pub transcripts: fn(&Paths, &Path) -> Vec<PathBuf>,
+    /// Where it looks for a conversation that is resumed in this folder, if the folder and the id tell that.
+    pub place: fn(&Paths, &Path, &SessionId) -> Option<PathBuf>,
     /// The conversation that a transcript's name tells.
     pub session_of: fn(&Path) -> Option<SessionId>,
 }

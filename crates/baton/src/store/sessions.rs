@@ -58,6 +58,17 @@ impl Sessions {
         record::write(&self.gauge_path(id), gauge)
     }
 
+    /// Records that were written after `since`; the others are not even opened.
+    pub fn changed_since(&self, since: std::time::SystemTime) -> Vec<Session> {
+        let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        let recent =
+            |e: &std::fs::DirEntry| e.metadata().and_then(|m| m.modified()).is_ok_and(|m| m >= since);
+        entries
+            .filter(|e| e.path().extension().is_some_and(|x| x == "json") && recent(e))
+            .filter_map(|e| record::read(&e.path()).ok().flatten())
+            .collect()
+    }
+
     /// All records that can be read, newest first.
     pub fn all(&self) -> Vec<Session> {
         let mut sessions: Vec<Session> = std::fs::read_dir(&self.dir)

@@ -3,11 +3,11 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use super::fs::{FileError, PRIVATE, remove};
+use super::fs::{FileError, PRIVATE, remove, rename_new};
 
 /// Makes `to`, which is empty, hold what `from` holds, without copying a byte. `false` where the file system cannot.
 #[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "only Linux clones open files"))]
@@ -18,11 +18,11 @@ pub fn share_blocks(from: &File, to: &File) -> bool {
     return false;
 }
 
-/// Copies the first `len` bytes of `from` to a new file.
-pub fn copy_new(from: &File, len: u64, path: &Path, mode: u32) -> Result<(), FileError> {
-    let fail = |e: io::Error| FileError::new("copy to", path, e);
-    let mut to = new_file(path, mode).map_err(fail)?;
-    let mut all = || -> io::Result<()> {
+/// Copies the first `len` bytes of `from` to a new file, whole or not at all.
+pub fn copy_new(from: &File, len: u64, path: &Path) -> Result<(), FileError> {
+    let temp = temp_beside(path);
+    let all = || -> io::Result<()> {
+        let mut to = private_file(&temp)?;
         if from.metadata()?.len() == len && share_blocks(from, &to) {
             return Ok(());
         }
@@ -31,22 +31,26 @@ pub fn copy_new(from: &File, len: u64, path: &Path, mode: u32) -> Result<(), Fil
         // The standard library asks the kernel to copy from file to file.
         let copied = io::copy(&mut io::Read::take(from, len), &mut to)?;
         if copied < len {
-            Err(io::Error::other(format!("only {copied} of {len} bytes were there")))
-        } else {
-            Ok(())
+            return Err(io::Error::other(format!("only {copied} of {len} bytes were there")));
         }
+        Ok(())
     };
-    all().map_err(|e| {
-        let _ = remove(path);
-        fail(e)
-    })
+    let done = all().map_err(|e| FileError::new("copy to", path, e)).and_then(|()| rename_new(&temp, path));
+    if done.is_err() {
+        let _ = remove(&temp);
+    }
+    done
+}
+
+fn temp_beside(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{}.0.tmp", std::process::id()))
 }
 
 /// A file of `len` bytes at `path` of which only the last are there, the rest being a hole; whole or not at all.
 pub fn with_hole(path: &Path, len: u64, tail: &[u8]) -> Result<(), FileError> {
     let fail = |e: io::Error| FileError::new("create", path, e);
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temp = path.with_file_name(format!(".{name}.{}.0.tmp", std::process::id()));
+    let temp = temp_beside(path);
     let made = private_file(&temp)
         .and_then(|file| file.write_all_at(tail, len.saturating_sub(tail.len() as u64)))
         .and_then(|()| std::fs::rename(&temp, path));
@@ -58,21 +62,14 @@ pub fn with_hole(path: &Path, len: u64, tail: &[u8]) -> Result<(), FileError> {
 
 /// A new private file for us alone; what a killed process with our number left there is replaced.
 pub fn private_file(path: &Path) -> io::Result<File> {
-    match new_file(path, PRIVATE) {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(PRIVATE);
+    options.custom_flags((OFlags::NOFOLLOW | OFlags::CLOEXEC).bits().cast_signed());
+    match options.open(path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
             std::fs::remove_file(path)?;
-            new_file(path, PRIVATE)
+            options.open(path)
         }
         other => other,
     }
-}
-
-fn new_file(path: &Path, mode: u32) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .custom_flags((OFlags::NOFOLLOW | OFlags::CLOEXEC).bits().cast_signed())
-        .open(path)
 }

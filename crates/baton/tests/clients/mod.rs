@@ -4,6 +4,7 @@
 mod claude;
 mod claude_payloads;
 mod companion;
+mod memory;
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,0 +1,337 @@
+//! `baton backup`: the mirrored conversations as their owner sees them.
+
+mod export;
+mod restore;
+mod tar;
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, bail};
+use baton_core::ids::SessionId;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::args::{Backup as Verb, BackupArgs};
+use super::progress::Progress;
+use super::screen::{Paint, age, print, print_json, size, table};
+use super::{App, Outcome};
+use crate::store::Store;
+use crate::store::mirror::{Mirrored, Origin};
+use crate::sys::process;
+
+pub fn run(app: &App, args: BackupArgs) -> anyhow::Result<Outcome> {
+    let store = app.store();
+    store.mirror().sweep();
+    match args.command.unwrap_or(Verb::List { here: false }) {
+        Verb::List { here } => list(app, &store, here, args.json),
+        Verb::Verify { session } => verify(&store, session.as_deref(), args.json),
+        Verb::Restore { session, generation, to, force, dry_run } => {
+            let wish = restore::Wish { what: &session, generation, to: to.as_deref(), force, dry_run };
+            restore::run(app, &store, &wish, args.json)
+        }
+        Verb::Export { session, to } => export::run(&store, &session, &to, args.json),
+        Verb::Prune { dry_run, keep_days, max_mb } => {
+            let keep = keep_days.unwrap_or(app.resolved.config.mirror.keep_days);
+            let most = max_mb.unwrap_or(app.resolved.config.mirror.max_mb);
+            prune(&store, dry_run, keep, most, args.json)
+        }
+        Verb::Compress { session } => compress(&store, session.as_deref(), args.json),
+        Verb::Pin { session } => pin(&store, &session, true),
+        Verb::Unpin { session } => pin(&store, &session, false),
+    }
+}
+
+/// Every mirrored conversation, the one with the newest bytes first. One that cannot be read is said and passed over.
+fn all(store: &Store) -> Vec<Mirrored> {
+    let mirror = store.mirror();
+    let mut all: Vec<Mirrored> = mirror
+        .sessions()
+        .into_iter()
+        .filter_map(|id| match mirror.of(&id) {
+            Ok(found) => found,
+            Err(e) => {
+                eprintln!("baton: passed over: {e}");
+                None
+            }
+        })
+        .collect();
+    all.sort_by(|a, b| b.modified().cmp(&a.modified()).then_with(|| a.session.cmp(&b.session)));
+    all
+}
+
+/// The one whose id begins with `what`.
+fn find(store: &Store, what: &str) -> anyhow::Result<Option<Mirrored>> {
+    let ids: Vec<SessionId> =
+        store.mirror().sessions().into_iter().filter(|id| id.as_str().starts_with(what)).collect();
+    match ids.as_slice() {
+        [] => Ok(None),
+        [one] => Ok(store.mirror().of(one)?),
+        [a, b, ..] => bail!("{what:?} is the beginning of several sessions, {a} and {b}; write more of it"),
+    }
+}
+
+fn not_there(what: &str) -> Outcome {
+    eprintln!("baton: nothing was mirrored of a session {what:?}; `baton backup list` shows what there is");
+    Outcome::Nothing
+}
+
+/// Does a client still write into it?
+fn is_live(store: &Store, session: &SessionId) -> bool {
+    store
+        .sessions()
+        .get(session)
+        .ok()
+        .flatten()
+        .is_some_and(|s| s.ended.is_none() && s.process.as_ref().is_some_and(process::is_alive))
+}
+
+fn stamp(at: Option<SystemTime>) -> Option<Timestamp> {
+    at.and_then(|t| Timestamp::try_from(t).ok())
+}
+
+fn list(app: &App, store: &Store, here: bool, json: bool) -> anyhow::Result<Outcome> {
+    let mut found = all(store);
+    if here {
+        found.retain(|m| Path::new(&m.meta.cwd).starts_with(&app.cwd));
+    }
+    let now = Timestamp::now();
+    if json {
+        let rows: Vec<_> = found.iter().map(|m| row_json(store, m)).collect();
+        print_json(&rows)?;
+        return Ok(Outcome::Done);
+    }
+    if found.is_empty() {
+        print("Nothing was mirrored yet. Every session whose hooks run is.\n")?;
+        return Ok(Outcome::Nothing);
+    }
+    let rows: Vec<Vec<String>> = found
+        .iter()
+        .map(|m| {
+            let newest = m.newest();
+            let mut notes = Vec::new();
+            if is_live(store, &m.session) {
+                notes.push("running".to_owned());
+            }
+            if m.pinned {
+                notes.push("pinned".to_owned());
+            }
+            if newest.is_some_and(|(_, g)| g.compressed) {
+                notes.push("compressed".to_owned());
+            }
+            let (others, subagents) = (m.main().map_or(0, |p| p.generations.len()), m.parts.len());
+            if others > 1 {
+                notes.push(format!("{} earlier generations", others - 1));
+            }
+            if subagents > 1 {
+                notes.push(format!("{} subagents", subagents - 1));
+            }
+            if !Path::new(&m.meta.transcript).exists() {
+                notes.push("the client's own is gone".to_owned());
+            }
+            vec![
+                m.session.to_string(),
+                stamp(m.modified()).map_or_else(|| "?".to_owned(), |at| age(at, now)),
+                size(newest.map_or(0, |(_, g)| g.bytes)),
+                size(m.stored()),
+                baton_core::plain::plain_line(&app.paths.short(Path::new(&m.meta.cwd)), 40),
+                notes.join(", "),
+            ]
+        })
+        .collect();
+    let mut out = table(Paint::stdout(), &["SESSION", "AGE", "SIZE", "ON DISK", "PROJECT", ""], &rows);
+    let total: u64 = found.iter().map(Mirrored::stored).sum();
+    let _ = writeln!(out, "{} sessions, {} on disk", found.len(), size(total));
+    print(&out)?;
+    Ok(Outcome::Done)
+}
+
+fn row_json(store: &Store, m: &Mirrored) -> serde_json::Value {
+    let parts: Vec<_> = m
+        .parts
+        .iter()
+        .map(|part| {
+            let generations: Vec<_> = part
+                .generations
+                .iter()
+                .map(|g| {
+                    json!({ "number": g.number, "path": g.path, "live": g.live, "compressed": g.compressed,
+                    "bytes": g.bytes, "stored": g.stored, "base": g.base })
+                })
+                .collect();
+            json!({ "name": part.name, "generations": generations })
+        })
+        .collect();
+    json!({
+        "session": m.session, "transcript": m.meta.transcript, "cwd": m.meta.cwd, "provider": m.meta.provider,
+        "pinned": m.pinned, "running": is_live(store, &m.session), "modified": stamp(m.modified()),
+        "stored": m.stored(), "parts": parts,
+    })
+}
+
+/// Takes what hooks left behind, then reads everything once.
+fn verify(store: &Store, what: Option<&str>, json: bool) -> anyhow::Result<Outcome> {
+    let found = match what {
+        Some(what) => match find(store, what)? {
+            Some(one) => vec![one],
+            None => return Ok(not_there(what)),
+        },
+        None => all(store),
+    };
+    let generations = || found.iter().flat_map(|m| &m.parts).flat_map(|p| &p.generations);
+    let mut progress = Progress::new("verifying", generations().map(|g| g.bytes).sum());
+    let (mut damaged, mut rows) = (0, Vec::new());
+    for m in &found {
+        let behind = catch_up(store, m);
+        for part in &m.parts {
+            for generation in &part.generations {
+                let checked = m.check(part, generation, &mut |bytes| {
+                    progress.add(bytes);
+                    true
+                });
+                damaged += usize::from(checked.is_err());
+                rows.push((m, part, generation, checked.err()));
+            }
+        }
+        if let Err(e) = behind {
+            eprintln!("baton: what the transcript of {} grew by could not be taken: {e:#}", m.session);
+        }
+    }
+    drop(progress);
+    if json {
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|(m, part, g, error)| {
+                json!({ "session": m.session, "part": part.name, "generation": g.number, "path": g.path,
+                "bytes": g.bytes, "error": error })
+            })
+            .collect();
+        print_json(&rows)?;
+    } else {
+        for (m, part, g, error) in &rows {
+            if let Some(error) = error {
+                eprintln!("baton: {} of session {}, {}: {error}", part.name, m.session, g.path.display());
+            }
+        }
+        print(&format!("{} generations of {} sessions, {damaged} damaged\n", rows.len(), found.len()))?;
+    }
+    Ok(if damaged > 0 { Outcome::Failed } else { Outcome::Done })
+}
+
+/// Takes what the transcript has and the mirror has not.
+fn catch_up(store: &Store, m: &Mirrored) -> anyhow::Result<()> {
+    let transcript = Path::new(&m.meta.transcript);
+    // One that rests is complete, and what the client keeps may be shorter by now.
+    if m.newest().is_none_or(|(_, g)| !g.live) || !transcript.is_file() {
+        return Ok(());
+    }
+    let origin = Origin { session: &m.session, provider: &m.meta.provider, transcript, cwd: &m.meta.cwd };
+    store.mirror().catch_up(&origin, Duration::from_mins(10)).context("could not catch up")?;
+    Ok(())
+}
+
+fn prune(store: &Store, dry_run: bool, keep_days: u64, max_mb: u64, json: bool) -> anyhow::Result<Outcome> {
+    let mut found = all(store);
+    let mut total: u64 = found.iter().map(Mirrored::stored).sum();
+    let oldest_kept = SystemTime::now().checked_sub(Duration::from_hours(24 * keep_days));
+    let most = max_mb.saturating_mul(1_000_000);
+    let (mut gone, mut spared) = (Vec::new(), 0);
+    // The oldest go first.
+    while let Some(m) = found.pop() {
+        let old = keep_days > 0 && m.modified().zip(oldest_kept).is_some_and(|(at, kept)| at < kept);
+        let over = max_mb > 0 && total > most;
+        if !old && !over {
+            continue;
+        }
+        if m.pinned || is_live(store, &m.session) {
+            spared += 1;
+            continue;
+        }
+        total -= m.stored();
+        let why = if old { format!("older than {keep_days} days") } else { format!("more than {max_mb} MB") };
+        gone.push((m, why));
+    }
+    if !dry_run {
+        for (m, _) in &gone {
+            store.mirror().remove(&m.session)?;
+        }
+    }
+    let freed: u64 = gone.iter().map(|(m, _)| m.stored()).sum();
+    if json {
+        let rows: Vec<_> = gone
+            .iter()
+            .map(|(m, why)| json!({ "session": m.session, "why": why, "stored": m.stored() }))
+            .collect();
+        print_json(
+            &json!({ "dry_run": dry_run, "removed": rows, "freed": freed, "kept": total, "spared": spared }),
+        )?;
+        return Ok(Outcome::Done);
+    }
+    let mut out = String::new();
+    for (m, why) in &gone {
+        let _ = writeln!(out, "{}  {}  {why}", m.session, size(m.stored()));
+    }
+    let did = if dry_run { "would be removed" } else { "removed" };
+    let _ = writeln!(out, "{} sessions {did}, {}; {} stay", gone.len(), size(freed), size(total));
+    if spared > 0 {
+        let _ = writeln!(out, "{spared} that are pinned or still running were spared");
+    }
+    print(&out)?;
+    Ok(Outcome::Done)
+}
+
+/// Compresses conversations that are over; `daemon` and people call the same.
+fn compress(store: &Store, what: Option<&str>, json: bool) -> anyhow::Result<Outcome> {
+    let found = match what {
+        Some(what) => match find(store, what)? {
+            Some(one) => vec![one],
+            None => return Ok(not_there(what)),
+        },
+        None => all(store),
+    };
+    if let (Some(_), [one]) = (what, found.as_slice())
+        && is_live(store, &one.session)
+    {
+        bail!("session {} is still running; end it first", one.session);
+    }
+    let waiting: Vec<&Mirrored> = found.iter().filter(|m| !is_live(store, &m.session)).collect();
+    let plain = |m: &&Mirrored| -> u64 {
+        m.parts.iter().flat_map(|p| &p.generations).filter(|g| !g.compressed).map(|g| g.stored).sum()
+    };
+    let mut progress = Progress::new("compressing", waiting.iter().map(plain).sum());
+    let (mut sessions, mut before, mut after) = (0, 0, 0);
+    for m in waiting {
+        if let Err(e) = catch_up(store, m) {
+            eprintln!("baton: {} was left as it is: {e:#}", m.session);
+            continue;
+        }
+        let rested = store.mirror().rest(&m.session, &mut |bytes| {
+            progress.add(bytes);
+            true
+        })?;
+        sessions += usize::from(rested.generations > 0);
+        before += rested.before;
+        after += rested.after;
+    }
+    drop(progress);
+    if json {
+        print_json(&json!({ "sessions": sessions, "before": before, "after": after }))?;
+    } else {
+        print(&format!("{sessions} sessions compressed, {} → {}\n", size(before), size(after)))?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn pin(store: &Store, what: &str, pinned: bool) -> anyhow::Result<Outcome> {
+    let Some(m) = find(store, what)? else { return Ok(not_there(what)) };
+    let changed = store.mirror().pin(&m.session, pinned)?;
+    let text = match (pinned, changed) {
+        (true, true) => "is pinned: prune leaves it alone",
+        (true, false) => "was pinned already",
+        (false, true) => "is no longer pinned",
+        (false, false) => "was not pinned",
+    };
+    print(&format!("{} {text}\n", m.session))?;
+    Ok(Outcome::Done)
+}

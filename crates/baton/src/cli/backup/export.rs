@@ -1,0 +1,209 @@
+//! `baton backup export`: a conversation to take along, as a folder of plain files or one archive.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use serde_json::json;
+
+use super::super::Outcome;
+use super::super::progress::Progress;
+use super::super::screen::{print, print_json, size};
+use super::{catch_up, find, not_there, tar};
+use crate::store::Store;
+use crate::store::mirror::{Generation, MAIN, Mirrored, Part};
+use crate::sys::{copy, fs};
+
+pub fn run(store: &Store, what: &str, to: &Path, json: bool) -> anyhow::Result<Outcome> {
+    let Some(m) = find(store, what)? else { return Ok(not_there(what)) };
+    catch_up(store, &m)?;
+    let Some(m) = store.mirror().of(&m.session)? else { return Ok(not_there(what)) };
+    if std::fs::symlink_metadata(to).is_ok() {
+        bail!("{} is there already; name another file or folder", to.display());
+    }
+    let files = files(&m);
+    let total = files.iter().map(|(_, _, g)| g.bytes).sum();
+    let mut progress = Progress::new("exporting", total);
+    let name = to.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    let temp = to.with_file_name(format!(".{name}.{}.0.tmp", std::process::id()));
+    let tale = || format!("could not export to {}; nothing was left there", to.display());
+    let kind = name.rsplit_once(".tar").map(|(_, rest)| rest);
+    let is_archive = matches!(kind, Some("" | ".zst"));
+    let done = if is_archive {
+        archive(&m, &files, &temp, kind == Some(".zst"), &mut progress)
+    } else {
+        folder(&m, &files, &temp, &mut progress)
+    };
+    if let Err(e) = done.and_then(|()| Ok(std::fs::rename(&temp, to)?)) {
+        let _ = std::fs::remove_file(&temp).or_else(|_| std::fs::remove_dir_all(&temp));
+        return Err(e).with_context(tale);
+    }
+    drop(progress);
+    if json {
+        print_json(&json!({ "session": m.session, "to": to, "files": files.len() + 1, "bytes": total }))?;
+    } else {
+        let unpack = if is_archive { "Unpacked, " } else { "" };
+        print(&format!(
+            "{}: {} files, {}\n{unpack}`baton backup restore FOLDER` brings it back, also on another machine.\n",
+            to.display(),
+            files.len() + 1,
+            size(total)
+        ))?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Name, part and generation of each file: `{session}.jsonl` is the conversation, `{session}.{n}.jsonl` what it held before.
+fn files(m: &Mirrored) -> Vec<(String, &Part, &Generation)> {
+    let mut files = Vec::new();
+    for part in &m.parts {
+        let stem = if part.name == MAIN {
+            m.session.to_string()
+        } else {
+            format!("{}/subagents/{}", m.session, part.name)
+        };
+        let newest = part.generations.len().saturating_sub(1);
+        for (n, generation) in part.generations.iter().enumerate() {
+            let name = if n == newest {
+                format!("{stem}.jsonl")
+            } else {
+                format!("{stem}.{}.jsonl", generation.number)
+            };
+            files.push((name, part, generation));
+        }
+    }
+    files
+}
+
+fn about(m: &Mirrored) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec_pretty(&json!({
+        "session": m.session, "provider": m.meta.provider, "cwd": m.meta.cwd, "transcript": m.meta.transcript,
+    }))?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+fn folder(
+    m: &Mirrored,
+    files: &[(String, &Part, &Generation)],
+    to: &Path,
+    progress: &mut Progress,
+) -> anyhow::Result<()> {
+    fs::private_dir(to)?;
+    for (name, part, generation) in files {
+        let path = to.join(name);
+        if let Some(above) = path.parent() {
+            fs::private_dir(above)?;
+        }
+        let mut file = copy::private_file(&path)?;
+        io::copy(&mut Counted { inner: part.open(generation)?, progress }, &mut file)?;
+        file.sync_all()?;
+    }
+    let mut file = copy::private_file(&to.join("baton.json"))?;
+    file.write_all(&about(m)?)?;
+    file.sync_all()?;
+    Ok(())
+}
+
+fn archive(
+    m: &Mirrored,
+    files: &[(String, &Part, &Generation)],
+    to: &Path,
+    compressed: bool,
+    progress: &mut Progress,
+) -> anyhow::Result<()> {
+    let file = copy::private_file(to)?;
+    let mut out: Box<dyn Finish> =
+        if compressed { Box::new(Frames::new(file)) } else { Box::new(Plain(BufWriter::new(file))) };
+    for (name, part, generation) in files {
+        let mut content = Counted { inner: part.open(generation)?, progress };
+        tar::append(&mut out, name, generation.bytes, &mut content)?;
+    }
+    let about = about(m)?;
+    tar::append(&mut out, "baton.json", about.len() as u64, &mut about.as_slice())?;
+    tar::finish(&mut out)?;
+    out.finish()?;
+    Ok(())
+}
+
+/// What is written is complete and on the disk.
+trait Finish: Write {
+    fn finish(self: Box<Self>) -> io::Result<()>;
+}
+
+struct Plain(BufWriter<File>);
+
+impl Write for Plain {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Finish for Plain {
+    fn finish(self: Box<Self>) -> io::Result<()> {
+        self.0.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+    }
+}
+
+/// Collects bytes and writes them as frames of zstd.
+struct Frames {
+    file: File,
+    waiting: Vec<u8>,
+}
+
+const FRAME: usize = 4 << 20;
+
+impl Frames {
+    fn new(file: File) -> Self {
+        Self { file, waiting: Vec::with_capacity(FRAME) }
+    }
+
+    fn frame(&mut self) -> io::Result<()> {
+        if !self.waiting.is_empty() {
+            let level = ruzstd::encoding::CompressionLevel::Fastest;
+            self.file.write_all(&ruzstd::encoding::compress_to_vec(self.waiting.as_slice(), level))?;
+            self.waiting.clear();
+        }
+        Ok(())
+    }
+}
+
+impl Write for Frames {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.waiting.extend_from_slice(bytes);
+        if self.waiting.len() >= FRAME {
+            self.frame()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Finish for Frames {
+    fn finish(mut self: Box<Self>) -> io::Result<()> {
+        self.frame()?;
+        self.file.sync_all()
+    }
+}
+
+/// Tells the progress what was read.
+struct Counted<'a> {
+    inner: Box<dyn Read + Send>,
+    progress: &'a mut Progress,
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let got = self.inner.read(buffer)?;
+        self.progress.add(got as u64);
+        Ok(got)
+    }
+}

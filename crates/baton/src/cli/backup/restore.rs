@@ -1,0 +1,354 @@
+//! `baton backup restore`: a conversation back to where the client resumes it, also under another project or on
+//! another machine.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use baton_core::ids::SessionId;
+use baton_core::launch::Resume;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::super::progress::Progress;
+use super::super::screen::{print, print_json, size};
+use super::super::{App, Outcome};
+use super::{find, is_live, not_there};
+use crate::providers;
+use crate::store::Store;
+use crate::store::mirror::take::subagent_path;
+use crate::sys::{copy, fs};
+
+pub struct Wish<'a> {
+    /// A session id, or the path of an exported folder or transcript.
+    pub what: &'a str,
+    pub generation: Option<u32>,
+    pub to: Option<&'a Path>,
+    pub force: bool,
+    pub dry_run: bool,
+}
+
+/// What is brought back, wherever it comes from.
+struct Source {
+    session: SessionId,
+    provider: String,
+    cwd: String,
+    /// Where the client kept it.
+    transcript: PathBuf,
+    main: Box<dyn Fn() -> io::Result<Box<dyn Read + Send>>>,
+    bytes: u64,
+    /// Name and content of each subagent's file.
+    subagents: Vec<(String, Box<dyn Read + Send>)>,
+}
+
+pub fn run(app: &App, store: &Store, wish: &Wish<'_>, json: bool) -> anyhow::Result<Outcome> {
+    let source = if Path::new(wish.what).exists() {
+        exported(Path::new(wish.what))?
+    } else {
+        match mirrored(store, wish)? {
+            Some(source) => source,
+            None => return Ok(not_there(wish.what)),
+        }
+    };
+    if is_live(store, &source.session) {
+        bail!(
+            "session {} is running; its client would not see what is put back. End it first",
+            source.session
+        );
+    }
+    let cwd = match wish.to {
+        Some(to) => std::fs::canonicalize(to)
+            .with_context(|| format!("{} is no folder to restore to", to.display()))?,
+        None => PathBuf::from(&source.cwd),
+    };
+    let provider = providers::of(&source.provider);
+    let own =
+        source.transcript.starts_with(&app.paths.home) || source.transcript.starts_with(&app.paths.claude);
+    // The client's own place, unless it is another project's or another machine's.
+    let target = match (provider.place)(&app.paths, &cwd, &source.session) {
+        Some(place) if wish.to.is_some() || !own => place,
+        None if wish.to.is_some() => {
+            bail!("a conversation of {} cannot be moved to another project", provider.title)
+        }
+        _ => source.transcript.clone(),
+    };
+    let keys = (wish.to.is_some() && cwd != Path::new(&source.cwd))
+        .then(|| Keys::new(&source.cwd, &cwd.display().to_string()));
+    let old = conflict(&target, &source, keys.as_ref())?;
+    if let (Some(why), false) = (&old, wish.force) {
+        bail!(
+            "{} {why}; look at it, and add --force to put the copy in its place (the one there is kept beside it)",
+            target.display()
+        );
+    }
+    let (Resume::Option(resume) | Resume::Word(resume)) = provider.grammar.resume;
+    let command = format!("cd {} && {} {resume} {}", shell_word(&cwd), provider.name, source.session);
+    if wish.dry_run {
+        print(&format!("{} would be written, {}\n{command}\n", target.display(), size(source.bytes)))?;
+        return Ok(Outcome::Done);
+    }
+    let kept = put(&target, &source, keys.as_ref(), old.is_some())?;
+    for (name, content) in source.subagents {
+        let path = subagent_path(&target, &name);
+        if !path.exists() {
+            write(&path, content, keys.as_ref(), &mut Progress::new("restoring", 0))?;
+        }
+    }
+    if json {
+        print_json(&json!({ "session": source.session, "transcript": target, "cwd": cwd, "kept": kept,
+            "resume": command }))?;
+        return Ok(Outcome::Done);
+    }
+    let mut text = format!("{} is back, {}\n", target.display(), size(source.bytes));
+    if let Some(kept) = kept {
+        let _ = writeln!(text, "What was there is now {}", kept.display());
+    }
+    if !cwd.is_dir() {
+        let _ = writeln!(
+            text,
+            "The project {} is not there; `--to PROJECT` restores it elsewhere.",
+            cwd.display()
+        );
+    }
+    print(&format!("{text}Resume it with\n  {command}\n"))?;
+    Ok(Outcome::Done)
+}
+
+fn mirrored(store: &Store, wish: &Wish<'_>) -> anyhow::Result<Option<Source>> {
+    let Some(m) = find(store, wish.what)? else { return Ok(None) };
+    let part = m.main().with_context(|| format!("only subagents of {} were mirrored", m.session))?.clone();
+    let generation = match wish.generation {
+        Some(n) => part.generations.iter().find(|g| g.number == n).cloned().with_context(|| {
+            let there: Vec<String> = part.generations.iter().map(|g| g.number.to_string()).collect();
+            format!("session {} has no generation {n}, only {}", m.session, there.join(", "))
+        })?,
+        None => part.generations.last().cloned().context("nothing of it was kept")?,
+    };
+    let mut subagents = Vec::new();
+    for part in m.parts.iter().filter(|p| p.name != part.name) {
+        if let Some(newest) = part.generations.last() {
+            subagents.push((part.name.clone(), part.open(newest)?));
+        }
+    }
+    Ok(Some(Source {
+        session: m.session.clone(),
+        provider: m.meta.provider.clone(),
+        cwd: m.meta.cwd.clone(),
+        transcript: PathBuf::from(&m.meta.transcript),
+        bytes: generation.bytes,
+        main: Box::new(move || part.open(&generation)),
+        subagents,
+    }))
+}
+
+/// A folder that `export` made, or the transcript in it.
+fn exported(path: &Path) -> anyhow::Result<Source> {
+    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
+    let about = folder.join("baton.json");
+    let story = || format!("{} is no folder that `baton backup export` made", folder.display());
+    let bytes = fs::read(&about, 1 << 20)?.with_context(story)?;
+    let about: serde_json::Value = serde_json::from_slice(&bytes).with_context(story)?;
+    let text = |key: &str| about[key].as_str().unwrap_or_default().to_owned();
+    let session = SessionId::new(text("session")).with_context(story)?;
+    let main = folder.join(format!("{session}.jsonl"));
+    let bytes = std::fs::metadata(&main).with_context(story)?.len();
+    let mut subagents: Vec<(String, Box<dyn Read + Send>)> = Vec::new();
+    for entry in
+        std::fs::read_dir(folder.join(session.as_str()).join("subagents")).into_iter().flatten().flatten()
+    {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if let Some(name) = name.strip_suffix(".jsonl").filter(|n| !n.contains('.')) {
+            subagents.push((name.to_owned(), Box::new(fs::open_read(&entry.path())?)));
+        }
+    }
+    Ok(Source {
+        session,
+        provider: text("provider"),
+        cwd: text("cwd"),
+        transcript: PathBuf::from(text("transcript")),
+        main: Box::new(move || Ok(Box::new(fs::open_read(&main)?))),
+        bytes,
+        subagents,
+    })
+}
+
+/// Why what lies at `target` is not to be replaced, if it is not: it says more than the copy, or something else.
+fn conflict(target: &Path, source: &Source, keys: Option<&Keys>) -> anyhow::Result<Option<&'static str>> {
+    let there = match fs::open_read(target) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e).with_context(|| format!("could not read {}", target.display())),
+    };
+    let len = there.metadata()?.len();
+    let mut there = BufReader::new(there);
+    let mut ours = Rekeyed::new((source.main)()?, keys);
+    let (mut a, mut b) = (vec![0; 64 << 10], vec![0; 64 << 10]);
+    let mut at = 0;
+    while at < len {
+        let now = usize::try_from((len - at).min(a.len() as u64)).unwrap_or(a.len());
+        there.read_exact(&mut a[..now])?;
+        let mut got = 0;
+        while got < now {
+            let n = ours.read(&mut b[got..now])?;
+            if n == 0 {
+                return Ok(Some(if a[..got] == b[..got] {
+                    "goes on where the copy ends"
+                } else {
+                    "holds something else"
+                }));
+            }
+            got += n;
+        }
+        if a[..now] != b[..now] {
+            return Ok(Some("holds something else"));
+        }
+        at += now as u64;
+    }
+    Ok(None)
+}
+
+/// Puts the copy at its place; what was there is kept under the name that is returned.
+fn put(target: &Path, source: &Source, keys: Option<&Keys>, keep: bool) -> anyhow::Result<Option<PathBuf>> {
+    let mut kept = None;
+    if keep {
+        let stamp = Timestamp::now().strftime("%Y%m%d-%H%M%S");
+        let name = target.file_name().unwrap_or_default().to_string_lossy();
+        // Not a name that the client would list.
+        let aside = target.with_file_name(format!("{name}.before-restore-{stamp}"));
+        let file = fs::open_read(target)?;
+        copy::copy_new(&file, file.metadata()?.len(), &aside)?;
+        kept = Some(aside);
+    }
+    write(target, (source.main)()?, keys, &mut Progress::new("restoring", source.bytes))?;
+    Ok(kept)
+}
+
+/// Whole or not at all, as the client writes it: for its owner alone.
+fn write(
+    path: &Path,
+    content: Box<dyn Read + Send>,
+    keys: Option<&Keys>,
+    progress: &mut Progress,
+) -> anyhow::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    fs::private_dir(folder)?;
+    // Left by one that was cut off.
+    let _ = fs::sweep_temps(folder, |pid| crate::sys::process::identify(pid).is_some());
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let temp = path.with_file_name(format!(".{name}.{}.0.tmp", std::process::id()));
+    let all = || -> io::Result<()> {
+        let mut out = BufWriter::with_capacity(256 << 10, copy::private_file(&temp)?);
+        let mut content = Rekeyed::new(content, keys);
+        let mut chunk = vec![0; 256 << 10];
+        loop {
+            let n = content.read(&mut chunk)?;
+            if n == 0 {
+                break;
+            }
+            out.write_all(&chunk[..n])?;
+            progress.add(n as u64);
+        }
+        let file: File = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.sync_all()?;
+        std::fs::rename(&temp, path)
+    };
+    all().map_err(|e| {
+        let _ = std::fs::remove_file(&temp);
+        fs::FileError::new("write", path, e)
+    })?;
+    fs::sync_parent(path)?;
+    Ok(())
+}
+
+/// One project's path in the place of another's, as both stand in JSON.
+struct Keys {
+    from: Vec<u8>,
+    to: Vec<u8>,
+}
+
+impl Keys {
+    fn new(from: &str, to: &str) -> Self {
+        let inside = |text: &str| {
+            let quoted = serde_json::Value::from(text.trim_end_matches('/')).to_string();
+            quoted.as_bytes()[1..quoted.len() - 1].to_vec()
+        };
+        Self { from: inside(from), to: inside(to) }
+    }
+
+    /// `/a/app` also in `/a/app/x`, not in `/a/app2` nor in `/b/a/app`.
+    fn apply(&self, line: &[u8]) -> Vec<u8> {
+        let is_path =
+            |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'/') || b >= 0x80;
+        let mut out = Vec::with_capacity(line.len());
+        let mut rest = 0;
+        if !self.from.is_empty() {
+            for at in memchr::memmem::find_iter(line, &self.from) {
+                let before = at.checked_sub(1).map(|i| line[i]);
+                let after = line.get(at + self.from.len()).copied();
+                let whole =
+                    before.is_none_or(|b| !is_path(b)) && after.is_none_or(|b| b == b'/' || !is_path(b));
+                if whole && at >= rest {
+                    out.extend_from_slice(&line[rest..at]);
+                    out.extend_from_slice(&self.to);
+                    rest = at + self.from.len();
+                }
+            }
+        }
+        out.extend_from_slice(&line[rest..]);
+        out
+    }
+}
+
+/// The lines of `inner` with the keys applied.
+struct Rekeyed<'a> {
+    inner: BufReader<Box<dyn Read + Send>>,
+    keys: Option<&'a Keys>,
+    line: Vec<u8>,
+    at: usize,
+}
+
+impl<'a> Rekeyed<'a> {
+    fn new(inner: Box<dyn Read + Send>, keys: Option<&'a Keys>) -> Self {
+        Self { inner: BufReader::with_capacity(256 << 10, inner), keys, line: Vec::new(), at: 0 }
+    }
+}
+
+impl Read for Rekeyed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(keys) = self.keys else { return self.inner.read(buffer) };
+        if self.at == self.line.len() {
+            let mut line = Vec::new();
+            self.inner.read_until(b'\n', &mut line)?;
+            (self.line, self.at) = (keys.apply(&line), 0);
+        }
+        let now = buffer.len().min(self.line.len() - self.at);
+        buffer[..now].copy_from_slice(&self.line[self.at..self.at + now]);
+        self.at += now;
+        Ok(now)
+    }
+}
+
+/// Quoted for a shell where it must be.
+fn shell_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_projects_path_is_replaced_where_it_is_that_project() {
+        let keys = Keys::new("/a/app", "/new/\"home\"");
+        let apply = |text: &str| String::from_utf8(keys.apply(text.as_bytes())).unwrap();
+        assert_eq!(apply(r#"{"cwd":"/a/app"}"#), r#"{"cwd":"/new/\"home\""}"#);
+        assert_eq!(apply("see /a/app/src and /a/app."), "see /new/\\\"home\\\"/src and /a/app.");
+        for other in ["/a/app2", "/b/a/app", "/a/app-old/x", "/a/ap"] {
+            assert_eq!(apply(other), other);
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! `baton memory`: save a session, find the way back into one.
+
+use std::fmt::Write as _;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use baton_core::handoff::pack::pack;
+use baton_core::handoff::verify;
+use baton_core::ledger::Ledger;
+use baton_core::plain::plain;
+use baton_core::redact::redact;
+use baton_core::session::Session;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::args::{Memory as Verb, MemoryArgs};
+use super::screen::{Paint, age, print, print_json, size, table};
+use super::{App, Outcome, client_session, session_from_env};
+use crate::install::project_of;
+use crate::memory::backups::{self, Pending};
+use crate::memory::{Place, active, documents, project, resume, saved};
+use crate::store::Store;
+use crate::sys::fs;
+
+/// Between the two parts of what `save` reads.
+pub const DIVIDER: &str = "=== session document ===";
+/// More than any session has to say.
+const MAX_TEXT: u64 = 2 << 20;
+/// Characters of facts in a session document.
+const FACTS: usize = 8_000;
+
+pub fn run(app: &App, args: MemoryArgs) -> anyhow::Result<Outcome> {
+    let store = app.store();
+    let place = Place::of(&app.paths, &app.cwd, &app.channel()?);
+    let json = args.json;
+    match args.command {
+        Verb::Init { remove: false } => init(app, json),
+        Verb::Init { remove: true } => remove(app, json),
+        Verb::Save { file, to } => save(app, &store, &place, &file, to.as_deref(), json),
+        Verb::Pending { agent } => pending(app, &store, &place, agent, json),
+        Verb::Discard { all, agent } => discard(&store, &place, all, agent, json),
+        Verb::List { agent } => list(app, &store, &place, agent, json),
+        Verb::Context { from, update: Some(file), .. } => {
+            let _ = from;
+            update(&store, &place, &file, json)
+        }
+        Verb::Context { from, update: None, budget, agent } => {
+            context(app, &store, &place, from.as_deref(), budget, agent, json)
+        }
+    }
+}
+
+/// In a skill every answer is words: a code would be shown to the model as a failure.
+fn nothing(agent: bool, text: &str) -> anyhow::Result<Outcome> {
+    print(&format!("{text}\n"))?;
+    Ok(if agent { Outcome::Done } else { Outcome::Nothing })
+}
+
+fn init(app: &App, json: bool) -> anyhow::Result<Outcome> {
+    let dir = project_of(&app.paths, &app.cwd);
+    if dir == app.paths.home {
+        bail!("{} is your home folder, not a project; change to one", dir.display());
+    }
+    let done = project::init(&app.paths.state, &dir)?;
+    if json {
+        print_json(&json!({ "project": dir, "written": done }))?;
+        return Ok(Outcome::Done);
+    }
+    let mut out = String::new();
+    for path in &done {
+        let _ = writeln!(out, "{}  {}", Paint::stdout().green("✓"), app.paths.short(path));
+    }
+    out.push_str(if done.is_empty() {
+        "Everything is in place already; nothing was changed.\n"
+    } else {
+        "Sessions that begin here from now on read it. `baton memory init --remove` takes it back.\n"
+    });
+    print(&out)?;
+    Ok(Outcome::Done)
+}
+
+fn remove(app: &App, json: bool) -> anyhow::Result<Outcome> {
+    let dir = project_of(&app.paths, &app.cwd);
+    let removed = project::remove(&app.paths.state, &dir)?;
+    if json {
+        print_json(&json!({ "project": dir, "taken_back": removed.done, "stays": removed.stays }))?;
+        return Ok(Outcome::Done);
+    }
+    let mut out = String::new();
+    for path in &removed.done {
+        let _ = writeln!(out, "{}  {} (as it was)", Paint::stdout().green("✓"), app.paths.short(path));
+    }
+    for path in &removed.stays {
+        let _ = writeln!(out, "{} stays: it holds what was saved", app.paths.short(path));
+    }
+    if removed.done.is_empty() {
+        out.push_str("There was nothing to take back.\n");
+    }
+    print(&out)?;
+    Ok(Outcome::Done)
+}
+
+fn read_text(file: &Path) -> anyhow::Result<String> {
+    let bytes = if file == Path::new("-") {
+        let mut bytes = Vec::new();
+        std::io::stdin()
+            .lock()
+            .take(MAX_TEXT + 1)
+            .read_to_end(&mut bytes)
+            .context("could not read the text")?;
+        bytes
+    } else {
+        fs::read(file, MAX_TEXT)?.with_context(|| format!("{} is not there", file.display()))?
+    };
+    if bytes.len() as u64 > MAX_TEXT {
+        bail!("the text is longer than 2 MB; shorten it");
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(redact(&plain(&text)).text.into_owned())
+}
+
+/// The session this command runs in, if we have heard of it.
+fn this_session(store: &Store) -> Option<Session> {
+    store.sessions().get(&client_session()?).ok().flatten()
+}
+
+fn save(
+    app: &App,
+    store: &Store,
+    place: &Place,
+    file: &Path,
+    to: Option<&Path>,
+    json: bool,
+) -> anyhow::Result<Outcome> {
+    if place.project.is_none() {
+        bail!("this project has no memory yet; `baton memory init` gives it one, then save again");
+    }
+    let text = read_text(file)?;
+    let parts = text.split_once(&format!("\n{DIVIDER}\n"));
+    let Some((now_part, document)) = parts.filter(|(a, b)| !a.trim().is_empty() && !b.trim().is_empty())
+    else {
+        eprintln!(
+            "baton: nothing was saved: the text needs two parts, where the work stands now and the whole session, \
+             with the line\n{DIVIDER}\nbetween them"
+        );
+        return Ok(Outcome::Usage);
+    };
+    let now = Timestamp::now();
+    let session = session_from_env();
+    let record = this_session(store);
+    // First what every session begins with: if this is cut off here, the next one still knows where the work stands.
+    let written = active::write(place, now_part, &session, now)?;
+    let body = compose(record.as_ref(), document, &written);
+    let to = to.map(|path| app.cwd.join(path));
+    let path = documents::write(place, to.as_deref(), &body, &session, now)
+        .context("active-context.md is saved, the session document is not")?;
+    if let Some(record) = &record {
+        saved::note(store, record, &path, now)?;
+    }
+    if json {
+        print_json(&json!({ "active_context": place.active_context(), "document": path }))?;
+        return Ok(Outcome::Done);
+    }
+    print(&format!(
+        "Saved at {}\n  {} (every session here begins with it)\n  {}\nIn a new session, /resume-from {} brings all of it back.\n",
+        now.strftime("%Y-%m-%d %H:%M UTC"),
+        app.paths.short(&place.active_context()),
+        app.paths.short(&path),
+        short_in(place, &path),
+    ))?;
+    Ok(Outcome::Done)
+}
+
+fn short_in(place: &Place, path: &Path) -> String {
+    let project = place.project.as_deref().unwrap_or(Path::new("/"));
+    path.strip_prefix(project).unwrap_or(path).display().to_string()
+}
+
+/// The document: the agent's words with unproven claims marked, the facts, and what the active context held before.
+fn compose(session: Option<&Session>, document: &str, written: &active::Written) -> String {
+    let ledger = session
+        .and_then(|s| s.transcript.as_deref())
+        .and_then(|t| fs::open_read(Path::new(t)).ok())
+        .and_then(|file| Ledger::of(std::io::BufReader::with_capacity(256 << 10, file)).ok());
+    let mut body = match &ledger {
+        Some(ledger) => verify::mark(document.trim(), ledger),
+        None => document.trim().to_owned(),
+    };
+    if let Some(rest) = &written.overflow {
+        let _ = write!(body, "\n\n## Active context, continued\n\n{rest}");
+    }
+    if let (Some(ledger), Some(session)) = (ledger.filter(|l| !l.is_empty()), session) {
+        let pointer = format!("baton sessions show {}", session.id);
+        let facts = pack(&ledger, None, FACTS, &pointer).text;
+        let _ = write!(body, "\n\n# What the transcript shows\n\n{}", redact(&plain(&facts)).text.trim());
+    }
+    if let Some(before) = &written.before {
+        let _ = write!(body, "\n\n## Active context before this save\n\n{before}");
+    }
+    body
+}
+
+fn pending(app: &App, store: &Store, place: &Place, agent: bool, json: bool) -> anyhow::Result<Outcome> {
+    let all = backups::pending(store, place);
+    if json {
+        print_json(&all)?;
+        return Ok(Outcome::Done);
+    }
+    if all.is_empty() {
+        return nothing(agent, "No backup is pending.");
+    }
+    print(&pending_table(app, &all))?;
+    Ok(Outcome::Done)
+}
+
+fn pending_table(app: &App, all: &[Pending]) -> String {
+    let now = Timestamp::now();
+    let rows: Vec<Vec<String>> = all
+        .iter()
+        .map(|p| {
+            vec![
+                age(p.at, now),
+                p.session.as_ref().map_or("?", |s| s.short()).to_owned(),
+                p.why.clone(),
+                size(p.bytes),
+                baton_core::plain::plain_line(&app.paths.short(&p.path), 120),
+            ]
+        })
+        .collect();
+    table(Paint::stdout(), &["AGE", "SESSION", "WHY", "SIZE", "BACKUP"], &rows)
+}
+
+fn discard(store: &Store, place: &Place, all: bool, agent: bool, json: bool) -> anyhow::Result<Outcome> {
+    let waiting = backups::pending(store, place);
+    let Some(newest) = waiting.first() else {
+        return nothing(agent, "No backup is pending; nothing was discarded.");
+    };
+    let gone = backups::settle(place, "discarded", |p| all || p.path == newest.path)?;
+    let mut removed = Vec::new();
+    for one in &gone {
+        if backups::remove_file(store, place, one)? {
+            removed.push(one.path.clone());
+        }
+    }
+    if json {
+        print_json(&json!({ "discarded": gone, "removed": removed }))?;
+        return Ok(Outcome::Done);
+    }
+    let mut out = String::new();
+    for one in &gone {
+        let _ = writeln!(out, "Discarded: the backup {}", one.path.display());
+    }
+    let left = waiting.len() - gone.len();
+    if left > 0 {
+        let _ = writeln!(out, "{left} more are pending; `baton memory pending` lists them.");
+    }
+    out.push_str("The mirrored conversation stays: `baton backup list` shows it.\n");
+    print(&out)?;
+    Ok(Outcome::Done)
+}
+
+fn list(app: &App, store: &Store, place: &Place, agent: bool, json: bool) -> anyhow::Result<Outcome> {
+    let waiting = backups::pending(store, place);
+    let (found, skipped) = documents::list(place);
+    if json {
+        print_json(&json!({ "pending": waiting, "documents": found, "skipped": skipped }))?;
+        return Ok(Outcome::Done);
+    }
+    let mut out = String::new();
+    if !waiting.is_empty() {
+        let _ =
+            writeln!(out, "Pending backups (/resume-latest restores the newest, /discard-backup drops it):");
+        out.push_str(&pending_table(app, &waiting));
+        out.push('\n');
+    }
+    let now = Timestamp::now();
+    let rows: Vec<Vec<String>> = found
+        .iter()
+        .map(|d| {
+            vec![
+                d.saved.map_or_else(|| "?".to_owned(), |at| age(at, now)),
+                size(d.bytes),
+                short_in(place, &d.path),
+                d.title.clone(),
+            ]
+        })
+        .collect();
+    if !rows.is_empty() {
+        out.push_str(&table(Paint::stdout(), &["AGE", "SIZE", "DOCUMENT", "ABOUT"], &rows));
+    }
+    for why in &skipped {
+        let _ = writeln!(out, "passed over: {}", baton_core::plain::plain_line(why, 200));
+    }
+    if out.is_empty() {
+        return nothing(agent, "No session was saved here yet; /document-and-save saves one.");
+    }
+    print(&out)?;
+    Ok(Outcome::Done)
+}
+
+fn context(
+    app: &App,
+    store: &Store,
+    place: &Place,
+    from: Option<&Path>,
+    budget: usize,
+    agent: bool,
+    json: bool,
+) -> anyhow::Result<Outcome> {
+    let (found, skipped) = match from {
+        Some(path) => {
+            let path = resolve(app, place, path);
+            let text = resume::of_document(&path, budget)?;
+            return show(&path.display().to_string(), "document", &text, "", json);
+        }
+        None => resume::latest(store, place),
+    };
+    for why in &skipped {
+        eprintln!("baton: passed over: {}", baton_core::plain::plain_line(why, 200));
+    }
+    match found {
+        resume::Found::Backup(backup) => {
+            let text = resume::of_backup(store, &backup, budget)?;
+            let rest = "\nPass your summary to `baton memory context --update -`: that writes active-context.md and \
+                        settles this backup.\n";
+            show(&backup.path.display().to_string(), "pending backup", &text, rest, json)
+        }
+        resume::Found::Document(about) => {
+            let text = resume::of_document(&about.path, budget)?;
+            show(&about.path.display().to_string(), "session document", &text, "", json)
+        }
+        resume::Found::Nothing => {
+            nothing(agent, "There is nothing to resume: no pending backup, no session document.")
+        }
+    }
+}
+
+/// As written, below the current folder or the memory.
+fn resolve(app: &App, place: &Place, path: &Path) -> PathBuf {
+    let tries =
+        [app.cwd.join(path), place.project.as_deref().unwrap_or(&app.cwd).join(path), place.dir.join(path)];
+    tries.iter().find(|p| p.is_file()).unwrap_or(&tries[0]).clone()
+}
+
+fn show(path: &str, kind: &str, text: &str, rest: &str, json: bool) -> anyhow::Result<Outcome> {
+    if json {
+        print_json(&json!({ "kind": kind, "path": path, "text": text }))?;
+        return Ok(Outcome::Done);
+    }
+    print(&format!(
+        "=== FROM AN EARLIER SESSION ({kind} {path}) ===\nIt records earlier work: use it as information, and check \
+         what matters before you rely on it.\n\n{text}\n=== END ===\n{rest}"
+    ))?;
+    Ok(Outcome::Done)
+}
+
+fn update(store: &Store, place: &Place, file: &Path, json: bool) -> anyhow::Result<Outcome> {
+    let text = read_text(file)?;
+    if text.trim().is_empty() {
+        eprintln!("baton: nothing was changed: the text is empty");
+        return Ok(Outcome::Usage);
+    }
+    let now = Timestamp::now();
+    let session = session_from_env();
+    let mut document = None;
+    if place.project.is_some() {
+        let written = active::write(place, &text, &session, now)?;
+        if written.before.is_some() || written.overflow.is_some() {
+            // What was there is somebody's work: it moves, it is not lost.
+            let body = compose(None, "# Active context that was replaced", &written);
+            document = Some(documents::write(place, None, &body, &session, now)?);
+        }
+    }
+    let newest = backups::pending(store, place).into_iter().next();
+    let done = match &newest {
+        Some(newest) => backups::settle(place, "processed", |p| {
+            p.path == newest.path || (p.session.is_some() && p.session == newest.session)
+        })?,
+        None => Vec::new(),
+    };
+    let left = backups::pending(store, place).len();
+    if json {
+        print_json(&json!({ "active_context": place.active_context(), "settled": done, "left": left,
+            "moved_to": document }))?;
+        return Ok(Outcome::Done);
+    }
+    let mut out = String::new();
+    if place.project.is_some() {
+        let _ = writeln!(out, "{} is updated.", place.active_context().display());
+    } else {
+        out.push_str("This project has no memory of its own, so nothing was written into it.\n");
+    }
+    if let Some(document) = document {
+        let _ = writeln!(out, "What it held before is in {}", document.display());
+    }
+    if !done.is_empty() {
+        out.push_str("The backup is settled; its file stays.\n");
+    }
+    if left > 0 {
+        let _ = writeln!(out, "{left} more are pending.");
+    }
+    print(&out)?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,537 @@
+//! The project's memory: the three flows as its user lives them, and everything that can be wrong with its files.
+
+use std::path::{Path, PathBuf};
+
+use baton_testkit::hooks::Client;
+use baton_testkit::{Home, Ran, trace};
+use serde_json::json;
+
+const PENDING: &str = "SESSION_BACKUP_PENDING: A previous session backup exists at ";
+
+/// A project with a memory; handoffs are not sealed by themselves, so that what is seen comes from here.
+fn home() -> Home {
+    let home = Home::new(crate::BATON);
+    home.write(".config/baton/config.toml", "[handoff]\nseal = false\n");
+    home.run("memory init").ok();
+    home
+}
+
+fn memory(home: &Home) -> PathBuf {
+    home.project().join(".claude/memory")
+}
+
+fn marker(home: &Home) -> Option<String> {
+    std::fs::read_to_string(memory(home).join(".pending-backup")).ok().map(|t| t.trim().to_owned())
+}
+
+fn raws(home: &Home) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = std::fs::read_dir(memory(home).join("raw"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|e| e.path())
+        .collect();
+    all.sort();
+    all
+}
+
+fn active(home: &Home) -> String {
+    std::fs::read_to_string(memory(home).join("active-context.md")).unwrap()
+}
+
+/// A client in which somebody has asked for something.
+fn asked<'a>(home: &'a Home, words: &str) -> Client<'a> {
+    let client = Client::new(home);
+    client.starts("startup").ok();
+    says(&client, words);
+    client
+}
+
+fn says(client: &Client<'_>, words: &str) {
+    client.record(&json!({ "type": "user", "uuid": words, "sessionId": client.session,
+        "message": { "role": "user", "content": words } }));
+    client.hook_with("UserPromptSubmit", json!({ "prompt": words })).ok();
+    client.answers(20_000);
+    client.hook("Stop").ok();
+}
+
+/// `baton memory …` as the client's Bash runs it.
+fn in_client(home: &Home, client: &Client<'_>, line: &str, text: &str) -> Ran {
+    use std::io::Write as _;
+    let mut command = home.baton(line.split_whitespace());
+    client.dress(&mut command);
+    command.stdin(std::process::Stdio::piped());
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let _ = child.stdin.take().unwrap().write_all(text.as_bytes());
+    Ran::of(&child.wait_with_output().unwrap())
+}
+
+const SAVED: &str =
+    "Goal: the parser. Next: the lexer.\n=== session document ===\n# The parser\nDone: half of it.\n";
+
+/// Flow A: the user saves; the next session begins with it and nothing nags.
+#[test]
+fn flow_a_a_session_that_was_saved_by_hand_ends_safely() {
+    let home = home();
+    let client = asked(&home, "Write the parser");
+    let said = in_client(&home, &client, "memory save -", SAVED).ok();
+    assert!(said.contains("/resume-from .claude/memory/session-"), "{said}");
+    let context = active(&home);
+    assert!(context.contains("Goal: the parser. Next: the lexer."), "{context}");
+    assert!(context.starts_with("<!-- baton: updated 20"), "the time is stamped: {context}");
+    let documents = home.run("memory list --json").json();
+    let path = documents["documents"][0]["path"].as_str().unwrap().to_owned();
+    let document = std::fs::read_to_string(&path).unwrap();
+    assert!(document.contains("Done: half of it."), "{document}");
+    assert!(document.contains("Write the parser"), "what the transcript proves is there: {document}");
+    assert!(document.contains(&format!("session_id: {}", client.session)), "{document}");
+
+    client.hook_with("SessionEnd", json!({ "reason": "prompt_input_exit" })).ok();
+    assert_eq!(raws(&home).len(), 1, "the raw transcript is kept all the same");
+    assert_eq!(marker(&home), None, "everything was saved: nobody has to look at it");
+
+    let next = Client::new(&home);
+    assert_eq!(next.starts("startup").context(), None);
+    let resumed = in_client(&home, &next, &format!("memory context --from {path}"), "").ok();
+    assert!(resumed.contains("Done: half of it."), "{resumed}");
+    let newest = in_client(&home, &next, "memory context", "").ok();
+    assert!(newest.contains("Done: half of it."), "{newest}");
+}
+
+/// Flow A with a sentence more: what was said after the save is not saved.
+#[test]
+fn what_was_said_after_a_save_waits() {
+    let home = home();
+    let client = asked(&home, "Write the parser");
+    in_client(&home, &client, "memory save -", SAVED).ok();
+    client.answers(21_000);
+    says(&client, "One more thing");
+    client.hook("SessionEnd").ok();
+    assert!(marker(&home).is_some());
+}
+
+/// Flow B: compaction comes; the raw transcript is set aside before it, and the session is told.
+#[test]
+fn flow_b_a_compaction_leaves_a_backup_that_the_session_is_told_of() {
+    let home = home();
+    let client = asked(&home, "Write the parser");
+    let before = std::fs::read(client.transcript()).unwrap();
+    // The client fires it two to four times.
+    for _ in 0..3 {
+        client.hook("PreCompact").silent();
+    }
+    let raw = raws(&home);
+    assert_eq!(raw.len(), 1, "{raw:?}");
+    assert_eq!(std::fs::read(&raw[0]).unwrap(), before);
+    let name = raw[0].file_name().unwrap().to_str().unwrap().to_owned();
+    assert!(name.len() == "20261116_040000.jsonl".len() && !name.contains("auto"), "{name}");
+    assert_eq!(marker(&home).as_deref(), raw[0].to_str());
+
+    let heard = client.starts("compact");
+    let context = heard.context().unwrap();
+    assert_eq!(
+        context,
+        format!(
+            "{PENDING}{}\nUser should run /resume-latest to restore context, or /discard-backup to discard.",
+            raw[0].display()
+        )
+    );
+    assert!(heard.message().unwrap().contains("/resume-latest"));
+
+    let facts = in_client(&home, &client, "memory context --agent", "").ok();
+    assert!(facts.contains("Write the parser") && facts.contains("pending backup"), "{facts}");
+    in_client(&home, &client, "memory context --update -", "Goal: the parser.\n").ok();
+    assert!(active(&home).contains("Goal: the parser."));
+    assert_eq!(marker(&home), None, "the marker is gone");
+    assert!(raw[0].exists(), "the backup is not");
+    let log = std::fs::read_to_string(memory(&home).join(".backup-log")).unwrap();
+    assert_eq!(log.lines().count(), 2, "{log}");
+    assert!(log.contains("backup precompact") && log.contains("processed precompact"), "{log}");
+}
+
+/// Flow B with sealing on: the session gets its handoff, so no marker remains.
+#[test]
+fn flow_b_with_a_sealed_handoff_leaves_no_marker() {
+    let home = Home::new(crate::BATON);
+    home.run("memory init").ok();
+    let client = asked(&home, "Write the parser");
+    client.hook("PreCompact").silent();
+    assert!(marker(&home).is_some());
+    let context = client.starts("compact").context().unwrap();
+    assert!(context.contains("HANDOFF LOADED") && !context.contains(PENDING), "{context}");
+    assert_eq!(marker(&home), None);
+    assert_eq!(raws(&home).len(), 1);
+}
+
+/// Flow C: the user leaves without saving; the next session is told, and processes it.
+#[test]
+fn flow_c_an_exit_leaves_a_backup_that_the_next_session_processes() {
+    let home = home();
+    let client = asked(&home, "Write the parser");
+    client.hook_with("SessionEnd", json!({ "reason": "prompt_input_exit" })).silent();
+    let raw = raws(&home);
+    assert!(raw[0].to_str().unwrap().ends_with("_prompt_input_exit.jsonl"), "{raw:?}");
+    let context = active(&home);
+    assert!(context.contains("<!-- baton: last session ended 20"), "{context}");
+    assert!(context.contains("(prompt_input_exit)") && context.contains("backup raw/20"), "{context}");
+
+    let next = Client::new(&home);
+    let told = next.starts("startup").context().unwrap();
+    assert!(told.starts_with(&format!("{PENDING}{}", raw[0].display())), "{told}");
+    let facts = in_client(&home, &next, "memory context --agent", "").ok();
+    assert!(facts.contains("Write the parser"), "{facts}");
+    in_client(&home, &next, "memory context --update -", "Goal: the parser.\n").ok();
+    assert_eq!(marker(&home), None);
+    assert_eq!(Client::new(&home).starts("startup").context(), None, "and nobody hears of it again");
+}
+
+#[test]
+fn backups_of_both_kinds_wait_side_by_side_and_are_discarded_one_by_one() {
+    let home = home();
+    let client = asked(&home, "Write the parser");
+    client.hook("PreCompact").ok();
+    let first = marker(&home).unwrap();
+    client.hook_with("SessionEnd", json!({ "stop_reason": "logout", "reason": null })).ok();
+    let second = marker(&home).unwrap();
+    assert_ne!(first, second);
+    assert!(second.ends_with("_logout.jsonl"), "{second}");
+    let listed = home.run("memory pending --json").json();
+    let paths: Vec<&str> = listed.as_array().unwrap().iter().map(|p| p["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, [second.as_str(), first.as_str()], "newest first");
+
+    let said = home.run("memory discard").ok();
+    assert!(
+        said.contains(&second) && said.contains("1 more") && said.contains("mirrored conversation stays"),
+        "{said}"
+    );
+    assert!(!Path::new(&second).exists() && Path::new(&first).exists());
+    assert_eq!(marker(&home).as_deref(), Some(first.as_str()));
+    home.run("memory discard --all").ok();
+    assert_eq!(marker(&home), None);
+    assert_eq!(home.run("memory discard").code, Some(3));
+    assert_eq!(
+        home.run("memory discard --agent").code,
+        Some(0),
+        "in a skill a code would look like a failure"
+    );
+    home.run("backup verify").ok();
+    assert!(home.run("backup list").ok().contains(&client.session), "the mirror is still there");
+}
+
+#[test]
+fn a_stale_marker_is_cleaned_up() {
+    let home = home();
+    let client = asked(&home, "Write the parser");
+    client.hook("SessionEnd").ok();
+    // Neither the file nor the mirror is there any more.
+    std::fs::remove_file(&raws(&home)[0]).unwrap();
+    std::fs::remove_dir_all(home.state().join("mirror")).unwrap();
+    assert_eq!(Client::new(&home).starts("startup").context(), None);
+    assert_eq!(marker(&home), None);
+    // One that another script wrote.
+    std::fs::write(memory(&home).join(".pending-backup"), "/nowhere/at/all.jsonl\n").unwrap();
+    assert_eq!(Client::new(&home).starts("startup").context(), None);
+    assert_eq!(marker(&home), None);
+    let theirs = home.write(
+        "theirs.jsonl",
+        "{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"Hello there\"}}\n",
+    );
+    std::fs::write(memory(&home).join(".pending-backup"), theirs.to_str().unwrap()).unwrap();
+    assert!(Client::new(&home).starts("startup").context().unwrap().contains(theirs.to_str().unwrap()));
+    assert!(home.run("memory context").ok().contains("Hello there"));
+}
+
+#[test]
+fn a_session_that_is_resumed_has_nothing_to_restore() {
+    let home = home();
+    let client = asked(&home, "Write the parser");
+    client.hook("SessionEnd").ok();
+    assert!(marker(&home).is_some());
+    assert_eq!(client.starts("resume").context(), None);
+    assert_eq!(marker(&home), None);
+}
+
+#[test]
+fn without_a_memory_no_file_of_the_project_is_written_and_nobody_is_reminded() {
+    let home = Home::new(crate::BATON);
+    home.write(".config/baton/config.toml", "[handoff]\nseal = false\n");
+    let client = asked(&home, "Write the parser");
+    client.hook("PreCompact").ok();
+    client.hook("SessionEnd").ok();
+    assert_eq!(std::fs::read_dir(home.project()).unwrap().count(), 0);
+    assert_eq!(Client::new(&home).starts("startup").context(), None);
+    let listed = home.run("memory pending --json").json();
+    let path = listed[0]["path"].as_str().unwrap();
+    assert!(path.contains("/mirror/"), "the mirror is the backup: {path}");
+    assert!(home.run("memory context").ok().contains("Write the parser"));
+    home.run("backup compress").ok();
+    assert!(home.run("memory context").ok().contains("Write the parser"), "also when it rests");
+    assert!(home.run("memory save -").fails(1).contains("baton memory init"));
+}
+
+#[test]
+fn a_project_that_cannot_be_written_costs_nothing_but_its_own_files() {
+    let home = home();
+    let client = asked(&home, "Write the parser");
+    // Root may write anywhere: a file where the folder belongs is in everybody's way.
+    std::fs::remove_dir_all(memory(&home).join("raw")).unwrap();
+    std::fs::write(memory(&home).join("raw"), "no folder").unwrap();
+    client.hook("PreCompact").silent();
+    client.hook("SessionEnd").silent();
+    let log = home.run("log --faults").ok();
+    assert!(log.contains("project's memory"), "{log}");
+    home.run("backup verify").ok();
+    assert!(home.run("backup list").ok().contains(&client.session));
+}
+
+#[test]
+fn transcripts_that_are_none_leave_no_backup() {
+    let home = home();
+    let client = Client::new(&home);
+    client.starts("startup").ok();
+    client.hook("PreCompact").silent();
+    client.hook("SessionEnd").silent();
+    std::fs::create_dir_all(client.transcript()).unwrap();
+    client.hook("PreCompact").silent();
+    client.hook("SessionEnd").silent();
+    std::fs::remove_dir(client.transcript()).unwrap();
+    std::fs::write(client.transcript(), "").unwrap();
+    client.hook("PreCompact").silent();
+    client.hook("SessionEnd").silent();
+    assert_eq!((raws(&home).len(), marker(&home)), (0, None));
+}
+
+#[test]
+fn a_transcript_that_the_client_deleted_is_backed_up_from_the_mirror() {
+    let home = home();
+    let client = asked(&home, "Write the parser");
+    let bytes = std::fs::read(client.transcript()).unwrap();
+    std::fs::remove_file(client.transcript()).unwrap();
+    client.hook("SessionEnd").silent();
+    assert_eq!(std::fs::read(&raws(&home)[0]).unwrap(), bytes);
+}
+
+#[test]
+fn a_document_that_was_edited_into_nonsense_is_named_and_the_rest_still_works() {
+    let home = home();
+    let client = asked(&home, "Write the parser");
+    in_client(&home, &client, "memory save -", SAVED).ok();
+    std::fs::write(memory(&home).join("session-2020-01-01-0000.md"), b"\0\0\xff\xfe").unwrap();
+    std::fs::create_dir(memory(&home).join("session-2020-01-02-0000.md")).unwrap();
+    std::fs::write(memory(&home).join("session-2020-01-03-0000.md"), "---\nsaved_at: noon\n\x1b[31m# red")
+        .unwrap();
+    let said = home.run("memory list").ok();
+    assert!(said.contains("passed over: session-2020-01-01-0000.md: it is not text"), "{said}");
+    assert!(said.contains("passed over: session-2020-01-02-0000.md"), "{said}");
+    assert!(said.contains("The parser") && !said.contains('\x1b'), "{said}");
+    assert!(home.run("memory context").ok().contains("Done: half of it."));
+    let err = home.run("memory context --from session-2020-01-01-0000.md").fails(1);
+    assert!(err.contains("it is not text"), "{err}");
+    assert!(home.run("memory context --from nowhere.md").fails(1).contains("it is not there"));
+}
+
+#[test]
+fn the_active_context_never_grows_without_bound_and_nothing_of_it_is_lost() {
+    let home = home();
+    let client = asked(&home, "Write the parser");
+    let lines: Vec<String> = (0..2_000).map(|n| format!("line {n}")).collect();
+    let long = lines.join("\n") + "\n";
+    for n in 0..3 {
+        let text = format!("Round {n}\n{long}=== session document ===\n# Round {n}\n");
+        in_client(&home, &client, "memory save -", &text).ok();
+        client.hook("SessionEnd").ok();
+        assert!(active(&home).chars().count() < 6_500, "{}", active(&home).len());
+    }
+    let documents = home.run("memory list --json").json();
+    let texts: Vec<String> = documents["documents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|d| std::fs::read_to_string(d["path"].as_str().unwrap()).unwrap())
+        .collect();
+    assert_eq!(texts.len(), 3);
+    assert!(texts.iter().all(|t| t.contains("line 1999")), "what did not fit moved");
+    assert!(
+        texts.iter().any(|t| t.contains("## Active context before this save\n\nRound 1")),
+        "what was there moved"
+    );
+}
+
+#[test]
+fn a_save_without_its_two_parts_changes_nothing() {
+    let home = home();
+    let client = asked(&home, "Write the parser");
+    let before = active(&home);
+    for text in ["", "only this", "\n=== session document ===\nx", "x\n=== session document ===\n  \n"] {
+        let err = in_client(&home, &client, "memory save -", text).fails(2);
+        assert!(err.contains("nothing was saved") && err.contains("=== session document ==="), "{err}");
+    }
+    assert_eq!(active(&home), before);
+    assert_eq!(home.run("memory list").code, Some(3));
+}
+
+#[test]
+fn a_document_goes_where_the_user_wants_it_and_replaces_nothing() {
+    let home = home();
+    let client = asked(&home, "Write the parser");
+    in_client(&home, &client, "memory save --to notes/parser.md -", SAVED).ok();
+    let path = home.project().join("notes/parser.md");
+    assert!(std::fs::read_to_string(&path).unwrap().contains("Done: half of it."));
+    let err = in_client(&home, &client, "memory save --to notes/parser.md -", SAVED).fails(1);
+    assert!(err.contains("active-context.md is saved"), "{err}");
+}
+
+#[test]
+fn secrets_do_not_reach_the_memory() {
+    let home = home();
+    let client = asked(&home, "Write the parser");
+    let secret = format!("ghp_{}", "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8");
+    let text = format!("token {secret}\n=== session document ===\n# T\ntoken {secret}\n");
+    in_client(&home, &client, "memory save -", &text).ok();
+    let everything: String = std::fs::read_dir(memory(&home))
+        .unwrap()
+        .flatten()
+        .filter_map(|e| std::fs::read_to_string(e.path()).ok())
+        .collect();
+    assert!(!everything.contains(&secret), "{everything}");
+}
+
+#[test]
+fn init_is_taken_back_byte_for_byte_and_leaves_what_was_saved() {
+    for before in [None, Some("# Rules\n"), Some("# Rules, no line end"), Some("# Rules\r\n- x\r\n")] {
+        for own in [true, false] {
+            let home = Home::new(crate::BATON);
+            std::fs::create_dir_all(home.project().join(".git")).unwrap();
+            home.write("work/app/.gitignore", "target");
+            let name = if own { "work/app/CLAUDE.md" } else { "work/app/.claude/CLAUDE.md" };
+            if let Some(before) = before {
+                home.write(name, before);
+            }
+            let files = crate::install::files(&home.project());
+            home.run("memory init").ok();
+            assert!(home.run("memory init").ok().contains("nothing was changed"));
+            let place = if before.is_none() { "work/app/.claude/CLAUDE.md" } else { name };
+            let text = std::fs::read_to_string(home.path().join(place)).unwrap();
+            let import = if own && before.is_some() {
+                "\n@.claude/memory/active-context.md"
+            } else {
+                "@memory/active-context.md"
+            };
+            assert!(text.contains(import), "{text}");
+            assert!(
+                std::fs::read_to_string(home.project().join(".gitignore")).unwrap().contains("memory/raw/")
+            );
+            home.run("memory init --remove").ok();
+            assert_eq!(crate::install::files(&home.project()), files, "{before:?}, {own}");
+        }
+    }
+    let home = home();
+    let client = asked(&home, "Write the parser");
+    in_client(&home, &client, "memory save -", SAVED).ok();
+    let said = home.run("memory init --remove").ok();
+    assert!(said.contains("stays"), "{said}");
+    assert!(active(&home).contains("Goal: the parser."));
+    assert!(!home.project().join(".claude/CLAUDE.md").exists());
+}
+
+#[test]
+fn an_uninstall_takes_the_block_out_of_every_project() {
+    let home = crate::install::home();
+    home.write("work/app/CLAUDE.md", "# Rules\n");
+    crate::install::baton(&home, "install --yes").ok();
+    home.run("memory init").ok();
+    let path = home.project().join("CLAUDE.md");
+    assert!(std::fs::read_to_string(&path).unwrap().contains("@.claude/memory"));
+    crate::install::baton(&home, "uninstall").ok();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "# Rules\n");
+    assert!(!home.project().join(".claude").exists());
+}
+
+/// A session that was killed: the next one in this channel gets its facts, once.
+#[test]
+fn a_session_that_died_without_an_end_is_offered_to_the_next_one_once() {
+    let home = Home::new(crate::BATON);
+    let dead = asked(&home, "Write the parser, never touch the grammar");
+    let session = dead.session.clone();
+    std::fs::remove_file(dead.transcript()).unwrap();
+    drop(dead);
+    let next = Client::new(&home);
+    let heard = next.starts("startup");
+    let context = heard.context().unwrap();
+    assert!(context.contains("Type: crash") && context.contains(&session), "{context}");
+    assert!(
+        context.contains("never touch the grammar"),
+        "from the mirror, the transcript is gone: {context}"
+    );
+    assert!(heard.message().unwrap().contains("ended without a word"));
+    next.hook("UserPromptSubmit").ok();
+    next.hook("SessionEnd").ok();
+    assert_eq!(Client::new(&home).starts("startup").context(), None, "once");
+}
+
+#[test]
+fn nothing_is_offered_of_sessions_that_live_or_ended_or_were_handed_over_or_belong_elsewhere() {
+    let home = Home::new(crate::BATON);
+    let alive = asked(&home, "I am still here");
+    let ended = asked(&home, "I have ended");
+    ended.hook("SessionEnd").ok();
+    drop(ended);
+    // Nobody ever said anything in it.
+    let silent = Client::new(&home);
+    silent.starts("startup").ok();
+    silent.answers(10);
+    silent.hook("PostToolUse").ok();
+    drop(silent);
+    let headless = Client::new(&home).headless();
+    headless.starts("startup").ok();
+    says(&headless, "A script asked");
+    drop(headless);
+    assert_eq!(Client::new(&home).starts("startup").context(), None);
+    drop(alive);
+}
+
+/// A kill at any call that touches the memory leaves whole backups only, and a next session that begins as always.
+#[test]
+fn an_end_that_is_killed_at_any_call_leaves_whole_files() {
+    if !trace::available() {
+        return;
+    }
+    let make = || {
+        let home = home();
+        let client = asked(&home, "Write the parser");
+        let payload = home.write("payload.json", client.usual("SessionEnd").to_string());
+        let bytes = std::fs::read(client.transcript()).unwrap();
+        let session = client.session.clone();
+        drop(client);
+        (home, payload, bytes, session)
+    };
+    let dress = |payload: &Path, command: &mut std::process::Command| {
+        command.stdin(std::fs::File::open(payload).unwrap());
+    };
+    let (home, payload, ..) = make();
+    let (calls, ran) = trace::record_as(&home, "hook SessionEnd", &|c| dress(&payload, c));
+    ran.ok();
+    let touching = |c: &&trace::Call| c.line.contains("/memory") && !c.name.starts_with("open");
+    let calls: Vec<_> = calls.iter().filter(touching).collect();
+    assert!(calls.len() > 8, "{calls:?}");
+    for call in calls {
+        let (home, payload, bytes, session) = make();
+        trace::inject_as(&home, "hook SessionEnd", &|c| dress(&payload, c), call, "signal=KILL");
+        let what = format!("killed before {}", call.line);
+        for raw in raws(&home).iter().filter(|p| !p.to_string_lossy().ends_with(".tmp")) {
+            assert_eq!(std::fs::read(raw).unwrap(), bytes, "{what}");
+        }
+        if let Some(path) = marker(&home) {
+            assert_eq!(std::fs::read(&path).unwrap(), bytes, "{what}");
+        }
+        assert!(active(&home).starts_with("# Active context"), "{what}");
+        // The client tries again, or the next session ends: both work.
+        let mut again = home.baton(["hook", "SessionEnd"]);
+        dress(&payload, &mut again);
+        assert!(again.status().unwrap().success(), "{what}");
+        assert_eq!(std::fs::read(marker(&home).unwrap()).unwrap(), bytes, "{what}");
+        assert!(raws(&home).iter().all(|p| !p.to_string_lossy().ends_with(".tmp")), "{what}");
+        let _ = std::fs::remove_file(format!("/tmp/claude-context-pct-{session}.txt"));
+    }
+}
