@@ -7,30 +7,35 @@ const VERSION = 1
 // An event is passed on within a second or dropped; a compaction is answered in time or left to the client.
 const TELL_MS = 3000
 const COMPACT_MS = 15000
+const LIVES = 4
+const RESTART_MS = 1000
 
 // Where the companion listens, as its first line says; nothing while there is none.
 let socket
+// The turn that runs now, if one does.
+let turn
 // Events go up one after the other, so that none overtakes another.
 let telling = Promise.resolve()
 
 export function register(on) {
   on('session.start', async ($, e, next) => {
     const result = await next(e)
-    const version = await $.session.version()
-    const session = await $.session.id()
-    const hello = { v: VERSION, session, interactive: e.isInteractive === true, client: version.version }
-    companion($, JSON.stringify(hello) + '\n') // not awaited: it lives as long as the client
+    companion($, e.isInteractive === true) // not awaited: it lives as long as the client
     return result
   })
 
   on('turn.start', async ($, e, next) => {
-    if (e.agentId === undefined) tell($, { event: 'turn-began', session: await $.session.id() })
+    if (e.agentId === undefined) {
+      turn = e.turnId
+      tell($, { event: 'turn-began', session: await $.session.id() })
+    }
     return next(e)
   })
 
   on('turn.complete', async ($, e, next) => {
     const result = await next(e)
     if (e.agentId === undefined) {
+      turn = undefined
       tell($, { event: 'turn-ended', session: await $.session.id(), aborted: e.isAborted === true })
     }
     return result
@@ -40,7 +45,7 @@ export function register(on) {
     const result = await next(e)
     if (e.context) {
       const { tokens, window } = e.context
-      tell($, { event: 'measure', session: await $.session.id(), tokens, window })
+      pass($, { event: 'measure', session: await $.session.id(), tokens, window }) // nothing else waits for it
     }
     return result
   })
@@ -55,28 +60,39 @@ export function register(on) {
   })
 }
 
-// Starts the companion and follows its orders until one of the two ends.
-async function companion($, hello) {
-  let rest = ''
-  try {
-    for await (const chunk of $.process.spawn({ argv: [BATON, 'companion'], input: hello })) {
-      if (chunk.stream !== 'stdout') continue
-      const lines = (rest + chunk.text).split('\n')
-      rest = lines.pop()
-      for (const line of lines) follow($, JSON.parse(line)) // not awaited: the next order may be a status text
-    }
-  } catch {}
-  socket = undefined
+// Starts the companion and follows its orders. One that was killed is started again, a few times.
+async function companion($, interactive) {
+  for (let life = 0; life < LIVES; life++) {
+    if (life > 0) await $.clock.sleep(RESTART_MS)
+    let rest = ''
+    try {
+      const [{ version }, session] = await Promise.all([$.session.version(), $.session.id()])
+      const hello = JSON.stringify({ v: VERSION, session, interactive, client: version })
+      for await (const chunk of $.process.spawn({ argv: [BATON, 'companion'], input: hello + '\n' })) {
+        if (chunk.stream !== 'stdout') continue
+        const lines = (rest + chunk.text).split('\n')
+        rest = lines.pop()
+        for (const line of lines) follow($, JSON.parse(line)) // not awaited: the next order may be a status text
+      }
+    } catch {}
+    socket = undefined
+  }
+}
+
+// Carries out an order; the client refuses an abort when no turn runs.
+async function obey($, line) {
+  if (line.do === 'clear') return $.command.run({ command: 'clear' })
+  if (line.do === 'submit') return $.prompt.submit({ text: line.text })
+  if (line.do === 'abort') return $.turn.abort({ turnId: turn })
 }
 
 // One order; the companion hears whether the client took it.
 async function follow($, line) {
   if (line.do === 'hello') socket = line.socket
   if (line.do === 'status') await $.ui.status(line.text ?? undefined)
-  if (line.do !== 'clear' && line.do !== 'submit') return
+  if (line.order === undefined) return
   try {
-    const result =
-      line.do === 'clear' ? await $.command.run({ command: 'clear' }) : await $.prompt.submit({ text: line.text })
+    const result = await obey($, line)
     if (result?.drop !== undefined) throw result.drop // stopped with Esc: the client waits for its person
     tell($, { event: 'done', order: line.order })
   } catch (why) {
@@ -84,16 +100,19 @@ async function follow($, line) {
   }
 }
 
-// Passes an event up. Nobody waits for it; a companion that does not answer is reported by what `tell` prints.
+// Passes an event up, behind those before it.
 function tell($, event) {
-  telling = telling.then(async () => {
-    if (socket === undefined) return
-    try {
-      const argv = [BATON, 'companion', 'tell', socket]
-      const said = await $.process.run(argv, { stdin: JSON.stringify(event), timeoutMs: TELL_MS })
-      if (said.stdout) await follow($, JSON.parse(said.stdout))
-    } catch {}
-  })
+  telling = telling.then(() => pass($, event))
+}
+
+// Passes an event up. A companion that does not answer is reported by what `tell` prints.
+async function pass($, event) {
+  if (socket === undefined) return
+  try {
+    const argv = [BATON, 'companion', 'tell', socket]
+    const said = await $.process.run(argv, { stdin: JSON.stringify(event), timeoutMs: TELL_MS })
+    if (said.stdout) await follow($, JSON.parse(said.stdout))
+  } catch {}
 }
 
 // Asks what becomes of a compaction; nothing when no answer came in time.

@@ -164,6 +164,13 @@ pub fn parent_continued(agent: &str, id: &str) -> String {
     format!("[baton] {agent} continues in a fresh context that begins with handoff {id}.")
 }
 
+/// For an agent whose turn was ended for an urgent message that it has already been shown.
+pub fn interrupted(message: &str, from: &str) -> String {
+    format!(
+        "[baton message {message} from {from}] stands above and is urgent: your turn was ended for it. Act on it first."
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

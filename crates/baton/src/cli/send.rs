@@ -40,7 +40,10 @@ pub fn run(app: &App, args: &SendArgs) -> anyhow::Result<Outcome> {
     if args.json {
         print_json(&message)?;
     } else {
-        let when = if store.agents().is_live(&agent.id) {
+        let interrupts = urgency == Urgency::Urgent && crate::companion::is_live(&store, &agent);
+        let when = if interrupts {
+            "its turn is interrupted for it"
+        } else if store.agents().is_live(&agent.id) {
             "it reads it at its next step"
         } else {
             "it is not running and reads it when it comes back"

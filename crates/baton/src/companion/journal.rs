@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use baton_core::agent::{Agent, RotationRequest};
+use baton_core::handoff::HandoffId;
 use baton_core::process::Process;
 use baton_core::rotation::{Event, Facts, Rotation, Step};
 use jiff::Timestamp;
@@ -42,14 +43,33 @@ pub fn advance(state: &Path, rotation: Rotation, event: Event) -> Result<Rotatio
     Ok(next)
 }
 
-/// Ends what an earlier companion of this agent left open.
+/// Ends what earlier companions of this agent left open.
 pub fn settle(store: &Store, agent: &Agent) -> Result<(), FileError> {
     let left = rotations::all(&store.state).into_iter().filter(|r| {
         r.agent == agent.id && r.actuator == ACTUATOR && r.step.is_open() && !process::is_alive(&r.supervisor)
     });
     for rotation in left {
-        let loaded = agent.rotation.as_ref().is_none_or(|r| r.handoff != rotation.handoff);
-        advance(&store.state, rotation, Event::Found(Facts { old_alive: true, new_alive: false, loaded }))?;
+        close(store, agent, rotation)?;
     }
     Ok(())
+}
+
+/// Ends a rotation of a companion that is gone or going: loaded in place, or given up in words.
+pub fn close(store: &Store, agent: &Agent, rotation: Rotation) -> Result<(), FileError> {
+    let waits = agent.rotation.as_ref().is_some_and(|r| r.handoff == rotation.handoff);
+    // A supervisor that lost patience has given this handoff to a new process.
+    let elsewhere = |r: &Rotation| {
+        r.handoff == rotation.handoff && r.id != rotation.id && r.at >= rotation.at && r.step != Step::Failed
+    };
+    let loaded = !waits && !rotations::all(&store.state).iter().any(elsewhere);
+    let facts = Facts { old_alive: true, new_alive: false, loaded };
+    advance(&store.state, rotation, Event::Found(facts)).map(drop)
+}
+
+/// Was this handoff's rotation one of the mod? One that was given up may have come about after all.
+pub fn rotated(store: &Store, agent: &Agent, handoff: &HandoffId) -> bool {
+    let ours = |r: &Rotation| {
+        r.agent == agent.id && r.actuator == ACTUATOR && r.handoff == *handoff && !r.step.is_open()
+    };
+    rotations::all(&store.state).iter().any(ours)
 }

@@ -3,7 +3,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::AsFd as _;
-use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,8 +14,9 @@ use baton_core::companion::{Input, Look, Order, State, Text};
 use baton_core::process::Process;
 use baton_core::rotation::{Event, Rotation, permitted};
 use baton_core::session::{Session, Turn};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
 
 use super::journal;
 use super::presence::{self, Record};
@@ -32,6 +33,10 @@ use crate::sys::watch::Watch;
 use crate::{poke, rotate};
 
 const PATIENCE: Duration = Duration::from_millis(500);
+/// So long after the hooks saw a turn end, the mod has told it too, or its word was lost.
+const SETTLED: SignedDuration = SignedDuration::from_secs(3);
+/// Characters of mail in one prompt. No hook's limit applies to it.
+const SUBMITTED: usize = 60_000;
 /// The mod's hello comes with the start; its predecessor lets go of the lock when it ends.
 const START: Duration = Duration::from_secs(5);
 
@@ -70,6 +75,7 @@ pub fn run() -> anyhow::Result<()> {
         listener,
         poked: None,
         watch,
+        told_to_end: told_to_end()?,
         agent: None,
         state: State::default(),
         rotation: None,
@@ -93,6 +99,8 @@ struct Companion {
     /// Datagrams of those who changed our agent's files; only where the agent is known.
     poked: Option<UnixDatagram>,
     watch: Watch,
+    /// The client ends us with SIGTERM, its terminal with SIGHUP.
+    told_to_end: UnixStream,
     agent: Option<Agent>,
     state: State,
     rotation: Option<Rotation>,
@@ -104,7 +112,7 @@ struct Companion {
 
 impl Companion {
     fn live(&mut self, interactive: bool) -> anyhow::Result<()> {
-        self.feed(Input::Started { interactive });
+        self.feed(Input::Started { interactive, working: self.in_turn() });
         let mut look = true;
         loop {
             if look {
@@ -118,9 +126,17 @@ impl Companion {
                 look |= self.told(told);
             }
             if self.state.deadline().is_some_and(|d| d <= Timestamp::now()) {
+                self.look_again();
                 self.feed(Input::Tick);
             }
         }
+    }
+
+    /// Does a turn run already? An earlier companion may have ended in the middle of one.
+    fn in_turn(&self) -> bool {
+        let agent = self.store.agents().of_process(&self.client);
+        let session = agent.and_then(|a| a.session).and_then(|id| self.store.sessions().get(&id).ok()?);
+        session.is_some_and(|s| matches!(s.turn, Turn::Working | Turn::Blocked))
     }
 
     /// Sleeps until something happens; `None` when the client is gone.
@@ -134,6 +150,7 @@ impl Companion {
             // Asked for nothing, our output still tells when its reader has gone.
             let mut fds = vec![
                 PollFd::from_borrowed_fd(stdout, PollFlags::empty()),
+                PollFd::from_borrowed_fd(self.told_to_end.as_fd(), PollFlags::IN),
                 PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN),
             ];
             fds.extend(self.watch.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
@@ -144,11 +161,11 @@ impl Companion {
             }
             fds.iter().map(PollFd::revents).collect()
         };
-        if ready[0].intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) {
+        if ready[0].intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) || !ready[1].is_empty() {
             return Ok(None);
         }
         let mut files = false;
-        if ready[2..].iter().any(|r| !r.is_empty()) {
+        if ready[3..].iter().any(|r| !r.is_empty()) {
             let record = self.agent.as_ref().map(|a| format!("{}.json", a.id));
             let client = format!("{}.json", self.client.pid);
             // Messages have names of their own; everything else in these folders is somebody else's.
@@ -162,7 +179,7 @@ impl Companion {
                 files = true;
             }
         }
-        Ok(Some(Woken { files, told: !ready[1].is_empty() }))
+        Ok(Some(Woken { files, told: !ready[2].is_empty() }))
     }
 
     /// One event of the mod, acknowledged.
@@ -185,7 +202,11 @@ impl Companion {
                 self.look_again();
                 Input::TurnEnded { aborted }
             }
-            Told::Done { order } => Input::Done(order),
+            Told::Done { order } => {
+                // So has the hook that loaded what this order was for.
+                self.look_again();
+                Input::Done(order)
+            }
             Told::Refused { order, why } => Input::Refused(order, why),
             Told::Measure { .. } | Told::Unknown => return false,
         };
@@ -205,9 +226,17 @@ impl Companion {
             Some(request) if self.may_rotate(&agent, session.as_ref())? => Some(request),
             _ => None,
         };
+        let under_way = request.as_ref().is_some_and(|r| agent.session.as_ref() != Some(&r.session));
         let mail = if at_limit { 0 } else { self.store.mail().waiting(&agent.id) };
+        let urgent = if mail > 0 { self.store.mail().urgent(&agent.id) } else { None };
+        let idle = session.as_ref().is_some_and(|s| {
+            let since = s.turn_since.map(|t| Timestamp::now().duration_since(t));
+            s.turn == Turn::Idle && since.is_some_and(|t| t > SETTLED)
+        });
+        // The claim is open until somebody has said something to the fresh context.
+        let owed = session.and_then(|s| s.claim).filter(|id| journal::rotated(&self.store, &agent, id));
         self.agent = Some(agent);
-        Ok(Look { request, mail })
+        Ok(Look { request, under_way, mail, urgent, owed, idle })
     }
 
     /// The hooks have said whose client this is.
@@ -242,7 +271,13 @@ impl Companion {
     fn feed(&mut self, input: Input) {
         let (next, orders) = std::mem::take(&mut self.state).next(input, Timestamp::now());
         self.state = next;
+        // Two steps at once are one entry in the journal, which is synced.
+        let both = orders.windows(2).any(|o| matches!(o, [Order::Cleared, Order::Loaded(_)]));
         for order in orders {
+            if both && order == Order::Cleared {
+                self.rotation = self.rotation.take().map(|r| r.next(Event::Stopped, true).0);
+                continue;
+            }
             if let Err(e) = self.carry_out(order) {
                 self.log("fault", &format!("{e:#}"));
                 break;
@@ -269,6 +304,10 @@ impl Companion {
                 }
             }
             Order::Clear(order) => print(&Line::Clear { order })?,
+            Order::Abort(order) => {
+                self.log("turn-aborted", "for an urgent message");
+                print(&Line::Abort { order })?;
+            }
             Order::Cleared => self.journal(Event::Stopped)?,
             Order::Loaded(handoff) => {
                 self.journal(Event::Loaded(handoff))?;
@@ -291,9 +330,10 @@ impl Companion {
             Order::Submit(order, Text::Continuation(handoff)) => {
                 print(&Line::Submit { order, text: rotate::continuation(&handoff).into() })?;
             }
-            Order::Submit(order, Text::Mail) => self.submit_mail(order)?,
-            Order::Accepted(Text::Mail) => self.settle_mail(true),
-            Order::Back(Text::Mail) => self.settle_mail(false),
+            Order::Submit(order, Text::Mail) => self.submit_mail(order, None)?,
+            Order::Submit(order, Text::Urgent(id)) => self.submit_mail(order, Some(&id))?,
+            Order::Accepted(Text::Mail | Text::Urgent(_)) => self.settle_mail(true),
+            Order::Back(Text::Mail | Text::Urgent(_)) => self.settle_mail(false),
             Order::Accepted(Text::Continuation(_)) | Order::Back(Text::Continuation(_)) => {}
             Order::Braked(braked) => {
                 self.about.braked = braked;
@@ -310,21 +350,25 @@ impl Companion {
         Ok(())
     }
 
-    /// Claims what waits and submits it as one prompt.
-    fn submit_mail(&mut self, order: u64) -> anyhow::Result<()> {
+    /// Claims what waits and submits it as one prompt, together with the message that the turn was interrupted for
+    /// where a hook was faster and nobody has acted upon it.
+    fn submit_mail(&mut self, order: u64, urgent: Option<&str>) -> anyhow::Result<()> {
         let session = self.agent.as_ref().and_then(|a| a.session.as_ref());
         let session = session.and_then(|id| self.store.sessions().get(id).ok().flatten());
+        let mut parts = Vec::new();
         if let Some(session) = session
             && let Some(scene) = Scene::at(&session.cwd)
         {
-            self.held = post::deliver(&scene, &session, 0);
+            self.held = post::deliver_within(&scene, &session, SUBMITTED);
+            let waited = |id: &str| self.held.iter().any(|m| m.message.id == id);
+            parts.extend(urgent.filter(|id| !waited(id)).and_then(|id| post::again(&scene, &session, id)));
         }
-        if self.held.is_empty() {
+        parts.extend(self.held.iter().map(post::framed));
+        if parts.is_empty() {
             self.feed(Input::Nothing(order));
             return Ok(());
         }
-        let text = self.held.iter().map(post::framed).collect::<Vec<_>>().join("\n\n");
-        print(&Line::Submit { order, text: text.into() })
+        print(&Line::Submit { order, text: parts.join("\n\n").into() })
     }
 
     fn settle_mail(&mut self, accepted: bool) {
@@ -359,15 +403,30 @@ impl Companion {
         log::append(&self.store.state, &line);
     }
 
-    /// The client has gone: mail that nobody took is queued again, our files go away.
+    /// The client has gone: mail that nobody took is queued again, a rotation that did not come about is given up,
+    /// our files go away.
     fn leave(&mut self) {
         self.settle_mail(false);
+        if let Some(rotation) = self.rotation.take()
+            && let Some(agent) = self.store.agents().of_process(&self.client)
+        {
+            let _ = journal::close(&self.store, &agent, rotation);
+        }
         let _ = fs::remove(&self.socket);
         let _ = fs::remove(&self.socket.with_extension("json"));
         if let Some(agent) = &self.agent {
             let _ = fs::remove(&poke::companion_path(&self.store.state, &agent.id));
         }
     }
+}
+
+/// Readable when a signal asks us to end, so that nothing is left half done.
+fn told_to_end() -> std::io::Result<UnixStream> {
+    let (reader, writer) = UnixStream::pair()?;
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
+        signal_hook::low_level::pipe::register(signal.as_raw(), writer.try_clone()?)?;
+    }
+    Ok(reader)
 }
 
 struct Woken {

@@ -147,6 +147,7 @@ pub const KEYS: &[Key] = &[
     row!("run.provider", "what `baton run` starts when nothing is named", provider, run.provider),
     row!("run.grace", "how long a client may take to end before it is killed", wait, run.grace),
     row!("run.background_wait", "how long a rotation waits for background tasks", wait, run.background_wait),
+    row!("run.in_place_wait", "how long an idle client's mod has the first try", wait, run.in_place_wait),
     row!("run.park", "wait for a usage limit to end, and come back by itself", yes_no, run.park),
     row!(
         "run.ceiling_percentage",

@@ -101,6 +101,7 @@ pub struct Run {
     pub grace: Duration,
     /// How long a rotation waits for background tasks.
     pub background_wait: Duration,
+    pub in_place_wait: Duration,
     /// Wait for a usage limit to end, and come back by itself.
     pub park: bool,
     /// A context this full is rotated in the middle of a turn.
@@ -239,6 +240,7 @@ impl Config {
                 max_restarts: 10,
                 grace: Duration::from_secs(5),
                 background_wait: Duration::from_mins(10),
+                in_place_wait: Duration::from_secs(15),
                 park: true,
                 ceiling_percentage: None,
                 provider: None,

@@ -181,9 +181,13 @@ pub fn settle_claim(scene: &Scene, session: &Session) {
 
 /// Claims queued mail while it fits behind `used` characters.
 pub fn deliver(scene: &Scene, session: &Session, used: usize) -> Vec<Claimed> {
+    deliver_within(scene, session, scene.provider.hooks.budget.saturating_sub(used))
+}
+
+/// Claims queued mail while it fits into `room` characters.
+pub fn deliver_within(scene: &Scene, session: &Session, mut room: usize) -> Vec<Claimed> {
     let mail = scene.store.mail();
     let mut claimed = Vec::new();
-    let mut room = scene.provider.hooks.budget.saturating_sub(used);
     let seen = |id: &str| shown(session, id);
     loop {
         match mail.claim(&session.agent, &seen) {
@@ -210,6 +214,17 @@ pub fn deliver(scene: &Scene, session: &Session, used: usize) -> Vec<Claimed> {
 pub fn framed(claimed: &Claimed) -> String {
     let text = claimed.message.framed(&claimed.path.display().to_string());
     baton_core::plain::plain(&text).into_owned()
+}
+
+/// A message that was handed over while the turn was being ended for it: what to say so that it is acted upon.
+pub fn again(scene: &Scene, session: &Session, id: &str) -> Option<String> {
+    let (message, path) = scene.store.mail().delivered_one(&session.agent, id)?;
+    let text = if shown(session, id) {
+        say::interrupted(&message.id, &message.from)
+    } else {
+        message.framed(&path.display().to_string())
+    };
+    Some(baton_core::plain::plain(&text).into_owned())
 }
 
 /// Does the transcript show this message? Asked only about one whose hook died while showing it.

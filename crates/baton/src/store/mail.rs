@@ -102,6 +102,22 @@ impl Mail {
         names(&self.dir(agent, "new")).len()
     }
 
+    /// The newest message that waits and is urgent, by its id.
+    pub fn urgent(&self, agent: &AgentId) -> Option<String> {
+        let dir = self.dir(agent, "new");
+        let is_urgent = |name: &String| {
+            let message = record::read::<Message>(&dir.join(name)).ok().flatten();
+            message.is_some_and(|m| m.urgency == Urgency::Urgent)
+        };
+        names(&dir).into_iter().rfind(is_urgent)
+    }
+
+    /// A message that has been put in front of the agent, and where it lies.
+    pub fn delivered_one(&self, agent: &AgentId, id: &str) -> Option<(Message, PathBuf)> {
+        let path = self.dir(agent, "cur").join(id);
+        record::read(&path).ok().flatten().map(|message| (message, path))
+    }
+
     /// Claims the oldest queued message. Messages that a hook claimed and died with are queued again first,
     /// unless `seen` finds them in the transcript.
     pub fn claim(&self, agent: &AgentId, seen: &dyn Fn(&str) -> bool) -> Result<Option<Claimed>, FileError> {

@@ -16,8 +16,6 @@ use crate::rotate::{self, When};
 use crate::sys::child::{Change, Child, stop_with};
 use crate::{companion, sealing};
 
-/// A companion that has not given the fresh context by then is not waited for any longer.
-const IN_PLACE: Duration = Duration::from_secs(15);
 /// How long a fresh context may take until its first hook has loaded the handoff. A client may show dialogs first.
 const TIME_TO_LOAD: Duration = Duration::from_mins(2);
 
@@ -250,11 +248,11 @@ impl Supervisor {
             return None;
         }
         if working || live.braked {
-            return Some(Instant::now() + IN_PLACE);
+            return Some(Instant::now() + self.config.run.in_place_wait);
         }
         let idle_since = session.and_then(|s| s.turn_since).map_or(request.at, |t| t.max(request.at));
         let waited = Duration::try_from(Timestamp::now().duration_since(idle_since)).unwrap_or_default();
-        Some(Instant::now() + IN_PLACE.checked_sub(waited)?)
+        Some(Instant::now() + self.config.run.in_place_wait.checked_sub(waited)?)
     }
 
     /// Until when running background tasks are waited for.

@@ -7,6 +7,7 @@ use baton_core::wire::claude::EVENTS;
 use baton_core::wire::claude::known::{unknown_fields, unknown_statusline_fields};
 use baton_testkit::clients::Place;
 use baton_testkit::clients::claude::Claude;
+use baton_testkit::clients::shapes::Shapes;
 use baton_testkit::model::{Script, ScriptedModel, shell, text};
 use baton_testkit::tmux::Tmux;
 use serde_json::json;
@@ -63,14 +64,14 @@ fn every_payload_that_the_pinned_client_sends_is_known() -> Result<()> {
 
     let mut seen = std::collections::BTreeSet::new();
     let mut unknown = Vec::new();
+    let mut shapes = Shapes::default();
     for entry in std::fs::read_dir(&dir)?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let event = name.split('.').next().unwrap_or_default().to_owned();
         let body = std::fs::read_to_string(entry.path())?;
         // A status line that is overtaken by the next one is ended in the middle of its input.
-        if serde_json::from_str::<serde_json::Value>(&body).is_err() {
-            continue;
-        }
+        let Ok(payload) = serde_json::from_str(&body) else { continue };
+        shapes.add(&event, &payload);
         unknown.extend(if event == "statusLine" {
             unknown_statusline_fields(&body)
         } else {
@@ -78,6 +79,7 @@ fn every_payload_that_the_pinned_client_sends_is_known() -> Result<()> {
         });
         seen.insert(event);
     }
+    shapes.keep()?;
     unknown.sort();
     unknown.dedup();
     assert!(unknown.is_empty(), "the client sends what our wire types do not know: {unknown:#?}");

@@ -4,6 +4,8 @@
 mod claude;
 mod claude_payloads;
 mod companion;
+mod companion_lives;
+mod companion_mail;
 mod memory;
 
 use std::path::Path;

@@ -19,25 +19,29 @@ fn request(n: u8) -> RotationRequest {
 }
 
 fn looked(request: Option<RotationRequest>, mail: usize) -> Input {
-    Input::Looked(Look { request, mail })
+    Input::Looked(Look { request, mail, ..Look::default() })
 }
 
-/// Feeds inputs one second apart and returns what was ordered at each.
+fn urgent(id: &str) -> Input {
+    Input::Looked(Look { mail: 1, urgent: Some(id.into()), ..Look::default() })
+}
+
+/// Feeds inputs one second apart, from the epoch on, and returns what was ordered at each.
 fn play(inputs: Vec<Input>) -> Vec<Vec<Order>> {
     let mut state = State::default();
     let mut now = Timestamp::UNIX_EPOCH;
     inputs
         .into_iter()
         .map(|input| {
-            now += SignedDuration::from_secs(1);
             let (next, orders) = std::mem::take(&mut state).next(input, now);
             state = next;
+            now += SignedDuration::from_secs(1);
             orders
         })
         .collect()
 }
 
-const START: Input = Input::Started { interactive: true };
+const START: Input = Input::Started { interactive: true, working: false };
 
 #[test]
 fn a_request_made_in_a_turn_is_carried_out_when_the_turn_ends_and_the_work_goes_on() {
@@ -64,6 +68,39 @@ fn an_idle_agent_is_rotated_at_once_and_prompted_only_when_the_handoff_has_been_
     assert_eq!(orders[1], [Order::Begin(request(1)), Order::Clear(1)]);
     assert_eq!(orders[2], [Order::Cleared]);
     assert_eq!(orders[3], [Order::Loaded(id(1)), Order::Submit(2, Text::Continuation(id(1)))]);
+}
+
+#[test]
+fn a_load_that_the_hooks_tell_of_is_enough_when_the_client_does_not_answer() {
+    let mut inputs = vec![START, looked(Some(request(1)), 0), looked(None, 0)];
+    inputs.extend(std::iter::repeat_n(Input::Tick, 10));
+    let orders = play(inputs).concat();
+    let go_on = Order::Submit(2, Text::Continuation(id(1)));
+    assert_eq!(orders[2..], [Order::Cleared, Order::Loaded(id(1)), go_on]);
+}
+
+#[test]
+fn a_request_of_the_conversation_before_is_left_to_the_hooks_that_load_it() {
+    let look = |under_way| Input::Looked(Look { request: Some(request(1)), under_way, ..Look::default() });
+    let orders = play(vec![START, look(true), look(false)]);
+    assert_eq!(orders[1..], [vec![], vec![Order::Begin(request(1)), Order::Clear(1)]]);
+}
+
+#[test]
+fn a_companion_that_comes_into_a_running_turn_waits_for_its_end() {
+    let inputs = vec![
+        Input::Started { interactive: true, working: true },
+        looked(Some(request(1)), 1),
+        Input::TurnEnded { aborted: false },
+    ];
+    assert_eq!(play(inputs)[..2].concat(), []);
+}
+
+#[test]
+fn where_the_word_of_a_turns_end_was_lost_the_hooks_say_it() {
+    let look = |idle| Input::Looked(Look { mail: 1, idle, ..Look::default() });
+    let orders = play(vec![START, Input::TurnBegan, look(false), look(true)]);
+    assert_eq!(orders[2..], [vec![], vec![Order::Submit(1, Text::Mail)]]);
 }
 
 #[test]
@@ -104,34 +141,108 @@ fn what_the_client_drops_stays_queued_and_is_offered_after_the_next_turn() {
 }
 
 #[test]
+fn an_urgent_message_ends_the_turn_once_and_is_submitted_then() {
+    let orders = play(vec![
+        START,
+        Input::TurnBegan,
+        urgent("m1"),
+        urgent("m1"),
+        Input::Done(1),
+        Input::TurnEnded { aborted: true },
+        Input::Done(2),
+    ]);
+    assert_eq!(orders[2], [Order::Abort(1)]);
+    assert_eq!(orders[3], []);
+    assert_eq!(orders[4], [], "the turn has been told to end and has not ended");
+    assert_eq!(orders[5], [Order::Submit(2, Text::Urgent("m1".into()))], "this was not the person's Esc");
+    assert_eq!(orders[6], [Order::Accepted(Text::Urgent("m1".into()))]);
+}
+
+#[test]
+fn an_urgent_message_that_finds_no_turn_to_end_waits_like_any_other() {
+    // The turn was over before the order came.
+    let orders = play(vec![
+        START,
+        Input::TurnBegan,
+        urgent("m1"),
+        Input::TurnEnded { aborted: false },
+        Input::Refused(1, "no turn is running".into()),
+    ]);
+    assert_eq!(orders[3], [Order::Submit(2, Text::Mail)]);
+    assert_eq!(orders[4], []);
+    // The client refused: not again in this turn, but in the next.
+    let orders = play(vec![
+        START,
+        Input::TurnBegan,
+        urgent("m1"),
+        Input::Refused(1, "already ending".into()),
+        urgent("m1"),
+        Input::TurnBegan,
+    ]);
+    assert_eq!(orders[3..], [vec![], vec![], vec![Order::Abort(2)]]);
+    // Nobody answered: the matter ends.
+    let mut inputs = vec![START, Input::TurnBegan, urgent("m1")];
+    inputs.extend(std::iter::repeat_n(Input::Tick, 12));
+    inputs.push(Input::TurnEnded { aborted: false });
+    assert_eq!(play(inputs).concat(), [Order::Abort(1), Order::Submit(2, Text::Mail)]);
+}
+
+#[test]
+fn after_esc_not_even_an_urgent_message_starts_a_turn() {
+    let orders = play(vec![START, Input::TurnBegan, Input::TurnEnded { aborted: true }, urgent("m1")]);
+    assert_eq!(orders[3], []);
+}
+
+#[test]
 fn a_rotation_that_no_hook_completes_is_given_up_once_and_not_tried_for_ever() {
     let mut inputs = vec![START, looked(Some(request(1)), 0), Input::Done(1)];
-    inputs.extend(std::iter::repeat_n(Input::Tick, 6));
+    inputs.extend(std::iter::repeat_n(Input::Tick, 11));
     inputs.push(looked(Some(request(1)), 0));
     inputs.push(looked(Some(request(2)), 0));
     let orders = play(inputs);
     let given_up = orders.iter().flatten().filter(|o| matches!(o, Order::GiveUp(_))).count();
     assert_eq!(given_up, 1);
-    assert_eq!(orders[9], []);
-    assert_eq!(orders[10], [Order::Begin(request(2)), Order::Clear(2)]);
+    assert_eq!(orders[14], []);
+    assert_eq!(orders[15], [Order::Begin(request(2)), Order::Clear(2)]);
+}
+
+#[test]
+fn a_clear_that_was_given_up_and_comes_after_all_is_followed_by_its_prompt() {
+    let mut inputs = vec![START, looked(Some(request(1)), 0)];
+    inputs.extend(std::iter::repeat_n(Input::Tick, 11));
+    inputs.extend([Input::Done(1), looked(None, 0), Input::Done(2)]);
+    let orders = play(inputs);
+    assert!(matches!(orders[11][..], [Order::GiveUp(_)]), "{:?}", orders[11]);
+    assert_eq!(orders[13], [Order::Begin(request(1)), Order::Cleared]);
+    assert_eq!(orders[14], [Order::Loaded(id(1)), Order::Submit(2, Text::Continuation(id(1)))]);
+    assert_eq!(orders[15], [Order::Accepted(Text::Continuation(id(1)))]);
 }
 
 #[test]
 fn a_headless_run_is_neither_cleared_nor_woken() {
     let orders = play(vec![
-        Input::Started { interactive: false },
+        Input::Started { interactive: false, working: false },
         looked(Some(request(1)), 3),
         Input::TurnEnded { aborted: false },
     ]);
     assert_eq!(orders.concat(), []);
 }
 
+#[test]
+fn a_fresh_context_that_an_earlier_companion_left_without_a_word_is_prompted_once() {
+    let owed = || Input::Looked(Look { owed: Some(id(1)), ..Look::default() });
+    let orders = play(vec![START, owed(), owed(), Input::Done(1), looked(None, 0)]);
+    assert_eq!(orders[1], [Order::Submit(1, Text::Continuation(id(1)))]);
+    assert_eq!(orders[2], []);
+    assert_eq!(orders[3..], [vec![Order::Accepted(Text::Continuation(id(1)))], vec![]]);
+}
+
 fn input() -> impl Strategy<Value = Input> {
     prop_oneof![
-        1 => any::<bool>().prop_map(|interactive| Input::Started { interactive }),
         4 => Just(Input::TurnBegan),
         4 => prop::bool::weighted(0.2).prop_map(|aborted| Input::TurnEnded { aborted }),
         4 => (prop::option::of(0u8..3), 0usize..3).prop_map(|(r, mail)| looked(r.map(request), mail)),
+        2 => (0u8..4).prop_map(|n| urgent(&format!("m{n}"))),
         6 => (1u64..12).prop_map(Input::Done),
         2 => (1u64..12).prop_map(|n| Input::Refused(n, "no".into())),
         1 => (1u64..12).prop_map(Input::Nothing),
@@ -144,16 +255,24 @@ proptest! {
     /// journaled rotation ends, and a context is prompted only after its handoff was loaded.
     #[test]
     fn no_order_of_events_makes_it_break_its_rules(
-        inputs in proptest::collection::vec((input(), 0i64..8), 1..120)
+        inputs in proptest::collection::vec((input(), 0i64..8), 1..120),
+        interactive in prop::bool::weighted(0.9), working in any::<bool>(),
     ) {
-        let mut state = State::default();
+        let start = Input::Started { interactive, working };
+        let (mut state, _) = State::default().next(start, Timestamp::UNIX_EPOCH);
         let mut now = Timestamp::UNIX_EPOCH;
         let (mut open_order, mut open_rotation, mut last) = (None, None, 0);
+        let mut clearing = false;
         for (input, seconds) in inputs {
             now += SignedDuration::from_secs(seconds);
             let before = state.clone();
             let (next, orders) = state.next(input.clone(), now);
             let mut loaded = None;
+            // The end of the turn, a refusal or a deadline ends an order to abort, without a word.
+            let aborting = |s: &State| matches!(&s.doing, Some(Doing { what: Step::Aborting { .. }, .. }));
+            if aborting(&before) && before.doing != next.doing {
+                open_order = None;
+            }
             // Nothing left to submit ends that order without a word; the next may begin in the same step.
             if let Input::Nothing(n) = input
                 && matches!(&before.doing, Some(Doing { what: Step::Submitting { order, .. }, .. }) if *order == n)
@@ -163,7 +282,9 @@ proptest! {
             for order in &orders {
                 match order {
                     Order::Begin(r) => {
-                        prop_assert!(open_rotation.is_none() && !next.working && !next.braked);
+                        // What came late after all is only written down.
+                        let late = orders.contains(&Order::Cleared);
+                        prop_assert!(open_rotation.is_none() && (late || !next.working && !next.braked));
                         open_rotation = Some(r.handoff.clone());
                     }
                     Order::Clear(n) | Order::Submit(n, _) => {
@@ -171,13 +292,21 @@ proptest! {
                         last = *n;
                         prop_assert!(open_order.is_none(), "one order at a time");
                         open_order = Some(*n);
+                        clearing = matches!(order, Order::Clear(_));
                         if let Order::Submit(_, Text::Continuation(id)) = order {
-                            prop_assert_eq!(loaded.as_ref(), Some(id));
+                            prop_assert!(loaded.as_ref() == Some(id) || before.look.owed.as_ref() == Some(id));
                         } else {
                             prop_assert!(!next.working && !next.braked && next.interactive);
                         }
                     }
-                    Order::Cleared => open_order = None,
+                    Order::Abort(n) => {
+                        prop_assert!(*n > last && open_order.is_none());
+                        prop_assert!(next.working && !next.braked && next.interactive, "there is a turn to end");
+                        last = *n;
+                        open_order = Some(*n);
+                    }
+                    Order::Cleared if clearing => open_order = None,
+                    Order::Cleared => {}
                     Order::Loaded(id) => {
                         let open = open_rotation.take();
                         prop_assert_eq!(open.as_ref(), Some(id));

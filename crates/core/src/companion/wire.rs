@@ -67,6 +67,10 @@ pub enum Line<'a> {
     Clear {
         order: u64,
     },
+    /// End the turn that runs now.
+    Abort {
+        order: u64,
+    },
     Submit {
         order: u64,
         text: Cow<'a, str>,

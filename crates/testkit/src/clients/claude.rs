@@ -25,7 +25,16 @@ pub struct Claude {
 impl Claude {
     /// Settles Claude Code at a place; `None` if it is not installed (see [`installed`]).
     pub fn new(place: &Place, model: &ScriptedModel) -> Result<Option<Self>> {
-        let Some(program) = installed(Client::Claude)? else { return Ok(None) };
+        Self::settle(Client::Claude, place, model)
+    }
+
+    /// The same with the pinned version from before mods.
+    pub fn before_mods(place: &Place, model: &ScriptedModel) -> Result<Option<Self>> {
+        Self::settle(Client::ClaudeBeforeMods, place, model)
+    }
+
+    fn settle(client: Client, place: &Place, model: &ScriptedModel) -> Result<Option<Self>> {
+        let Some(program) = installed(client)? else { return Ok(None) };
         place.link("claude", &program)?;
         place.write_home(".claude.json", first_run_done(&place.project()).to_string())?;
         let launch = place

@@ -11,6 +11,8 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Client {
     Claude,
+    /// Claude Code as it was before mods.
+    ClaudeBeforeMods,
     Codex,
 }
 
@@ -23,12 +25,13 @@ struct Pins {
 #[derive(Deserialize)]
 struct Pin {
     version: String,
+    before_mods: Option<String>,
 }
 
 impl Client {
     pub fn name(self) -> &'static str {
         match self {
-            Client::Claude => "claude",
+            Client::Claude | Client::ClaudeBeforeMods => "claude",
             Client::Codex => "codex",
         }
     }
@@ -36,13 +39,18 @@ impl Client {
     /// The pinned version, unless `BATON_CLAUDE_VERSION` or `BATON_CODEX_VERSION` names another.
     pub fn version(self) -> Result<String> {
         let variable = format!("BATON_{}_VERSION", self.name().to_uppercase());
-        if let Ok(version) = env::var(variable) {
+        if let Ok(version) = env::var(variable)
+            && self != Client::ClaudeBeforeMods
+        {
             return Ok(version);
         }
         let pins: Pins = toml::from_str(include_str!("../../clients.toml"))
             .context("reading the pinned versions in clients.toml")?;
         Ok(match self {
             Client::Claude => pins.claude.version,
+            Client::ClaudeBeforeMods => {
+                pins.claude.before_mods.context("clients.toml names no older client")?
+            }
             Client::Codex => pins.codex.version,
         })
     }
@@ -62,7 +70,9 @@ pub fn installed(client: Client) -> Result<Option<PathBuf>> {
             let program = program.canonicalize();
             return program.map(Some).with_context(|| format!("looking for {name} {version}"));
         }
-        Some("1") => bail!("{name} {version} is not installed: run ./scripts/test-clients {name}"),
+        Some("1") if client != Client::ClaudeBeforeMods => {
+            bail!("{name} {version} is not installed: run ./scripts/test-clients {name}")
+        }
         _ => {
             skip(&format!("{name} {version} is not installed: ./scripts/test-clients {name} installs it"));
         }

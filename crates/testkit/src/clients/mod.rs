@@ -6,6 +6,7 @@ pub mod codex;
 mod install;
 mod launch;
 mod place;
+pub mod shapes;
 
 pub use install::{Client, installed};
 pub use launch::{Finished, Launch};

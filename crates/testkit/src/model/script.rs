@@ -199,6 +199,7 @@ pub struct Script {
     turns: VecDeque<Turn>,
     standing: Turn,
     compaction: Turn,
+    subagents: VecDeque<Turn>,
     subagent: Turn,
 }
 
@@ -210,6 +211,7 @@ impl Default for Script {
             turns: VecDeque::new(),
             standing: text("OK."),
             compaction: text("<analysis>scripted</analysis>\n<summary>\nScripted summary.\n</summary>"),
+            subagents: VecDeque::new(),
             subagent: text("Scripted report of the subagent."),
         }
     }
@@ -262,6 +264,13 @@ impl Script {
         self
     }
 
+    /// The next answer to a subagent, ahead of the standing one.
+    #[must_use]
+    pub fn subagent_turn(mut self, turn: Turn) -> Self {
+        self.subagents.push_back(turn);
+        self
+    }
+
     /// How many turns in order are still to be played.
     pub fn turns_left(&self) -> usize {
         self.turns.len()
@@ -276,7 +285,7 @@ impl Script {
         match request.kind {
             Kind::Main => self.next(request),
             Kind::Compaction => self.compaction.clone(),
-            Kind::Subagent => self.subagent.clone(),
+            Kind::Subagent => self.subagents.pop_front().unwrap_or_else(|| self.subagent.clone()),
             Kind::Title => text(json!({"title": "Scripted title"}).to_string()),
             Kind::State => text(
                 json!({"state": "done", "detail": "scripted", "tempo": "idle", "output": {}}).to_string(),
