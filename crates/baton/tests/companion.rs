@@ -280,7 +280,7 @@ fn a_rotation_that_was_only_ordered_is_given_up_and_begun_anew_by_the_next_compa
     assert!(second["order"].as_u64() > first["order"].as_u64(), "numbers are never used again");
     let mut steps: Vec<Value> =
         records(&home.state().join("rotations")).iter().map(|r| r["step"].clone()).collect();
-    steps.sort_by_key(|s| s.to_string());
+    steps.sort_by_key(ToString::to_string);
     assert_eq!(steps, ["failed", "stopping"]);
 }
 
