@@ -7,6 +7,7 @@ pub mod cli;
 pub mod client;
 pub mod companion;
 pub mod config;
+pub mod daemon;
 pub mod demo;
 pub mod doctor;
 pub mod frame;

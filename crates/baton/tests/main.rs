@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod agent;
+mod api;
 mod backup;
 mod channel;
 mod checkpoint;
@@ -17,17 +18,22 @@ mod doctor;
 mod faults;
 mod handoffs;
 mod hooks;
+mod hostile;
 mod identity;
 mod install;
 mod kill;
+mod load;
 mod mail;
 mod matrix;
 mod memory;
 mod mirror;
 mod modes;
+mod notices;
 mod providers;
 mod race;
+mod retention;
 mod run;
+mod serve;
 mod sessions;
 mod settings;
 mod start;

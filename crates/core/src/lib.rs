@@ -41,6 +41,7 @@ pub mod ledger;
 pub mod level;
 pub mod limit;
 pub mod message;
+pub mod notice;
 pub mod plain;
 pub mod process;
 pub mod reading;

@@ -4,9 +4,11 @@
 pub mod agent;
 pub mod clients;
 pub mod codex;
+pub mod daemon;
 pub mod home;
 pub mod hooks;
 pub mod kill;
+pub mod load;
 pub mod model;
 pub mod pty;
 pub mod quality;

@@ -75,6 +75,11 @@ Writes thoughts/shared/handoffs/events/{time}_{session}.md in the project; every
     Checkpoint(CheckpointArgs),
     /// What happened, from the log
     Log(LogArgs),
+    /// Serve many agents: the API, notifications, housekeeping. Hooks and `baton run` work without it
+    #[command(after_help = "\
+Listens on a unix socket that only you can reach; with --http also on 127.0.0.1, where every request needs the token
+in the file that `--status` names. All state is on disk: it may be stopped, killed and started again at any time.")]
+    Serve(ServeArgs),
     /// Make this machine, or a project, ready: one command, shown before it is done
     #[command(after_help = "\
 The program is copied to ~/.local/bin first. Then one plugin folder in the client's own folder carries the hooks,
@@ -595,6 +600,37 @@ pub struct LogArgs {
     /// Print JSON, one line each
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Go to the background; done when it listens
+    #[arg(long, conflicts_with_all = ["stop", "status", "print_unit"])]
+    pub detach: bool,
+    /// Stop the one that runs
+    #[arg(long, conflicts_with_all = ["status", "print_unit", "http"])]
+    pub stop: bool,
+    /// Tell whether one runs, and where it listens (exit 3: none)
+    #[arg(long, conflicts_with_all = ["print_unit", "http"])]
+    pub status: bool,
+    /// Print a unit that starts it at login
+    #[arg(long, value_name = "KIND")]
+    pub print_unit: Option<UnitKind>,
+    /// Also listen on this loopback address or port [default: 127.0.0.1:8420]
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "")]
+    pub http: Option<String>,
+    /// With --status: print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Started by `--detach`: says on its output that it listens, and lets go of it
+    #[arg(long, hide = true)]
+    pub detached: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum UnitKind {
+    Systemd,
+    Launchd,
 }
 
 #[derive(Debug, Args)]

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use baton_core::handoff::Kind;
-use baton_core::ids::SessionId;
-use baton_core::session::{Request, Session};
+use baton_core::session::Session;
 use jiff::Timestamp;
 
 use super::args::HandoffArgs;
@@ -15,7 +14,7 @@ use super::screen::print;
 use super::{App, Outcome};
 use crate::rotate::{self, When};
 use crate::sealing::Sealing;
-use crate::sys::fs::{self, PRIVATE, Sync};
+use crate::store::requests;
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -57,17 +56,9 @@ pub fn run(app: &App, args: &HandoffArgs) -> anyhow::Result<Outcome> {
     if args.now {
         return seal_now(app, &session, &text);
     }
-    let copy = copy_path(app, &session.id);
-    fs::private_dir(copy.parent().unwrap_or(Path::new("/")))?;
-    fs::replace(&copy, text.as_bytes(), PRIVATE, Sync::Yes)?;
-    let request = Request {
-        at: Timestamp::now(),
-        path: (!from_stdin).then(|| path.display().to_string()),
-        copy: copy.display().to_string(),
-    };
-    sessions
-        .update(&session.id, PATIENCE, |s| s.request = Some(request))?
-        .context("the session's record vanished meanwhile; run it again")?;
+    let path = (!from_stdin).then_some(path.as_path());
+    let scheduled = requests::schedule(&app.store(), &session.id, path, &text, Timestamp::now())?;
+    anyhow::ensure!(scheduled, "the session's record vanished meanwhile; run it again");
     print("Handoff scheduled — will execute after current turn completes\n")?;
     Ok(Outcome::Done)
 }
@@ -90,8 +81,4 @@ fn sessions_handed_off(app: &App, session: &Session) -> anyhow::Result<()> {
         s.latches = s.latches.handed_off();
     })?;
     Ok(())
-}
-
-fn copy_path(app: &App, session: &SessionId) -> std::path::PathBuf {
-    app.store().state.join("requests").join(format!("{session}.md"))
 }

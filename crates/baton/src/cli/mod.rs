@@ -20,6 +20,7 @@ mod rotate;
 mod run;
 pub mod screen;
 mod send;
+mod serve;
 mod sessions;
 mod status;
 mod undo;
@@ -103,6 +104,7 @@ fn run(cli: args::Cli) -> anyhow::Result<Outcome> {
         args::Command::Memory(args) => memory::run(&app, args),
         args::Command::Checkpoint(args) => checkpoint::run(&app, args),
         args::Command::Log(args) => log::run(&app, &args),
+        args::Command::Serve(args) => serve::run(&app, &args),
         // Taken above; and hooks, by `main`, unless for `--help`, which clap has answered.
         args::Command::Install(_)
         | args::Command::Uninstall(_)

@@ -182,6 +182,30 @@ pub const KEYS: &[Key] = &[
         narrative,
         narrative
     ),
+    row!(
+        "notify.parent",
+        "mail to an agent's parent when it is idle, blocked, dead or its handoff failed",
+        yes_no,
+        notify.parent
+    ),
+    row!(
+        "notify.desktop",
+        "show on the desktop that an agent is blocked, dead or failed",
+        yes_no,
+        notify.desktop
+    ),
+    row!(
+        "notify.command",
+        "run by sh for each of these, with BATON_NOTICE, BATON_AGENT and BATON_TEXT set",
+        command,
+        notify.command
+    ),
+    row!(
+        "retention_days",
+        "days that log, archive and records of what is over are kept",
+        days,
+        retention_days
+    ),
     row!("checkpoints", "publish a checkpoint with each handoff that has goal and now", yes_no, checkpoints),
 ];
 
@@ -236,6 +260,20 @@ fn kilobytes(raw: &Raw, _: &Paths) -> Result<u64, &'static str> {
 
 fn count(raw: &Raw, _: &Paths) -> Result<u64, &'static str> {
     number(raw).and_then(|n| u64::try_from(n).ok()).ok_or(COUNT)
+}
+
+fn days(raw: &Raw, _: &Paths) -> Result<u64, &'static str> {
+    number(raw)
+        .and_then(|n| u64::try_from(n).ok())
+        .filter(|n| (1..=36_500).contains(n))
+        .ok_or("a number of days above 0")
+}
+
+fn command(raw: &Raw, _: &Paths) -> Result<Option<String>, &'static str> {
+    match raw {
+        Raw::Text(text) if !text.trim().is_empty() => Ok(Some(text.clone())),
+        _ => Err("a command line for sh"),
+    }
 }
 
 fn budget(raw: &Raw, _: &Paths) -> Result<u64, &'static str> {

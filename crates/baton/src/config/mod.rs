@@ -31,6 +31,9 @@ pub struct Config {
     pub memory: Memory,
     pub compaction: Compaction,
     pub narrative: Narrative,
+    pub notify: Notify,
+    /// Days that log, archive and records of what is over are kept.
+    pub retention_days: u64,
     /// Publish a checkpoint with each handoff that has goal and now, creating the events folder if needed.
     pub checkpoints: bool,
     /// `[channels]`: absolute path and name.
@@ -56,6 +59,17 @@ pub enum Narrative {
     Off,
     /// The session's own model is asked over its own cached conversation.
     Fork,
+}
+
+/// Who hears what an agent waits for; the daemon tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notify {
+    /// A child's parent, by mail.
+    pub parent: bool,
+    /// The user, on the desktop.
+    pub desktop: bool,
+    /// The user, by a command of their own.
+    pub command: Option<String>,
 }
 
 /// When an agent counts as full, and whether it is told.
@@ -249,6 +263,8 @@ impl Config {
             memory: Memory { announce: true },
             compaction: Compaction::Handoff,
             narrative: Narrative::Off,
+            notify: Notify { parent: true, desktop: false, command: None },
+            retention_days: 90,
             checkpoints: false,
             channels: Vec::new(),
             project_channel: None,

@@ -146,8 +146,10 @@ fn set(
     let Some(index) = KEYS.iter().position(|k| k.name == name) else {
         return Err(unknown(name, scope));
     };
-    if scope == Scope::Project && name == "handoff.dir" {
-        return Err("handoff.dir can only be set in your own config.toml, not by a project".into());
+    // Where your files lie, what runs on your machine and how long things are kept is not for a cloned project to say.
+    let own = name == "handoff.dir" || name == "retention_days" || name.starts_with("notify.");
+    if scope == Scope::Project && own {
+        return Err(format!("{name} can only be set in your own config.toml, not by a project"));
     }
     (KEYS[index].set)(&mut resolved.config, raw, paths)
         .map_err(|allowed| format!("{name} takes {allowed}, not {}", show(raw)))?;

@@ -51,6 +51,13 @@ impl Scene {
         Some(Self { paths, store, config, cwd, now, provider: providers::usual(), began: Instant::now() })
     }
 
+    /// For a process that speaks for many sessions and knows its settings already.
+    pub fn of(paths: &Paths, config: Config, session: &Session, now: Timestamp) -> Self {
+        let (store, cwd) = (Store::new(paths), PathBuf::from(&session.cwd));
+        let provider = providers::of(&session.provider);
+        Self { paths: paths.clone(), store, config, cwd, now, provider, began: Instant::now() }
+    }
+
     /// How long this hook may still wait for a lock. A free lock is taken even with nothing left.
     pub fn patience(&self) -> Duration {
         super::HOT_PATIENCE.saturating_sub(self.began.elapsed())

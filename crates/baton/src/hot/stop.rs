@@ -4,6 +4,7 @@ use std::path::Path;
 
 use baton_core::handoff::Kind;
 use baton_core::latch::{AtStop, StopContext};
+use baton_core::notice;
 use baton_core::say;
 use baton_core::session::{Request, Session, Turn};
 use baton_core::wire::claude::output::HookOutput;
@@ -12,7 +13,7 @@ use serde_json::json;
 use super::hook::{self, Answer, output};
 use super::measure::measure;
 use super::mirror;
-use super::post::{OwnedSituation, settle_claim};
+use super::post::{OwnedSituation, settle_claim, tell};
 use super::scene::Scene;
 use crate::rotate::{self, When};
 use crate::sealing::{self, Sealing};
@@ -80,6 +81,7 @@ fn hand_over(scene: &Scene, session: &Session, request: &Request, rotatable: boo
             // Nothing is pending any more and mail flows on: the agent is simply idle.
             hook::update(scene, session, |s| s.latches.handed_off = false);
             scene.fault("read the handoff that was handed over", &e);
+            tell_parent(scene, session, &e);
             return output("Stop", None, Some(format!("baton: the handoff was not sealed: {e}")));
         }
     };
@@ -105,8 +107,17 @@ fn seal(scene: &Scene, sealing: &Sealing<'_>, rotate: bool, by: &str) -> Option<
         }
         Err(e) => {
             scene.fault("seal the handoff", &e);
+            tell_parent(scene, sealing.session, &e);
             output("Stop", None, Some(format!("baton: the handoff was not sealed: {e}")))
         }
+    }
+}
+
+/// A parent hears that its child's handoff failed; the child is idle and goes on.
+fn tell_parent(scene: &Scene, session: &Session, error: &dyn std::fmt::Display) {
+    let parent = scene.store.agents().get(&session.agent).ok().flatten().and_then(|a| a.parent);
+    if let Some(parent) = parent {
+        tell(scene, &parent, &notice::Kind::HandoffFailed.text(session.agent.as_str(), &error.to_string()));
     }
 }
 

@@ -7,8 +7,10 @@ pub mod handoffs;
 pub mod log;
 pub mod mail;
 pub mod mirror;
+pub mod once;
 pub mod published;
 pub mod record;
+pub mod requests;
 pub mod rotations;
 pub mod sessions;
 

@@ -1,10 +1,12 @@
 //! The operating system: files, locks, processes. The only place that may need `unsafe`.
 
+pub mod changes;
 pub mod child;
 pub mod copy;
 pub mod fs;
 pub mod handle;
 pub mod lock;
 pub mod process;
+pub mod ready;
 pub mod terminal;
 pub mod watch;
