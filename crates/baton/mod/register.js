@@ -117,7 +117,7 @@ async function pass($, event) {
 
 // Asks what becomes of a compaction; nothing when no answer came in time.
 async function compact($, e, fork) {
-  const last = e.messages.findLastIndex(m => m.role !== 'user')
+  const last = e.messages.findLastIndex(m => m.role === 'assistant')
   const rows = e.messages.map((m, i) => ({
     role: m.role,
     uses: m.toolUses.map(t => t.tool_use_id),

@@ -41,7 +41,8 @@ pub struct Kept {
 /// the results belong to.
 pub fn pending(rows: &[Row]) -> Range<usize> {
     let end = rows.len();
-    let mut start = rows.iter().rposition(|r| r.role != "user").map_or(0, |i| i + 1);
+    // Only the model answers: a row of the system behind the prompt does not make it answered.
+    let mut start = rows.iter().rposition(|r| r.role == "assistant").map_or(0, |i| i + 1);
     let answered =
         |row: &Row| rows[start..].iter().flat_map(|r| &r.results).any(|result| row.uses.contains(&result.id));
     if let Some(first) = rows[..start].iter().position(answered) {
@@ -112,6 +113,8 @@ mod tests {
         assert_eq!(pending(&rows[..2]), 2..2);
         assert_eq!(pending(&rows[..1]), 0..1);
         assert_eq!(pending(&[]), 0..0);
+        let noted = [row("assistant", &[], &[]), row("user", &[], &[]), row("system", &[], &[])];
+        assert_eq!(pending(&noted), 1..3, "a note of the client behind the prompt is no answer");
     }
 
     #[test]
