@@ -265,9 +265,11 @@ fn ended_by(under: bool, signal: Option<Signal>) -> Result<Option<(i32, Left)>> 
     let mut left = pty.left()?;
     left.text = told_alike(&left.text, &place.project().display().to_string());
     if signal == Some(Signal::KILL) {
-        // What we say of a crash moves the cursor; below the input line the client is still drawing hints.
+        // What we say of a crash moves the cursor; below the input line the client is still drawing hints, and
+        // above it its mascot moves.
         let (above, _) = left.text.split_once("abc").context("what was typed stays on the screen")?;
-        left.text = above.to_owned();
+        left.text = above.replace(|c: char| ('\u{2580}'..='\u{259f}').contains(&c), " ");
+        left.text = left.text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
         left.modes = left.modes.split(" at ").next().unwrap_or_default().to_owned();
     }
     Ok(Some((code(status), left)))
