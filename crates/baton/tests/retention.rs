@@ -30,7 +30,9 @@ fn what_is_over_and_older_than_ninety_days_goes_and_what_is_wanted_stays() {
     // Ended too, but a message waits for it.
     let asleep = Client::new(&home);
     asleep.starts("startup").silent();
-    let asleep_agent = asleep.agent();
+    let (asleep_agent, asleep_session) = (asleep.agent(), asleep.session.clone());
+    asleep.answers(1000);
+    asleep.hook("PostToolUse").ok();
     asleep.hook("SessionEnd").ok();
     drop(asleep);
     home.run(&format!("send {asleep_agent} when you are back")).ok();
@@ -79,9 +81,17 @@ fn what_is_over_and_older_than_ninety_days_goes_and_what_is_wanted_stays() {
         age(path, 91);
     }
     age(&young_log, 89);
+    age(&session(&asleep_session), 2);
+    let rests = || {
+        let mirror = state.join("mirror").join(&asleep_session);
+        let files = std::process::Command::new("find").arg(mirror).args(["-name", "*.zst"]).output().unwrap();
+        !files.stdout.is_empty()
+    };
+    assert!(!rests());
 
     let _served = Served::new(&home);
     wait_until("it has kept house", || home.run("log --json -n 20").out.contains("\"retention\""));
+    assert!(rests(), "the mirror of a conversation that is over was not compressed");
     for path in [&old_log, &read_mail, &record(&gone), &session(&gone_session), &archived(&first)] {
         assert!(!path.exists(), "{} was kept", path.display());
     }

@@ -4,10 +4,12 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use baton_core::ids::SessionId;
 use serde_json::json;
 
 use super::Daemon;
 use crate::store::Store;
+use crate::store::mirror::{MirrorError, Origin};
 use crate::sys::process;
 
 /// How often it looks.
@@ -16,10 +18,47 @@ pub const EVERY: Duration = Duration::from_hours(24);
 pub fn run(daemon: &Daemon) {
     let days = daemon.config().retention_days;
     let Some(before) = SystemTime::now().checked_sub(Duration::from_hours(24 * days)) else { return };
+    rest_mirrors(daemon);
     let removed = clean(daemon, before);
     if removed > 0 {
         daemon.log("retention", json!({ "removed": removed, "older_than_days": days }));
     }
+}
+
+/// Mirrors of conversations that have been over for a day are completed and compressed.
+fn rest_mirrors(daemon: &Daemon) {
+    let (store, mirror) = (&daemon.store, daemon.store.mirror());
+    let Some(yesterday) = SystemTime::now().checked_sub(Duration::from_hours(24)) else { return };
+    for id in mirror.sessions() {
+        if daemon.stop.said() {
+            return;
+        }
+        let record = store.state.join("sessions").join(format!("{id}.json"));
+        let quiet = std::fs::metadata(&record).and_then(|m| m.modified()).map_or(true, |at| at < yesterday);
+        let session = store.sessions().get(&id).ok().flatten();
+        let over =
+            session.is_none_or(|s| s.ended.is_some() || !s.process.as_ref().is_some_and(process::is_alive));
+        if quiet
+            && over
+            && let Err(e) = rest(store, &id, &mut |_| !daemon.stop.said())
+        {
+            daemon.fault("compress a mirror", &format!("{id}: {e}"));
+        }
+    }
+}
+
+fn rest(store: &Store, id: &SessionId, told: &mut dyn FnMut(u64) -> bool) -> Result<(), MirrorError> {
+    let mirror = store.mirror();
+    let Some(found) = mirror.of(id)? else { return Ok(()) };
+    let transcript = Path::new(&found.meta.transcript);
+    // One that rests is complete, and what the client keeps may be shorter by now.
+    if found.newest().is_some_and(|(_, generation)| generation.live) && transcript.is_file() {
+        let meta = &found.meta;
+        let origin = Origin { session: id, provider: &meta.provider, transcript, cwd: &meta.cwd };
+        mirror.catch_up(&origin, Duration::from_mins(1))?;
+    }
+    mirror.rest(id, told)?;
+    Ok(())
 }
 
 fn clean(daemon: &Daemon, before: SystemTime) -> usize {

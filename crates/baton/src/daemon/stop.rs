@@ -15,6 +15,10 @@ impl Stop {
         self.0.send_replace(true);
     }
 
+    pub fn said(&self) -> bool {
+        *self.0.borrow()
+    }
+
     /// Returns when it has been said, at once if it was said before.
     pub async fn heard(&self) {
         // The sender lives as long as we borrow it.
