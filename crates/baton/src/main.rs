@@ -20,6 +20,8 @@ fn main() -> ExitCode {
         Some(command) if command == "companion" && baton::companion::is_ours(&args) => {
             baton::companion::main(&args[2..])
         }
+        // What tmux runs in a pane: becomes the client.
+        Some(command) if command == "pane" => baton::cli::become_client(args.get(2)),
         // Takes the options of another program, so it has no place in the declared command line.
         Some(command) if command == "demo-agent" => baton::demo::agent::main(&args[2..]),
         _ => baton::cli::main(),

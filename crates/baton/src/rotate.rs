@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use baton_core::agent::RotationRequest;
 use baton_core::handoff::HandoffId;
+use baton_core::pane::{CONTINUE, READ};
 use baton_core::session::Session;
 use jiff::Timestamp;
 use serde_json::json;
@@ -20,14 +21,20 @@ pub fn continuation(id: &HandoffId) -> String {
     format!("{CONTINUE} {id} left off.")
 }
 
-const CONTINUE: &str = "Continue where the loaded handoff";
+/// The prompt of a fresh context whose handoff is a file of the agent's own.
+pub fn read_and_continue(path: &str) -> String {
+    format!("{}{path}{}", READ.0, READ.1)
+}
+
 /// What a parked agent is told when its limit has ended.
 pub const UNPARK: &str = "The usage limit has ended. Continue.";
 
 /// Was this prompt typed by a person? Ours and the client's own notifications were not.
 pub fn is_from_a_person(prompt: &str) -> bool {
     let prompt = prompt.trim_start();
-    !prompt.starts_with(CONTINUE)
+    let names_a_file = prompt.starts_with(READ.0) && prompt.trim_end().ends_with(READ.1);
+    !names_a_file
+        && !prompt.starts_with(CONTINUE)
         && prompt != UNPARK
         && !prompt.starts_with("<task-notification>")
         // Mail that a companion submitted.
@@ -55,6 +62,27 @@ pub fn request(
     when: When,
     now: Timestamp,
 ) -> Result<(), RecordError> {
+    request_with(store, config, session, id, &Wish { by, when, file: None }, now)
+}
+
+/// Who wants it, when, and the file that was handed over, if the agent wrote one.
+#[derive(Debug, Clone, Copy)]
+pub struct Wish<'a> {
+    pub by: &'a str,
+    pub when: When,
+    pub file: Option<&'a str>,
+}
+
+/// The same, with a file of the agent's own.
+pub fn request_with(
+    store: &Store,
+    config: &Config,
+    session: &Session,
+    id: &HandoffId,
+    wish: &Wish<'_>,
+    now: Timestamp,
+) -> Result<(), RecordError> {
+    let Wish { by, when, file } = *wish;
     let path = store.handoffs(config).archived_path(id).display().to_string();
     store.agents().update(&session.agent, PATIENCE, |agent| {
         agent.last_handoff = Some(id.clone());
@@ -64,6 +92,7 @@ pub fn request(
             handoff: id.clone(),
             session: session.id.clone(),
             by: by.to_owned(),
+            path: file.map(str::to_owned),
             wait_for_idle: when == When::Idle,
             at_once: when == When::AtOnce,
         });
@@ -111,6 +140,8 @@ mod tests {
         let id = HandoffId::new("HO-20260202-064530-c74cc080").unwrap();
         assert!(!is_from_a_person(&continuation(&id)));
         assert!(!is_from_a_person(UNPARK));
+        assert!(!is_from_a_person(&read_and_continue("/p/h.md")));
+        assert!(is_from_a_person("Read it and tell me"));
         assert!(!is_from_a_person("<task-notification>done</task-notification>"));
         assert!(!is_from_a_person("[baton message m1 from app-2]\nhello"));
         assert!(is_from_a_person("Continue, please"));

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use crate::handoff::HandoffId;
 use crate::ids::{AgentId, ChannelName, SessionId};
 use crate::limit::Parked;
+use crate::pane::Pane;
 use crate::process::Process;
 
 /// The record of one agent: `agents/{id}.json`. Its id is its name and survives every rotation.
@@ -47,6 +48,15 @@ pub struct Agent {
     /// Waiting for a usage limit to end.
     #[serde(default)]
     pub parked: Option<Parked>,
+    /// The tmux pane its client runs in.
+    #[serde(default)]
+    pub pane: Option<Pane>,
+    /// Why nothing is typed into that pane although something waits.
+    #[serde(default)]
+    pub waits: Option<String>,
+    /// Stopped for good: not brought back after a reboot.
+    #[serde(default)]
+    pub retired: Option<Timestamp>,
     /// How it was started, for whoever starts it again.
     #[serde(default)]
     pub launch: Vec<String>,
@@ -64,6 +74,9 @@ pub struct RotationRequest {
     pub session: SessionId,
     /// Who asked: the agent, a critical end of turn, a person.
     pub by: String,
+    /// The file that the agent handed over, for a prompt that names it.
+    #[serde(default)]
+    pub path: Option<String>,
     /// A person may be typing: wait until the client says that it has been idle for a while.
     #[serde(default)]
     pub wait_for_idle: bool,
@@ -101,6 +114,9 @@ impl Agent {
             in_a_row: 0,
             order: None,
             parked: None,
+            pane: None,
+            waits: None,
+            retired: None,
             launch: Vec::new(),
             ended: None,
             unknown: Map::new(),
@@ -159,7 +175,13 @@ pub fn whose(arrival: &Arrival<'_>) -> Whose {
             .supervisor
             .as_ref()
             .is_some_and(|s| Some(s.pid) == arrival.client_parent && (arrival.alive)(s));
-        return if same_session || same_process || own_supervisor {
+        // A launcher that stays in the pane and starts the client as its child.
+        let first_in_pane = agent.session.is_none()
+            && agent
+                .pane
+                .as_ref()
+                .is_some_and(|p| Some(p.process.pid) == arrival.client_parent && (arrival.alive)(&p.process));
+        return if same_session || same_process || own_supervisor || first_in_pane {
             Whose::Known(agent.id.clone())
         } else {
             Whose::ChildOf(agent.id.clone())

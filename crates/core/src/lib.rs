@@ -42,6 +42,7 @@ pub mod level;
 pub mod limit;
 pub mod message;
 pub mod notice;
+pub mod pane;
 pub mod plain;
 pub mod process;
 pub mod reading;

@@ -34,14 +34,29 @@ pub struct Message {
     pub at: Timestamp,
     #[serde(default)]
     pub urgency: Urgency,
+    /// Not shown any more after this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Timestamp>,
+    /// The sender wants to know when the turn in which it was read has ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub notify: bool,
     pub text: String,
+}
+
+/// What a message begins with where the agent reads it.
+const HEAD: &str = "[baton message ";
+
+/// The ids of the messages that a text shows.
+pub fn shown_in(text: &str) -> Vec<&str> {
+    let after = text.split(HEAD).skip(1);
+    after.filter_map(|rest| rest.split_once(' ')).map(|(id, _)| id).filter(|id| id.starts_with('m')).collect()
 }
 
 impl Message {
     /// The text as the agent reads it: who sent it, that it is a message and not an instruction of the user,
     /// and the id by which a transcript shows that it has been seen.
     pub fn framed(&self, path: &str) -> String {
-        let head = format!("[baton message {} from {}]", self.id, self.from);
+        let head = format!("{HEAD}{} from {}]", self.id, self.from);
         let count = self.text.chars().count();
         if count <= MAX_INJECTED {
             return format!("{head}\n{}", self.text.trim_end());
@@ -59,6 +74,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_prompt_tells_which_messages_it_shows() {
+        let text = "[baton message m1 from a]\nhello\n\n[baton message m2-7-0001 from user]\nthere";
+        assert_eq!(shown_in(text), ["m1", "m2-7-0001"]);
+        assert!(shown_in("no [baton message here").is_empty());
+    }
+
+    #[test]
     fn a_long_message_is_injected_as_its_beginning_and_its_path() {
         let mut m = Message {
             id: "m1".into(),
@@ -66,6 +88,8 @@ mod tests {
             to: AgentId::new("app-1").unwrap(),
             at: Timestamp::UNIX_EPOCH,
             urgency: Urgency::Sequential,
+            expires: None,
+            notify: false,
             text: "hello\n".into(),
         };
         assert_eq!(m.framed("/m"), "[baton message m1 from app-2]\nhello");

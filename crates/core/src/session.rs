@@ -69,6 +69,9 @@ pub struct Session {
     /// The agent ran `baton handoff`; carried out when the turn ends.
     #[serde(default)]
     pub request: Option<Request>,
+    /// The turn has ended and its hook is about to seal a handoff: nothing is typed or told meanwhile.
+    #[serde(default)]
+    pub sealing: Option<Timestamp>,
     /// The newest handoff sealed from this session.
     #[serde(default)]
     pub last_handoff: Option<HandoffId>,
@@ -115,6 +118,7 @@ impl Session {
             compaction: CompactionSettings::default(),
             claim: None,
             request: None,
+            sealing: None,
             last_handoff: None,
             precompact: None,
             limit: None,

@@ -45,7 +45,27 @@ When the context is nearly full the agent hands over and continues in a fresh on
     Undo(AgentArgs),
     /// Stop an agent for good
     Retire(AgentArgs),
-    /// All agents, running and ended
+    /// Start an agent in a tmux pane of its own
+    #[command(after_help = "\
+Everything behind -- is the client's own command line:
+  baton spawn reviewer --prompt \"Review the last commit\" -- --model opus
+The agent lives on the tmux server `baton` (tmux -L baton), keeps its name over every fresh context, and is a child
+of the agent that spawned it.")]
+    Spawn(SpawnArgs),
+    /// Show an agent's pane in this terminal
+    Attach(AgentArgs),
+    /// Wait until agents are idle, blocked or gone
+    #[command(
+        after_help = "Exit codes: 0 idle, blocked or at a limit, 1 still at work after the timeout, 3 one has ended."
+    )]
+    Wait(WaitArgs),
+    /// The last lines of an agent's pane
+    Tail(TailArgs),
+    /// Attend to an agent that already runs in a tmux pane; without a name, list what could be adopted
+    Adopt(AdoptArgs),
+    /// The agents that an agent has spawned
+    Children(ChildrenArgs),
+    /// All agents, parents before their children; `agents restore` brings back those in panes
     Agents(AgentsArgs),
     /// Hand over: the last act of a turn. For agents; a person uses `baton handoffs`
     #[command(after_help = "\
@@ -60,6 +80,8 @@ that begins with it. Called twice, the last one counts. Exit codes: 1 no such fi
     Send(SendArgs),
     /// Messages of an agent, and whether they were delivered
     Inbox(InboxArgs),
+    /// Messages that an agent, or you, sent, and what became of them
+    Outbox(InboxArgs),
     /// Look at past conversations
     Sessions(SessionsArgs),
     /// Copies of conversations: look at them, check them, bring them back
@@ -108,6 +130,13 @@ status line that is there keeps working. `baton uninstall` makes it all as it wa
     Companion {
         /// `tell SOCKET` passes an event on, `compact` answers a compaction; nothing stays with the client
         call: Vec<String>,
+    },
+    /// Attend to the agents in tmux panes, in the foreground; the daemon does it by itself
+    #[command(hide = true)]
+    Panes {
+        /// In the background, for as long as there is an agent in a pane
+        #[arg(long)]
+        detach: bool,
     },
     /// What the client calls for its status line: reads its numbers, prints one line
     Statusline,
@@ -332,7 +361,102 @@ pub struct AgentArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct SpawnArgs {
+    /// The agent's name; unique
+    pub name: AgentId,
+    /// The client: claude, codex, demo [default: the first that is there]
+    #[arg(long)]
+    pub provider: Option<String>,
+    /// In a git worktree of its own, on a branch of its name
+    #[arg(long)]
+    pub worktree: bool,
+    /// Its first prompt, or - for standard input
+    #[arg(long, value_name = "TEXT", conflicts_with = "prompt_file", allow_hyphen_values = true)]
+    pub prompt: Option<String>,
+    /// Its first prompt from a file, or - for standard input
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub prompt_file: Option<PathBuf>,
+    /// Where it works [default: the current folder]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub cwd: Option<PathBuf>,
+    /// Whose child it is [default: the agent this runs in]
+    #[arg(long, value_name = "AGENT")]
+    pub parent: Option<AgentId>,
+    /// The tmux server, by name or path of its socket [default: panes.socket]
+    #[arg(long)]
+    pub socket: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The client's own arguments
+    #[arg(last = true)]
+    pub args: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct WaitArgs {
+    #[arg(required = true)]
+    pub agents: Vec<AgentId>,
+    /// Until one of them is, not all
+    #[arg(long)]
+    pub any: bool,
+    /// At most so long: 30s, 10m, 2h
+    #[arg(long, value_name = "DURATION")]
+    pub timeout: Option<jiff::SignedDuration>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct TailArgs {
+    /// Which agent [default: the one running in this project]
+    pub agent: Option<AgentId>,
+    /// The last N lines
+    #[arg(long, short = 'n', default_value_t = 40, value_name = "N")]
+    pub lines: usize,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct AdoptArgs {
+    /// The agent's name, or the id of its conversation
+    pub agent: Option<String>,
+    /// Look for it on this tmux server, by name or path of its socket
+    #[arg(long)]
+    pub socket: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ChildrenArgs {
+    /// Whose [default: the agent this runs in]
+    pub agent: Option<AgentId>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum AgentsCommand {
+    /// Start again, with their handoff, agents that lived in panes before a reboot or a crash
+    Restore {
+        /// Only these; also ones that were retired
+        agents: Vec<AgentId>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
 pub struct AgentsArgs {
+    #[command(subcommand)]
+    pub command: Option<AgentsCommand>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -363,6 +487,12 @@ pub struct SendArgs {
     /// Interrupt the turn, where that can be done
     #[arg(long)]
     pub urgent: bool,
+    /// Not to be read any more after so long: 30m, 2h
+    #[arg(long, value_name = "DURATION")]
+    pub expires: Option<jiff::SignedDuration>,
+    /// Tell the sender when the turn in which it was read has ended
+    #[arg(long)]
+    pub notify: bool,
     /// Who it is from [default: the agent this runs in, else `user`]
     #[arg(long)]
     pub from: Option<AgentId>,

@@ -20,6 +20,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 pub fn run(app: &App, args: &HandoffArgs) -> anyhow::Result<Outcome> {
     let Some(session) = app.current_session() else {
+        if super::called_as_sm() {
+            eprintln!(
+                "Error: CLAUDE_SESSION_MANAGER_ID not set. sm handoff can only be called from within a session."
+            );
+            return Ok(Outcome::Usage);
+        }
         eprintln!(
             "Error: CLAUDE_SESSION_MANAGER_ID not set. baton handoff can only be called from within a session \
              whose hooks baton hears (`baton doctor` tells why not). A person uses `baton handoffs seal FILE`."
@@ -46,6 +52,10 @@ pub fn run(app: &App, args: &HandoffArgs) -> anyhow::Result<Outcome> {
     let path = app.cwd.join(file);
     if !from_stdin && !path.is_file() {
         eprintln!("Error: File not found: {}", path.display());
+        return Ok(Outcome::Failed);
+    }
+    if let Some(why) = crate::providers::face::refuses_handoff(&session.provider) {
+        eprintln!("Error: {why}");
         return Ok(Outcome::Failed);
     }
     let text = read_body(file)?;

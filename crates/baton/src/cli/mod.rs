@@ -1,10 +1,13 @@
 //! The command line: one file per verb.
 
+mod adopt;
 mod agents;
 mod args;
+mod attach;
 mod backup;
 mod channel;
 mod checkpoint;
+mod children;
 mod config;
 mod demo;
 mod doctor;
@@ -14,7 +17,10 @@ mod inbox;
 mod install;
 mod log;
 mod memory;
+mod outbox;
+mod panes;
 mod progress;
+mod restore;
 mod retire;
 mod rotate;
 mod run;
@@ -22,9 +28,12 @@ pub mod screen;
 mod send;
 mod serve;
 mod sessions;
+mod spawn;
 mod status;
+mod tail;
 mod undo;
 mod uninstall;
+mod wait;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -63,12 +72,34 @@ impl From<Outcome> for ExitCode {
     }
 }
 
+/// Agents of older workflows know the program by this name; some of its messages are theirs.
+fn called_as_sm() -> bool {
+    std::env::args_os()
+        .next()
+        .is_some_and(|name| std::path::Path::new(&name).file_name().is_some_and(|n| n == "sm"))
+}
+
 /// Parses, runs, reports. Wrong usage exits with 2 (clap's own code), a failure with 1.
 pub fn main() -> ExitCode {
     let cli = args::Cli::parse();
     match run(cli) {
         Ok(outcome) => outcome.into(),
         Err(error) if screen::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("baton: {error:#}");
+            ExitCode::from(1)
+        }
+    }
+}
+
+/// `baton pane FILE`: started by tmux for `spawn`; ends only if the client cannot be started.
+pub fn become_client(ticket: Option<&std::ffi::OsString>) -> ExitCode {
+    let became = Paths::from_env().map_err(anyhow::Error::from).and_then(|paths| {
+        let ticket = ticket.context("`pane` is started by `baton spawn`")?;
+        crate::panes::launch::become_client(&Store::new(&paths), std::path::Path::new(ticket))
+    });
+    match became {
+        Ok(never) => match never {},
         Err(error) => {
             eprintln!("baton: {error:#}");
             ExitCode::from(1)
@@ -95,6 +126,14 @@ fn run(cli: args::Cli) -> anyhow::Result<Outcome> {
         args::Command::Undo(args) => undo::run(&app, &args),
         args::Command::Retire(args) => retire::run(&app, &args),
         args::Command::Agents(args) => agents::run(&app, &args),
+        args::Command::Spawn(args) => spawn::run(&app, &args),
+        args::Command::Attach(args) => attach::run(&app, &args),
+        args::Command::Wait(args) => wait::run(&app, &args),
+        args::Command::Tail(args) => tail::run(&app, &args),
+        args::Command::Adopt(args) => adopt::run(&app, &args),
+        args::Command::Children(args) => children::run(&app, &args),
+        args::Command::Outbox(args) => outbox::run(&app, &args),
+        args::Command::Panes { detach } => panes::run(&app, detach),
         args::Command::Handoff(args) => handoff::run(&app, &args),
         args::Command::Status(args) => status::run(&app, &args),
         args::Command::Send(args) => send::run(&app, &args),
@@ -159,6 +198,16 @@ impl App {
 }
 
 impl App {
+    /// Makes sure that somebody attends to the panes; `false` if nobody does.
+    fn ensure_attendant(&self) -> bool {
+        let store = self.store();
+        if self.resolved.config.panes.attend {
+            crate::panes::ensure(&store)
+        } else {
+            crate::panes::is_running(&store)
+        }
+    }
+
     /// The agent that a command means: the one named, the one it runs in, else the only one of this project.
     fn meant_agent(&self, named: Option<&AgentId>) -> anyhow::Result<Option<Agent>> {
         let agents = self.store().agents();

@@ -14,6 +14,17 @@ pub fn run(app: &App, args: RunArgs) -> anyhow::Result<Outcome> {
     end_like(change)
 }
 
+/// The provider of this name; without one, the configured one, else the first that is there.
+pub fn named_or_usual(app: &App, name: Option<&str>) -> anyhow::Result<&'static Provider> {
+    match name {
+        Some(name) => providers::find(name).ok_or_else(|| {
+            let known: Vec<_> = PROVIDERS.iter().map(|p| p.name).collect();
+            anyhow::anyhow!("there is no provider {name}; name one of {}", known.join(", "))
+        }),
+        None => Ok(choose(app, &[]).0),
+    }
+}
+
 /// The provider named first, else the configured one, else the first that is there.
 fn choose(app: &App, command: &[String]) -> (&'static Provider, Vec<String>) {
     if let Some(provider) = command.first().and_then(|name| providers::find(name)) {

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use super::args::SendArgs;
 use super::screen::{print, print_json};
 use super::{App, Outcome};
+use crate::store::mail::Draft;
 
 pub fn run(app: &App, args: &SendArgs) -> anyhow::Result<Outcome> {
     let store = app.store();
@@ -36,7 +37,11 @@ pub fn run(app: &App, args: &SendArgs) -> anyhow::Result<Outcome> {
         Some(agent) => agent.to_string(),
         None => app.current_session().map_or_else(|| "user".to_owned(), |s| s.agent.to_string()),
     };
-    let message = store.mail().send(&agent.id, &from, &text, urgency, Timestamp::now())?;
+    let now = Timestamp::now();
+    let expires = args.expires.map(|time| now.checked_add(time)).transpose()?;
+    let draft = Draft { from: &from, text: &text, urgency, expires, notify: args.notify };
+    let message = store.mail().post(&agent.id, &draft, now)?;
+    crate::poke::supervisor(&store.state, &agent.id);
     if args.json {
         print_json(&message)?;
     } else {

@@ -65,17 +65,19 @@ fn is_live(agent: &Agent) -> bool {
     agent.ended.is_none() && [&agent.process, &agent.supervisor].into_iter().flatten().any(process::is_alive)
 }
 
-struct Row {
+pub struct Row {
     agent: Agent,
     session: Option<Session>,
     gauge: Gauge,
     point: Option<CompactionPoint>,
     mail: usize,
     companion: Presence,
+    /// Somebody types into its pane.
+    typed: bool,
 }
 
 impl Row {
-    fn of(app: &App, agent: Agent) -> Self {
+    pub fn of(app: &App, agent: Agent) -> Self {
         let store = app.store();
         let session = agent.session.as_ref().and_then(|id| store.sessions().get(id).ok().flatten());
         let gauge = session.as_ref().map(|s| store.sessions().gauge(&s.id)).unwrap_or_default();
@@ -85,7 +87,16 @@ impl Row {
         });
         let mail = store.mail().waiting(&agent.id);
         let companion = companion::state(&store, &agent);
-        Self { agent, session, gauge, point, mail, companion }
+        let typed = crate::panes::is_attended(&store, &agent);
+        Self { agent, session, gauge, point, mail, companion, typed }
+    }
+
+    pub fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    pub fn is_live(&self) -> bool {
+        is_live(&self.agent)
     }
 
     fn left(&self) -> Option<u64> {
@@ -96,7 +107,7 @@ impl Row {
         self.session.as_ref()?.turn_ends.turns_left(self.left()?)
     }
 
-    fn state(&self) -> &'static str {
+    pub fn state(&self) -> &'static str {
         if !is_live(&self.agent) {
             return "ended";
         }
@@ -114,6 +125,7 @@ impl Row {
         match &self.companion {
             Presence::Live(record) if record.interactive => self.companion.word(),
             _ if supervised => "restart",
+            _ if self.typed => "tmux",
             Presence::Never | Presence::Live(_) => "you",
             broken => broken.word(),
         }
@@ -133,7 +145,7 @@ impl Row {
         ))
     }
 
-    fn cells(&self, paint: Paint) -> Vec<String> {
+    pub fn cells(&self, paint: Paint) -> Vec<String> {
         let dash = || "–".to_owned();
         let context = self.gauge.reading.map_or_else(dash, |r| {
             format!("{}% ({} of {})", r.percentage(), tokens(r.tokens), tokens(r.window))
@@ -156,7 +168,7 @@ impl Row {
         ]
     }
 
-    fn json(&self) -> serde_json::Value {
+    pub fn json(&self) -> serde_json::Value {
         json!({
             "agent": self.agent,
             "state": self.state(),

@@ -199,6 +199,7 @@ fn journal(asked: &Asked, scene: &Scene, session: &Session, id: &HandoffId) -> a
         handoff: id.clone(),
         session: session.id.clone(),
         by: format!("a compaction ({})", asked.trigger),
+        path: None,
         wait_for_idle: false,
         at_once: false,
     };

@@ -374,7 +374,11 @@ impl Companion {
     fn settle_mail(&mut self, accepted: bool) {
         let mail = self.store.mail();
         for claimed in std::mem::take(&mut self.held) {
-            let settled = if accepted { mail.delivered(&claimed) } else { mail.put_back(&claimed) };
+            let settled = if accepted {
+                mail.delivered(&claimed, "submitted inside the client")
+            } else {
+                mail.put_back(&claimed)
+            };
             let (event, detail) = match settled {
                 Ok(()) if accepted => ("mail-submitted", claimed.message.id.clone()),
                 Ok(()) => ("mail-waits", claimed.message.id.clone()),

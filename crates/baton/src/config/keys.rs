@@ -171,6 +171,13 @@ pub const KEYS: &[Key] = &[
     ),
     row!("memory.announce", "tell a session that begins of a backup that waits", yes_no, memory.announce),
     row!(
+        "panes.socket",
+        "the tmux server on which spawned agents live: its name, or the path of its socket",
+        socket,
+        panes.socket
+    ),
+    row!("panes.attend", "start somebody who types into the panes where nobody does", yes_no, panes.attend),
+    row!(
         "compaction",
         "who answers a compaction: handoff, client, or ask (handoff for /compact, client for the rest)",
         compaction,
@@ -296,6 +303,13 @@ fn provider(raw: &Raw, _: &Paths) -> Result<Option<String>, &'static str> {
     }
 }
 
+fn socket(raw: &Raw, _: &Paths) -> Result<String, &'static str> {
+    match raw {
+        Raw::Text(t) if !t.trim().is_empty() && !t.starts_with('-') => Ok(t.clone()),
+        _ => Err("the name of a tmux server, or the path of its socket"),
+    }
+}
+
 fn compaction(raw: &Raw, _: &Paths) -> Result<Compaction, &'static str> {
     match raw {
         Raw::Text(t) => match t.as_str() {
@@ -352,6 +366,7 @@ shown! {
     u64 => u64::to_string,
     Option<u8> => |v: &Self| v.map_or_else(|| "-".to_owned(), |n| n.to_string()),
     Option<u64> => |v: &Self| v.map_or_else(|| "-".to_owned(), |n| n.to_string()),
+    String => String::clone,
     PathBuf => |v: &Self| v.display().to_string(),
     SignedDuration => |v: &Self| format!("{v:#}"),
     Duration => |v: &Self| format!("{:#}", SignedDuration::try_from(*v).unwrap_or(SignedDuration::MAX)),

@@ -29,6 +29,7 @@ pub struct Config {
     pub run: Run,
     pub mirror: Mirror,
     pub memory: Memory,
+    pub panes: Panes,
     pub compaction: Compaction,
     pub narrative: Narrative,
     pub notify: Notify,
@@ -139,6 +140,15 @@ pub struct Mirror {
 pub struct Memory {
     /// Tell a session that begins of a backup that waits.
     pub announce: bool,
+}
+
+/// Agents in tmux panes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Panes {
+    /// The tmux server on which spawned agents live: its name, or the path of its socket.
+    pub socket: String,
+    /// Start somebody who attends to the panes where nobody does.
+    pub attend: bool,
 }
 
 /// Where a value came from.
@@ -261,6 +271,7 @@ impl Config {
             },
             mirror: Mirror { enabled: true, keep_days: 90, max_mb: 10_000 },
             memory: Memory { announce: true },
+            panes: Panes { socket: "baton".to_owned(), attend: true },
             compaction: Compaction::Handoff,
             narrative: Narrative::Off,
             notify: Notify { parent: true, desktop: false, command: None },

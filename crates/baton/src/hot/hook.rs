@@ -57,7 +57,7 @@ pub fn run(args: &[&str]) {
     if let Some(answer) = answer(&scene, &event) {
         // Only what has been written out counts as delivered.
         let written = answer.text.as_deref().is_none_or(print);
-        settle(&scene, &answer.mail, written);
+        settle(&scene, &event, &answer.mail, written);
     }
 }
 
@@ -74,10 +74,14 @@ impl Answer {
     }
 }
 
-fn settle(scene: &Scene, mail: &[Claimed], written: bool) {
+fn settle(scene: &Scene, event: &HookEvent<'_>, mail: &[Claimed], written: bool) {
     let store = scene.store.mail();
     for claimed in mail {
-        let settled = if written { store.delivered(claimed) } else { store.put_back(claimed) };
+        let settled = if written {
+            store.delivered(claimed, &format!("hook of session {}", event.session))
+        } else {
+            store.put_back(claimed)
+        };
         if let Err(e) = settled {
             scene.fault("settle a message", &e);
         }

@@ -28,6 +28,11 @@ pub fn prompt(scene: &Scene, session: &Session, text: &str) -> Answer {
     if rotate::is_from_a_person(text) {
         rotate::person_spoke(&scene.store, session);
     }
+    // Messages that were typed or submitted: here they are seen to have arrived.
+    for id in baton_core::message::shown_in(text) {
+        let evidence = format!("prompt of session {}", session.id);
+        scene.store.mail().seen(&session.agent, id, &evidence, scene.now);
+    }
     hook::turn(scene, session, Turn::Working);
     settle_claim(scene, session);
     carry(scene, session, "UserPromptSubmit")
@@ -180,12 +185,17 @@ pub fn settle_claim(scene: &Scene, session: &Session) {
 }
 
 /// Claims queued mail while it fits behind `used` characters.
+///
+/// An agent that has handed over in this turn is about to forget what it hears: its mail waits for the fresh context.
 pub fn deliver(scene: &Scene, session: &Session, used: usize) -> Vec<Claimed> {
     deliver_within(scene, session, scene.provider.hooks.budget.saturating_sub(used))
 }
 
 /// Claims queued mail while it fits into `room` characters.
 pub fn deliver_within(scene: &Scene, session: &Session, mut room: usize) -> Vec<Claimed> {
+    if session.request.is_some() {
+        return Vec::new();
+    }
     let mail = scene.store.mail();
     let mut claimed = Vec::new();
     let seen = |id: &str| shown(session, id);
@@ -228,7 +238,7 @@ pub fn again(scene: &Scene, session: &Session, id: &str) -> Option<String> {
 }
 
 /// Does the transcript show this message? Asked only about one whose hook died while showing it.
-fn shown(session: &Session, id: &str) -> bool {
+pub fn shown(session: &Session, id: &str) -> bool {
     let Some(path) = session.transcript.as_deref() else { return false };
     let Ok(mut file) = crate::sys::fs::open_read(Path::new(path)) else { return false };
     // It was to be shown by the hook before this one, so it is near the end if it is there at all.

@@ -80,7 +80,14 @@ impl Scene {
         self.store.agents().get(agent).ok().flatten().is_some_and(|agent| {
             agent.supervisor.as_ref().is_some_and(process::is_alive)
                 || crate::companion::is_live(&self.store, &agent)
+                || crate::panes::is_attended(&self.store, &agent)
         })
+    }
+
+    /// Does somebody type what waits into this agent's pane?
+    pub fn is_typed_to(&self, agent: &AgentId) -> bool {
+        let agent = self.store.agents().get(agent).ok().flatten();
+        agent.is_some_and(|agent| crate::panes::is_attended(&self.store, &agent))
     }
 
     /// A line in the log with who it is about.

@@ -39,7 +39,12 @@ pub fn session_start(
         parts.push(context);
         messages.push(message);
     }
-    let mail = deliver(scene, &session, parts.iter().map(|p| p.chars().count()).sum());
+    // Nobody acts on what comes with a start; where somebody can type, it comes with the first prompt or as one.
+    let mail = if scene.is_typed_to(&session.agent) {
+        Vec::new()
+    } else {
+        deliver(scene, &session, parts.iter().map(|p| p.chars().count()).sum())
+    };
     parts.extend(mail.iter().map(framed));
 
     let mut line = scene.line("session-start", &session);

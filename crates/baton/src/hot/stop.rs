@@ -15,7 +15,7 @@ use super::measure::measure;
 use super::mirror;
 use super::post::{OwnedSituation, settle_claim, tell};
 use super::scene::Scene;
-use crate::rotate::{self, When};
+use crate::rotate::{self, When, Wish};
 use crate::sealing::{self, Sealing};
 use crate::{offer, poke};
 
@@ -38,11 +38,15 @@ pub fn stop(scene: &Scene, session: &Session, hook_active: bool, background: Vec
         }
         let request = s.request.take();
         if request.is_some() {
+            s.sealing = Some(scene.now);
             s.latches = s.latches.handed_off();
             return (request, AtStop::Nothing);
         }
         let (latches, then) = s.latches.at_stop(gauge.level, voice, context);
         s.latches = latches;
+        if matches!(then, AtStop::Seal { .. }) {
+            s.sealing = Some(scene.now);
+        }
         if then == AtStop::Block {
             s.turn = Turn::Working;
         }
@@ -50,6 +54,7 @@ pub fn stop(scene: &Scene, session: &Session, hook_active: bool, background: Vec
     })
     .unwrap_or((None, AtStop::Nothing));
 
+    let seals = request.is_some() || matches!(then, AtStop::Seal { .. });
     let mut line = scene.line("stop", session);
     line.detail = json!({ "tokens": gauge.reading.map(|r| r.tokens), "level": gauge.level });
     let answer = match (request, then) {
@@ -65,10 +70,13 @@ pub fn stop(scene: &Scene, session: &Session, hook_active: bool, background: Vec
         }
         (None, AtStop::Seal { rotate }) if scene.config.handoff.seal => {
             let sealing = Sealing { session, kind: Kind::Auto, narrative: None, for_self: true };
-            seal(scene, &sealing, rotate, "a critical end of turn")
+            seal(scene, &sealing, rotate, "a critical end of turn", None)
         }
         (None, AtStop::Nothing | AtStop::Seal { .. }) => None,
     };
+    if seals {
+        hook::update(scene, session, |s| s.sealing = None);
+    }
     scene.log(&line);
     Answer { text: answer, mail: Vec::new() }
 }
@@ -86,18 +94,21 @@ fn hand_over(scene: &Scene, session: &Session, request: &Request, rotatable: boo
         }
     };
     let sealing = Sealing { session, kind: Kind::Manual, narrative: Some(&narrative), for_self: true };
-    seal(scene, &sealing, rotatable, "the agent")
+    // A file that is still there is named in the prompt of the fresh context, as the agent knows it.
+    let file = request.path.as_deref().filter(|path| Path::new(path).is_file());
+    seal(scene, &sealing, rotatable, "the agent", file)
 }
 
-fn seal(scene: &Scene, sealing: &Sealing<'_>, rotate: bool, by: &str) -> Option<String> {
+fn seal(scene: &Scene, sealing: &Sealing<'_>, rotate: bool, by: &str, file: Option<&str>) -> Option<String> {
     match sealing::seal(&scene.store, &scene.config, sealing, scene.now) {
         Ok(sealed) => {
             let id = sealed.entry.id;
             // A person may be typing the next prompt; what the agent itself asked for comes at once.
             let attended = !sealing.session.headless && sealing.kind == Kind::Auto;
             let when = if attended { When::Idle } else { When::EndOfTurn };
+            let wish = Wish { by, when, file };
             if let Err(e) =
-                rotate::request(&scene.store, &scene.config, sealing.session, &id, by, when, scene.now)
+                rotate::request_with(&scene.store, &scene.config, sealing.session, &id, &wish, scene.now)
             {
                 scene.fault("ask for a fresh context", &e);
             }

@@ -4,6 +4,7 @@
 
 mod claude;
 mod codex;
+pub mod face;
 
 use std::fs::File;
 use std::io;

@@ -50,6 +50,11 @@ impl Agents {
         record::update(&self.path(id), patience, change)
     }
 
+    /// Registers an agent under its own name; `false` if the name has been given.
+    pub fn create_named(&self, agent: &Agent) -> Result<bool, FileError> {
+        record::create(&self.path(&agent.id), agent)
+    }
+
     /// Registers a new agent under the first free name `{project}-{n}`.
     pub fn create(&self, project: &str, make: impl Fn(AgentId) -> Agent) -> Result<Agent, FileError> {
         let mut n = self.count_of(project) + 1;

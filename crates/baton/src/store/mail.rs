@@ -4,10 +4,13 @@
 //! mail/{agent}/tmp/   {id}                    being written
 //!                     {id}.by-{pid}-{start}   a hook is about to show it; if that process dies it is queued again
 //!             /new/   queued
-//!             /cur/   delivered: a hook put it in front of the agent
+//!             /cur/   delivered: a hook put it in front of the agent, or saw it in a prompt
+//!             /expired/  /failed/   never delivered, and why is in the receipts
+//!             receipts.jsonl        one line for each change, with its evidence
 //! ```
 //! A claim is a rename, so of two hooks one wins. File names sort by time, so senders keep their order. Hooks look
-//! at `tmp` and `new` only, which are small however much has been delivered.
+//! at `tmp` and `new` only, which are small however much has been delivered. While somebody holds a message, nobody passes
+//! it over: a later one would come before it.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,11 +34,25 @@ pub enum SendError {
 }
 
 /// Where a message stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     Queued,
     Delivered,
+    /// Its time had passed before anybody could show it.
+    Expired,
+    /// It will not be delivered any more.
+    Failed,
+}
+
+/// What is known about the end of a message's way.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Receipt {
+    pub id: String,
+    pub at: Timestamp,
+    pub state: State,
+    /// `PostToolUse hook of session …`, `prompt of session …`, `transcript of session …`, or why not.
+    pub evidence: String,
 }
 
 /// A message that this process has claimed and is about to show.
@@ -45,6 +62,16 @@ pub struct Claimed {
     /// Where the whole text can be read from now on.
     pub path: PathBuf,
     held: PathBuf,
+}
+
+/// A message before it is accepted.
+#[derive(Debug, Clone, Copy)]
+pub struct Draft<'a> {
+    pub from: &'a str,
+    pub text: &'a str,
+    pub urgency: Urgency,
+    pub expires: Option<Timestamp>,
+    pub notify: bool,
 }
 
 pub struct Mail {
@@ -71,6 +98,13 @@ impl Mail {
         urgency: Urgency,
         now: Timestamp,
     ) -> Result<Message, SendError> {
+        let draft = Draft { from, text, urgency, expires: None, notify: false };
+        self.post(to, &draft, now)
+    }
+
+    /// The same with everything that can be said of a message.
+    pub fn post(&self, to: &AgentId, draft: &Draft<'_>, now: Timestamp) -> Result<Message, SendError> {
+        let Draft { from, text, urgency, expires, notify } = *draft;
         if text.len() > MAX_TEXT {
             return Err(SendError::TooLarge(text.len()));
         }
@@ -83,8 +117,16 @@ impl Mail {
         let last = names(&self.dir(to, "new")).last().and_then(|name| stamp(name));
         let stamp = last.map_or(now.as_nanosecond(), |last| now.as_nanosecond().max(last + 1));
         let id = format!("m{stamp:020}-{}-{count:04}", std::process::id());
-        let message =
-            Message { id, from: from.to_owned(), to: to.clone(), at: now, urgency, text: text.to_owned() };
+        let message = Message {
+            id,
+            from: from.to_owned(),
+            to: to.clone(),
+            at: now,
+            urgency,
+            expires,
+            notify,
+            text: text.to_owned(),
+        };
         for place in ["tmp", "new", "cur"] {
             fs::private_dir(&self.dir(to, place))?;
         }
@@ -123,7 +165,8 @@ impl Mail {
     pub fn claim(&self, agent: &AgentId, seen: &dyn Fn(&str) -> bool) -> Result<Option<Claimed>, FileError> {
         self.requeue_abandoned(agent, seen)?;
         let queued = names(&self.dir(agent, "new"));
-        if queued.is_empty() {
+        // One that somebody is about to show comes first; the others wait for its turn.
+        if queued.is_empty() || self.is_held_by_another(agent) {
             return Ok(None);
         }
         let me = process::identify(std::process::id()).map_or(0, |me| me.start);
@@ -138,23 +181,124 @@ impl Mail {
                 Ok(()) => {}
             }
             // A message that cannot be read was set aside by the look at it; the next one is tried.
-            if let Some(message) = record::read::<Message>(&held)? {
-                return Ok(Some(Claimed { message, path, held }));
+            let Some(message) = record::read::<Message>(&held)? else { continue };
+            let now = Timestamp::now();
+            if message.expires.is_some_and(|at| at <= now) {
+                self.end(agent, &held, &name, State::Expired, "its time had passed", now)?;
+                continue;
             }
+            return Ok(Some(Claimed { message, path, held }));
         }
         Ok(None)
     }
 
-    /// The message has been put in front of the agent.
-    pub fn delivered(&self, claimed: &Claimed) -> Result<(), FileError> {
-        std::fs::rename(&claimed.held, &claimed.path)
-            .map_err(|e| FileError::new("mark as delivered", &claimed.path, e))
+    fn is_held_by_another(&self, agent: &AgentId) -> bool {
+        let mine = format!(".by-{}-", std::process::id());
+        names(&self.dir(agent, "tmp")).iter().any(|name| name.contains(".by-") && !name.contains(&mine))
+    }
+
+    /// Moves a message to the place of those that were never delivered.
+    fn end(
+        &self,
+        agent: &AgentId,
+        from: &Path,
+        id: &str,
+        state: State,
+        why: &str,
+        now: Timestamp,
+    ) -> Result<(), FileError> {
+        let place = if state == State::Expired { "expired" } else { "failed" };
+        let dir = self.dir(agent, place);
+        fs::private_dir(&dir)?;
+        let path = dir.join(id);
+        std::fs::rename(from, &path).map_err(|e| FileError::new("set aside", &path, e))?;
+        self.note(agent, &Receipt { id: id.to_owned(), at: now, state, evidence: why.to_owned() });
+        Ok(())
+    }
+
+    /// Nobody will read what waits: it is marked as failed, with the reason. Returns how many there were.
+    pub fn fail_waiting(&self, agent: &AgentId, why: &str, now: Timestamp) -> Result<usize, FileError> {
+        let waiting = names(&self.dir(agent, "new"));
+        for name in &waiting {
+            self.end(agent, &self.dir(agent, "new").join(name), name, State::Failed, why, now)?;
+        }
+        Ok(waiting.len())
+    }
+
+    /// A prompt or a transcript shows this message, whoever holds it. `false` if it was not waiting.
+    pub fn seen(&self, agent: &AgentId, id: &str, evidence: &str, now: Timestamp) -> bool {
+        if baton_core::ids::unsafe_name(id).is_some() {
+            return false;
+        }
+        let tmp = self.dir(agent, "tmp");
+        let held =
+            names(&tmp).into_iter().find(|n| n.strip_prefix(id).is_some_and(|r| r.starts_with(".by-")));
+        let from = held.map_or_else(|| self.dir(agent, "new").join(id), |name| tmp.join(name));
+        let moved = std::fs::rename(&from, self.dir(agent, "cur").join(id)).is_ok();
+        if moved {
+            let evidence = evidence.to_owned();
+            self.note(agent, &Receipt { id: id.to_owned(), at: now, state: State::Delivered, evidence });
+        }
+        moved
+    }
+
+    /// Does this message still wait for somebody to see it?
+    pub fn is_waiting(&self, agent: &AgentId, id: &str) -> bool {
+        self.dir(agent, "new").join(id).exists()
+            || names(&self.dir(agent, "tmp"))
+                .iter()
+                .any(|n| n.strip_prefix(id).is_some_and(|r| r.starts_with(".by-")))
+    }
+
+    /// Is one of those that wait urgent?
+    pub fn has_urgent(&self, agent: &AgentId) -> bool {
+        let dir = self.dir(agent, "new");
+        names(&dir).iter().any(|name| {
+            record::read::<Message>(&dir.join(name))
+                .ok()
+                .flatten()
+                .is_some_and(|m| m.urgency == Urgency::Urgent)
+        })
+    }
+
+    /// Appends a receipt; losing one loses the evidence, not the state, which is the message's place.
+    pub fn note(&self, agent: &AgentId, receipt: &Receipt) {
+        if let Ok(mut line) = serde_json::to_vec(receipt) {
+            line.push(b'\n');
+            let _ = fs::append_line(&self.root.join(agent.as_str()).join("receipts.jsonl"), &line, PRIVATE);
+        }
+    }
+
+    /// The last receipt of each message.
+    pub fn receipts(&self, agent: &AgentId) -> std::collections::HashMap<String, Receipt> {
+        let path = self.root.join(agent.as_str()).join("receipts.jsonl");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let receipts = text.lines().filter_map(|line| serde_json::from_str::<Receipt>(line).ok());
+        receipts.map(|r| (r.id.clone(), r)).collect()
+    }
+
+    /// The message has been put in front of the agent; `evidence` says by whom.
+    pub fn delivered(&self, claimed: &Claimed, evidence: &str) -> Result<(), FileError> {
+        match std::fs::rename(&claimed.held, &claimed.path) {
+            // The hook of the prompt that shows it was faster.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && claimed.path.exists() => return Ok(()),
+            moved => moved.map_err(|e| FileError::new("mark as delivered", &claimed.path, e))?,
+        }
+        let (id, evidence) = (claimed.message.id.clone(), evidence.to_owned());
+        self.note(
+            &claimed.message.to,
+            &Receipt { id, at: Timestamp::now(), state: State::Delivered, evidence },
+        );
+        Ok(())
     }
 
     /// It could not be shown after all: it is queued again under its old name, so it keeps its place.
     pub fn put_back(&self, claimed: &Claimed) -> Result<(), FileError> {
         let path = self.dir(&claimed.message.to, "new").join(&claimed.message.id);
-        std::fs::rename(&claimed.held, &path).map_err(|e| FileError::new("queue again", &path, e))
+        match std::fs::rename(&claimed.held, &path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && claimed.path.exists() => Ok(()),
+            moved => moved.map_err(|e| FileError::new("queue again", &path, e)),
+        }
     }
 
     fn requeue_abandoned(&self, agent: &AgentId, seen: &dyn Fn(&str) -> bool) -> Result<(), FileError> {
@@ -178,7 +322,14 @@ impl Mail {
     /// All messages of an agent with their states, oldest first.
     pub fn list(&self, agent: &AgentId) -> Vec<(Message, State)> {
         let mut messages = Vec::new();
-        for (place, state) in [("tmp", State::Queued), ("new", State::Queued), ("cur", State::Delivered)] {
+        let places = [
+            ("tmp", State::Queued),
+            ("new", State::Queued),
+            ("cur", State::Delivered),
+            ("expired", State::Expired),
+            ("failed", State::Failed),
+        ];
+        for (place, state) in places {
             let dir = self.dir(agent, place);
             // What is still being written has not been accepted.
             for name in names(&dir).iter().filter(|name| place != "tmp" || name.contains(".by-")) {

@@ -16,6 +16,7 @@ pub mod sessions;
 
 use std::path::PathBuf;
 
+use baton_core::agent::Agent;
 use baton_core::handoff::Entry;
 
 use crate::config::Config;
@@ -60,10 +61,22 @@ impl Store {
         handoffs::Handoffs::new(config.handoff.dir.clone(), config.handoff.expiry, wanted)
     }
 
+    /// It lived in a pane of ours, is gone, and neither was retired nor said goodbye: `agents restore` brings it back.
+    pub fn is_restorable(&self, agent: &Agent) -> bool {
+        let last = agent.session.as_ref().or(agent.sessions.last());
+        let last = last.and_then(|id| self.sessions().get(id).ok().flatten());
+        let left = last.and_then(|s| s.ended).is_some_and(|e| e.reason == "prompt_input_exit");
+        agent.pane.as_ref().is_some_and(|p| p.spawned)
+            && agent.retired.is_none()
+            && !left
+            && !self.agents().is_live(&agent.id)
+    }
+
     /// Is the one it is addressed to still there to load it?
     fn is_wanted(&self, entry: &Entry) -> bool {
-        if let Some(agent) = &entry.for_agent {
-            return self.agents().is_live(agent);
+        if let Some(id) = &entry.for_agent {
+            let restorable = || self.agents().get(id).ok().flatten().is_some_and(|a| self.is_restorable(&a));
+            return self.agents().is_live(id) || restorable();
         }
         entry.for_session.as_ref().is_some_and(|id| {
             self.sessions().get(id).ok().flatten().is_some_and(|session| {

@@ -5,7 +5,7 @@
 //! `core::rotation`; here it is carried out.
 
 mod attend;
-mod integration;
+pub mod integration;
 mod limits;
 mod output;
 mod over;

@@ -78,6 +78,20 @@ fn boot_id() -> String {
     String::new()
 }
 
+/// A variable of another process's environment, as it was started with.
+#[cfg(target_os = "linux")]
+pub fn variable(pid: u32, name: &str) -> Option<String> {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut pairs = environment.split(|b| *b == 0);
+    let value = pairs.find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+    Some(String::from_utf8_lossy(value).into_owned())
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn variable(_pid: u32, _name: &str) -> Option<String> {
+    None
+}
+
 /// The process that started this one.
 pub fn parent_pid() -> u32 {
     rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs())

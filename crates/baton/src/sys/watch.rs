@@ -31,6 +31,24 @@ impl Watch {
         Some(self.fd.as_fd())
     }
 
+    /// Watches one more folder; its number tells what [`Watch::take`] speaks of.
+    pub fn add(&self, dir: &Path) -> std::io::Result<i32> {
+        use rustix::fs::inotify::{WatchFlags, add_watch};
+        Ok(add_watch(&self.fd, dir, WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE)?)
+    }
+
+    /// Takes what is queued: the folder's number and the file's name.
+    pub fn take(&self) -> Vec<(i32, String)> {
+        let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+        let mut reader = rustix::fs::inotify::Reader::new(&self.fd, &mut buffer);
+        let mut taken = Vec::new();
+        while let Ok(event) = reader.next() {
+            let name = event.file_name().and_then(|n| n.to_str().ok()).unwrap_or_default().to_owned();
+            taken.push((event.wd(), name));
+        }
+        taken
+    }
+
     /// Takes what is queued. Tells whether one of `names` was among it.
     pub fn drain(&self, names: &[&str]) -> bool {
         self.drain_where(|name| names.contains(&name))
@@ -57,6 +75,14 @@ impl Watch {
 
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
+    }
+
+    pub fn add(&self, _dir: &Path) -> std::io::Result<i32> {
+        Ok(0)
+    }
+
+    pub fn take(&self) -> Vec<(i32, String)> {
+        Vec::new()
     }
 
     pub fn drain(&self, _names: &[&str]) -> bool {

@@ -13,6 +13,7 @@ fn request(n: u8) -> RotationRequest {
         handoff: id(n),
         session: SessionId::new("s1").unwrap(),
         by: "the agent".into(),
+        path: None,
         wait_for_idle: false,
         at_once: false,
     }

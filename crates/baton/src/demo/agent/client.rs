@@ -314,6 +314,10 @@ impl Client {
     fn press(&mut self, key: Key) -> Go<()> {
         let asked_before = std::mem::take(&mut self.exit_asked);
         match key {
+            Key::Submit(line) if self.script.drops > 0 => {
+                self.script.drops -= 1;
+                self.composer.keep(&line);
+            }
             Key::Submit(line) => self.queue.push_back(line),
             Key::Escape if self.working => return Err(Halt::Escape),
             Key::Interrupt if self.working && !asked_before => {
@@ -326,7 +330,7 @@ impl Client {
                 self.screen.line("  Press Ctrl-C again to exit");
             }
             Key::Suspend => self.screen.suspend(),
-            Key::Escape => {}
+            Key::Escape => self.note("escape-at-idle", json!({})),
         }
         Ok(())
     }

@@ -89,6 +89,11 @@ impl Composer {
         String::from_utf8_lossy(&self.draft).into_owned()
     }
 
+    /// The Enter was lost: the text is still there.
+    pub fn keep(&mut self, line: &str) {
+        line.as_bytes().clone_into(&mut self.draft);
+    }
+
     /// A last line without an end, when the input is over.
     pub fn rest(&mut self) -> Option<String> {
         let rest = String::from_utf8_lossy(&std::mem::take(&mut self.draft)).into_owned();

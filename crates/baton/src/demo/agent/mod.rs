@@ -15,6 +15,7 @@
 //! window 200k                  the model's window; `model NAME` names it
 //! asked obey                   when baton asks for a handoff: obey | obey-stdin | ignore
 //! idle 500                     milliseconds without a prompt until Notification(idle_prompt)
+//! drops 1                      the first Enter is lost; the text stays in the composer
 //! screen alternate             draw as the client does: alternate screen, mouse, hidden cursor
 //! handoff <<END                what it writes when it obeys; else it composes what it knows
 //! …
@@ -28,6 +29,7 @@
 //!   write PATH TEXT            writes a file; `write PATH <<END` for several lines
 //!   wait PATH                  blocks until PATH exists, or until a pipe of that name is written
 //!   task PATH NAME             a background task that ends when PATH exists
+//!   ask TEXT                   a permission dialog in place of the composer, until `y` or Esc is pressed
 //!   subagent COMMAND           a subagent runs COMMAND
 //!   note TEXT                  the next step, for the handoff it may write
 //!   recall                     says what the loaded handoff tells it to do next

@@ -93,6 +93,11 @@ impl Payload {
         Self::new("SessionEnd", reason, json!({ "reason": reason }))
     }
 
+    pub fn permission(command: &str) -> Self {
+        let fields = json!({ "tool_name": "Bash", "tool_input": { "command": command } });
+        Self::new("PermissionRequest", "Bash", fields)
+    }
+
     pub fn idle() -> Self {
         let fields =
             json!({ "message": "Claude is waiting for your input", "notification_type": "idle_prompt" });

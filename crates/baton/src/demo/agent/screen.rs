@@ -25,6 +25,7 @@ pub struct Screen {
     draft: String,
     status: String,
     working: bool,
+    dialog: Option<String>,
     /// Lines of the block at the bottom that are on the screen now.
     drawn: usize,
 }
@@ -39,6 +40,7 @@ impl Screen {
             draft: String::new(),
             status: String::new(),
             working: false,
+            dialog: None,
             drawn: 0,
         }
     }
@@ -111,6 +113,12 @@ impl Screen {
         self.draw();
     }
 
+    pub fn dialog(&mut self, text: Option<String>) {
+        self.erase();
+        self.dialog = text;
+        self.draw();
+    }
+
     pub fn clear(&mut self) {
         if self.found.is_some() {
             self.drawn = 0;
@@ -129,6 +137,11 @@ impl Screen {
         let shown: String = draft[draft.len().saturating_sub(width)..].iter().collect();
         let mut block = String::new();
         let mut lines = 1;
+        if let Some(asked) = &self.dialog {
+            put(&format!("  {}\nDo you want to proceed?\n ❯ 1. Yes (y)\n   2. No (esc)", plain(asked)));
+            self.drawn = 4;
+            return;
+        }
         if self.working {
             block.push_str("✻ Working…\n");
             lines += 1;

@@ -24,6 +24,8 @@ pub struct Script {
     pub asked: Asked,
     pub idle: Option<Duration>,
     pub alternate_screen: bool,
+    /// Enters that are lost.
+    pub drops: u32,
     pub handoff: Option<String>,
     contexts: Vec<Vec<Turn>>,
 }
@@ -44,6 +46,7 @@ pub enum Step {
     Write { path: PathBuf, text: String },
     Wait(PathBuf),
     Task { until: PathBuf, name: String },
+    Ask(String),
     Subagent(String),
     Note(String),
     Recall,
@@ -74,6 +77,7 @@ impl Script {
             asked: Asked::Obey,
             idle: None,
             alternate_screen: false,
+            drops: 0,
             handoff: None,
             contexts: Vec::new(),
         };
@@ -109,6 +113,7 @@ impl Script {
                 }
             }
             "idle" => self.idle = Some(Duration::from_millis(rest.parse()?)),
+            "drops" => self.drops = rest.parse()?,
             "screen" => self.alternate_screen = rest == "alternate",
             "handoff" => self.handoff = Some(rest.to_owned()),
             "context" => self.contexts.push(Vec::new()),
@@ -138,6 +143,7 @@ impl Script {
             "write" => Step::Write { path: two().0.into(), text: two().1.to_owned() },
             "wait" => Step::Wait(rest.into()),
             "task" => Step::Task { until: two().0.into(), name: two().1.to_owned() },
+            "ask" => Step::Ask(rest.to_owned()),
             "subagent" => Step::Subagent(rest.to_owned()),
             "note" => Step::Note(rest.to_owned()),
             "recall" => Step::Recall,

@@ -102,6 +102,7 @@ impl Client {
                 let id = format!("b{}", &uuid()?[..8]);
                 self.tasks.push(Task { id, name: name.clone(), until: until.clone() });
             }
+            Step::Ask(text) => self.ask(text)?,
             Step::Subagent(command) => self.subagent(command)?,
             Step::Note(text) => self.notes.push(text.clone()),
             Step::Fail { error, text } => {
@@ -197,6 +198,25 @@ impl Client {
         self.hooks(&Payload::stop_failure(error, text));
         text.clone_into(&mut self.last_text);
         Ok(())
+    }
+
+    /// A dialog in place of the composer: the next key decides.
+    fn ask(&mut self, text: &str) -> Go<()> {
+        self.screen.dialog(Some(text.to_owned()));
+        self.hooks(&Payload::permission(text));
+        let answer = self.attend(None, |event| match event {
+            Event::Input(bytes) if bytes.contains(&b'y') => Some(true),
+            Event::Input(bytes) if bytes.contains(&0x1b) => Some(false),
+            // Whatever else is pressed means nothing to a dialog, and is gone.
+            Event::Input(bytes) => {
+                bytes.clear();
+                None
+            }
+            _ => None,
+        })?;
+        self.screen.dialog(None);
+        self.note("answered", json!({ "yes": answer }));
+        if answer == Some(true) { Ok(()) } else { Err(Halt::Escape) }
     }
 
     /// Blocks until the file is there, or the pipe has been written.

@@ -1,0 +1,110 @@
+//! `baton agents restore`: after a reboot the agents that lived in panes come back, each with its handoff.
+
+use anyhow::Context as _;
+use baton_core::agent::Agent;
+use baton_core::handoff::Kind;
+use baton_core::ids::AgentId;
+use baton_core::launch::{Launch, Now};
+use baton_core::session::Session;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::screen::{print, print_json};
+use super::{App, Outcome};
+use crate::panes::launch::{self, Spec};
+use crate::sealing::{self, Sealing};
+use crate::{providers, rotate};
+
+pub fn run(app: &App, named: &[AgentId], json: bool) -> anyhow::Result<Outcome> {
+    let store = app.store();
+    let mut wanted = Vec::new();
+    for agent in store.agents().all() {
+        if named.contains(&agent.id) || (named.is_empty() && store.is_restorable(&agent)) {
+            wanted.push(agent);
+        }
+    }
+    if let Some(missing) = named.iter().find(|name| !wanted.iter().any(|a| &a.id == *name)) {
+        eprintln!("baton: there is no agent {missing}; `baton agents` names them");
+        return Ok(Outcome::Nothing);
+    }
+    if wanted.is_empty() {
+        print("No agent in a pane waits to be brought back.\n")?;
+        return Ok(Outcome::Nothing);
+    }
+    let (mut told, mut failed) = (Vec::new(), false);
+    for agent in wanted {
+        match restore(app, &agent) {
+            Ok(handoff) => {
+                if !json {
+                    let with =
+                        handoff.as_deref().map_or_else(String::new, |id| format!(" with handoff {id}"));
+                    print(&format!("{} is back{with}.\n", agent.id))?;
+                }
+                told.push(json!({ "agent": agent.id, "handoff": handoff }));
+            }
+            Err(e) => {
+                failed = true;
+                eprintln!("baton: {} was not brought back: {e:#}", agent.id);
+                told.push(json!({ "agent": agent.id, "error": format!("{e:#}") }));
+            }
+        }
+    }
+    app.ensure_attendant();
+    if json {
+        print_json(&told)?;
+    }
+    Ok(if failed { Outcome::Failed } else { Outcome::Done })
+}
+
+fn last_session(app: &App, agent: &Agent) -> Option<Session> {
+    let id = agent.session.as_ref().or(agent.sessions.last())?;
+    app.store().sessions().get(id).ok().flatten()
+}
+
+/// Seals what its last conversation proves, unless its own handoff waits already, and starts it with that.
+fn restore(app: &App, agent: &Agent) -> anyhow::Result<Option<String>> {
+    let store = app.store();
+    anyhow::ensure!(!store.agents().is_live(&agent.id), "it is running");
+    let provider = providers::find(&agent.provider)
+        .with_context(|| format!("there is no provider {}", agent.provider))?;
+    let config = &app.resolved.config;
+    let session = last_session(app, agent);
+    let waiting = match &agent.last_handoff {
+        Some(id) => store.handoffs(config).find(&agent.channel, id)?.filter(|l| {
+            l.entry.status == baton_core::handoff::Status::Active
+                && l.entry.for_agent.as_ref() == Some(&agent.id)
+        }),
+        None => None,
+    };
+    let handoff = match (waiting, &session) {
+        (Some(loaded), _) => Some(loaded.entry.id),
+        (None, Some(session)) => {
+            let sealing = Sealing { session, kind: Kind::Crash, narrative: None, for_self: true };
+            Some(sealing::seal(&store, config, &sealing, Timestamp::now())?.entry.id)
+        }
+        (None, None) => None,
+    };
+    let launch = Launch::parse(&provider.grammar, &agent.launch);
+    let args = match &handoff {
+        Some(id) => {
+            let (model, mode) =
+                session.as_ref().map_or((None, None), |s| (s.model.as_deref(), s.permission_mode.as_deref()));
+            launch.fresh(&provider.grammar, &rotate::continuation(id), &Now { model, permission_mode: mode })
+        }
+        // It never came to anything: as it was begun.
+        None => agent.launch.clone(),
+    };
+    let socket = app.resolved.config.panes.socket.clone();
+    let spec = Spec {
+        name: agent.id.clone(),
+        provider,
+        channel: agent.channel.clone(),
+        cwd: agent.cwd.clone().into(),
+        parent: None,
+        args,
+        socket,
+    };
+    anyhow::ensure!(spec.cwd.is_dir(), "its folder {} is gone", agent.cwd);
+    launch::start(&store, &spec)?;
+    Ok(handoff.map(|id| id.to_string()))
+}

@@ -1,0 +1,187 @@
+//! The loop: sleeps until a file changes, a datagram comes, a client ends, a time has come, or it is told to stop.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::time::Duration;
+
+use baton_core::ids::{AgentId, SessionId};
+use jiff::Timestamp;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::one::{Attended, Outcome};
+use crate::paths::Paths;
+use crate::poke;
+use crate::store::Store;
+use crate::store::log::{self, Line};
+use crate::sys::fs;
+use crate::sys::watch::Watch;
+
+pub struct Attendant {
+    store: Store,
+    watch: Watch,
+    agents_dir: i32,
+    sessions_dir: i32,
+    socket: Option<UnixDatagram>,
+    attended: BTreeMap<AgentId, Attended>,
+    /// Whose mail a watched folder holds.
+    mailboxes: BTreeMap<i32, AgentId>,
+}
+
+enum Woken {
+    Stop,
+    /// Something may have changed.
+    Look,
+    /// Only time has passed.
+    Nothing,
+}
+
+impl Attendant {
+    pub fn new(store: &Store, _paths: &Paths) -> anyhow::Result<Self> {
+        let (agents, sessions) = (store.state.join("agents"), store.state.join("sessions"));
+        let path = poke::panes_path(&store.state);
+        for dir in [&agents, &sessions, &store.state.join("run")] {
+            fs::private_dir(dir)?;
+        }
+        fs::remove(&path)?;
+        // A path too long for a socket leaves the watched files, which are enough.
+        let socket = UnixDatagram::bind(&path).ok().filter(|s| s.set_nonblocking(true).is_ok());
+        let watch = Watch::folders(&[])?;
+        Ok(Self {
+            agents_dir: watch.add(&agents)?,
+            sessions_dir: watch.add(&sessions)?,
+            store: store.clone(),
+            watch,
+            socket,
+            attended: BTreeMap::new(),
+            mailboxes: BTreeMap::new(),
+        })
+    }
+
+    /// With `linger`, also until there has been nobody to attend to for so long.
+    pub fn run(&mut self, stop: &UnixStream, linger: Option<Duration>) -> anyhow::Result<()> {
+        let mut dirty: BTreeSet<AgentId> =
+            self.store.agents().all().into_iter().filter(|a| a.pane.is_some()).map(|a| a.id).collect();
+        loop {
+            for id in std::mem::take(&mut dirty) {
+                self.attend_to(&id);
+            }
+            let alone = linger.filter(|_| self.attended.is_empty());
+            match self.wait(stop, alone, &mut dirty)? {
+                Woken::Stop => break,
+                Woken::Nothing if alone.is_some() => break,
+                Woken::Nothing | Woken::Look => {}
+            }
+        }
+        for (_, mut one) in std::mem::take(&mut self.attended) {
+            one.leave(&self.store);
+        }
+        fs::remove(&poke::panes_path(&self.store.state))?;
+        Ok(())
+    }
+
+    /// Something about this agent may have changed.
+    fn attend_to(&mut self, id: &AgentId) {
+        if !self.attended.contains_key(id) && !self.meet(id) {
+            return;
+        }
+        let Some(one) = self.attended.get_mut(id) else { return };
+        let outcome = one.attend(&self.store);
+        match outcome {
+            Ok(Outcome::GoesOn) => {}
+            Ok(Outcome::Gone) => drop(self.attended.remove(id)),
+            // Files that cannot be read now will change again.
+            Err(e) => {
+                let line = Line {
+                    agent: Some(id.clone()),
+                    detail: serde_json::json!({ "doing": "attend to its pane", "error": format!("{e:#}") }),
+                    ..Line::new(Timestamp::now(), "fault")
+                };
+                log::append(&self.store.state, &line);
+            }
+        }
+    }
+
+    /// Begins to attend to an agent that has a living pane.
+    fn meet(&mut self, id: &AgentId) -> bool {
+        let Some(agent) = self.store.agents().get(id).ok().flatten() else { return false };
+        let Some(one) = Attended::new(&self.store, agent) else { return false };
+        let mailbox = self.store.state.join("mail").join(id.as_str()).join("new");
+        if fs::private_dir(&mailbox).is_ok()
+            && let Ok(number) = self.watch.add(&mailbox)
+        {
+            self.mailboxes.insert(number, id.clone());
+        }
+        self.attended.insert(id.clone(), one);
+        true
+    }
+
+    /// Sleeps, at most so long.
+    fn wait(
+        &self,
+        stop: &UnixStream,
+        at_most: Option<Duration>,
+        dirty: &mut BTreeSet<AgentId>,
+    ) -> anyhow::Result<Woken> {
+        let now = Timestamp::now();
+        let next = self.attended.values().filter_map(Attended::look_at).min();
+        let left = next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+        let mut woken = Woken::Look;
+        let timeout = left.or(at_most).map(|left| Timespec {
+            tv_sec: left.as_secs().cast_signed(),
+            tv_nsec: left.subsec_nanos().into(),
+        });
+        let ids: Vec<&AgentId> =
+            self.attended.iter().filter(|(_, one)| one.end().is_some()).map(|(id, _)| id).collect();
+        let ended: Vec<bool> = {
+            let mut fds = vec![PollFd::new(stop, PollFlags::IN)];
+            fds.extend(self.watch.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+            fds.extend(self.socket.as_ref().map(|s| PollFd::from_borrowed_fd(s.as_fd(), PollFlags::IN)));
+            let fixed = fds.len();
+            fds.extend(
+                self.attended
+                    .values()
+                    .filter_map(Attended::end)
+                    .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
+            );
+            match poll(&mut fds, timeout.as_ref()) {
+                Ok(0) => woken = Woken::Nothing,
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(e) => return Err(std::io::Error::from(e).into()),
+            }
+            if !fds[0].revents().is_empty() {
+                return Ok(Woken::Stop);
+            }
+            fds[fixed..].iter().map(|fd| !fd.revents().is_empty()).collect()
+        };
+        dirty.extend(ids.into_iter().zip(ended).filter(|(_, ended)| *ended).map(|(id, _)| id.clone()));
+        self.gather(dirty);
+        let now = Timestamp::now();
+        let due = self.attended.iter().filter(|(_, one)| one.look_at().is_some_and(|at| at <= now));
+        dirty.extend(due.map(|(id, _)| id.clone()));
+        Ok(woken)
+    }
+
+    /// Who is meant by what has changed.
+    fn gather(&self, dirty: &mut BTreeSet<AgentId>) {
+        for (number, name) in self.watch.take() {
+            let stem = name.strip_suffix(".json");
+            if number == self.agents_dir {
+                dirty.extend(stem.and_then(|id| AgentId::new(id).ok()));
+            } else if number == self.sessions_dir {
+                let session = stem.and_then(|id| SessionId::new(id).ok());
+                let of = self
+                    .attended
+                    .iter()
+                    .filter(|(_, one)| session.is_some() && one.session() == session.as_ref());
+                dirty.extend(of.map(|(id, _)| id.clone()));
+            } else {
+                dirty.extend(self.mailboxes.get(&number).cloned());
+            }
+        }
+        let mut name = [0; 160];
+        while let Some(Ok(n)) = self.socket.as_ref().map(|s| s.recv(&mut name)) {
+            dirty.extend(std::str::from_utf8(&name[..n]).ok().and_then(|id| AgentId::new(id).ok()));
+        }
+    }
+}

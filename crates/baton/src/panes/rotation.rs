@@ -1,0 +1,118 @@
+//! The rotation that is typed, journaled step by step like every other.
+
+use std::time::Duration;
+
+use baton_core::agent::{Agent, RotationRequest};
+use baton_core::handoff::HandoffId;
+use baton_core::process::Process;
+use baton_core::rotation::{Event, Facts, Rotation, Step};
+use baton_core::session::Session;
+use jiff::Timestamp;
+
+use crate::store::{Store, record::RecordError, rotations};
+use crate::sys::fs::FileError;
+use crate::sys::process;
+
+/// How it is named in the journal.
+pub const ACTUATOR: &str = "tmux";
+const PATIENCE: Duration = Duration::from_secs(1);
+const PATH: &str = "path";
+
+/// Records that `/clear` is about to be typed.
+pub fn begin(
+    store: &Store,
+    agent: &Agent,
+    request: &RotationRequest,
+    me: &Process,
+) -> Result<Rotation, FileError> {
+    let now = Timestamp::now();
+    let mut unknown = serde_json::Map::new();
+    if let Some(path) = &request.path {
+        unknown.insert(PATH.to_owned(), path.clone().into());
+    }
+    let rotation = Rotation {
+        id: format!("R-{}-{}", now.strftime("%Y%m%d-%H%M%S%3f"), agent.id),
+        agent: agent.id.clone(),
+        handoff: request.handoff.clone(),
+        from: request.session.clone(),
+        by: request.by.clone(),
+        actuator: ACTUATOR.to_owned(),
+        step: Step::Stopping,
+        at: now,
+        supervisor: me.clone(),
+        old: agent.process.clone(),
+        new: None,
+        note: None,
+        unknown,
+    };
+    let (rotation, _) = rotation.begin();
+    rotations::put(&store.state, &rotation)?;
+    Ok(rotation)
+}
+
+/// The file that the agent handed over.
+pub fn file(rotation: &Rotation) -> Option<&str> {
+    rotation.unknown.get(PATH)?.as_str()
+}
+
+/// Feeds `event` to the rotation and records the step before anything else happens.
+pub fn advance(store: &Store, rotation: Rotation, event: Event) -> Result<Rotation, FileError> {
+    let (next, effects) = rotation.next(event, true);
+    if !effects.is_empty() {
+        rotations::put(&store.state, &next)?;
+    }
+    Ok(next)
+}
+
+/// It is given up: the agent goes on as it was, the handoff waits, nothing asks for it again by itself.
+pub fn give_up(store: &Store, agent: &Agent, open: Option<Rotation>, why: &str) -> Result<(), RecordError> {
+    let wanted =
+        open.as_ref().map(|r| r.handoff.clone()).or_else(|| Some(agent.rotation.as_ref()?.handoff.clone()));
+    if let Some(mut rotation) = open {
+        rotation.step = Step::Failed;
+        rotation.note = Some(why.to_owned());
+        rotations::put(&store.state, &rotation)?;
+    }
+    let old = store.agents().update(&agent.id, PATIENCE, |a| {
+        a.rotation.take_if(|r| Some(&r.handoff) == wanted.as_ref()).map(|r| r.session)
+    })?;
+    if let Some(old) = old.flatten() {
+        store.published().clear_restart(&old)?;
+    }
+    Ok(())
+}
+
+/// What an attendant that was killed left open: ended in the journal. Returns a rotation whose handoff is loaded while
+/// nobody has told the agent to go on.
+pub fn settle(
+    store: &Store,
+    agent: &Agent,
+    session: Option<&Session>,
+) -> Result<Option<Rotation>, FileError> {
+    let mut to_continue = None;
+    let left = rotations::all(&store.state)
+        .into_iter()
+        .filter(|r| r.agent == agent.id && r.actuator == ACTUATOR && !process::is_alive(&r.supervisor));
+    for rotation in left {
+        if !rotation.step.is_open() {
+            // Its handoff was loaded, and then whoever should have typed the word to go on was killed.
+            if rotation.step == Step::Done && claims(session, &rotation.handoff) {
+                to_continue = Some(rotation);
+            }
+            continue;
+        }
+        let loaded = agent.rotation.as_ref().is_none_or(|r| r.handoff != rotation.handoff)
+            && session.is_some_and(|s| s.id != rotation.from);
+        let facts = Facts { old_alive: true, new_alive: false, loaded };
+        let rotation = advance(store, rotation, Event::Found(facts))?;
+        if loaded && claims(session, &rotation.handoff) {
+            to_continue = Some(rotation);
+        }
+    }
+    Ok(to_continue)
+}
+
+/// Shown to this session, which has not said a word since.
+fn claims(session: Option<&Session>, handoff: &HandoffId) -> bool {
+    session.is_some_and(|s| s.claim.as_ref() == Some(handoff))
+}

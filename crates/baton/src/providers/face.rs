@@ -1,0 +1,79 @@
+//! How each provider's client looks and behaves in a terminal, for whoever must type into it. Recorded from the real
+//! clients; see `docs/panes.md`.
+
+use baton_core::pane::Manners;
+use baton_core::pane::screen::Face;
+
+/// One row: what is on its screen, what its keys do.
+#[derive(Debug)]
+pub struct Typing {
+    pub provider: &'static str,
+    pub face: Face,
+    pub manners: Manners,
+    /// Arguments that a client in a pane needs.
+    pub spawn_args: &'static [&'static str],
+    /// The key that puts a draft by.
+    pub stash: &'static str,
+    /// The command that begins a fresh context.
+    pub clear: &'static str,
+    /// The key that ends a turn.
+    pub interrupt: &'static str,
+    /// The record with which the transcript tells that a turn was interrupted.
+    pub interrupted: &'static str,
+    /// What a record of the conversation itself holds; others are the client's notes.
+    pub speaks: &'static [&'static str],
+}
+
+const ROWS: &[Typing] = &[
+    Typing {
+        provider: "claude",
+        face: Face { prompt: "❯\u{a0}", ruled: true, dialogs: &[] },
+        manners: Manners { can_stash: true, lazy_start: false },
+        spawn_args: &[],
+        stash: "C-s",
+        clear: "/clear",
+        interrupt: "Escape",
+        interrupted: "[Request interrupted by user",
+        speaks: &["\"type\":\"user\"", "\"type\":\"assistant\""],
+    },
+    Typing {
+        provider: "codex",
+        face: Face {
+            prompt: "› ",
+            ruled: false,
+            dialogs: &["Would you like to ", "Hooks need review", "Where should the new conversation run?"],
+        },
+        manners: Manners { can_stash: false, lazy_start: true },
+        // On its daemon the hooks would run in another process, with another's environment.
+        spawn_args: &["--no-daemon"],
+        stash: "",
+        clear: "/clear",
+        interrupt: "Escape",
+        interrupted: "turn_aborted",
+        speaks: &["turn_aborted", "\"task_started\"", "\"task_complete\"", "\"response_item\""],
+    },
+    Typing {
+        provider: "demo",
+        face: Face { prompt: "❯\u{a0}", ruled: false, dialogs: &["Do you want to proceed?"] },
+        manners: Manners { can_stash: true, lazy_start: false },
+        spawn_args: &[],
+        stash: "C-s",
+        clear: "/clear",
+        interrupt: "Escape",
+        interrupted: "[Request interrupted by user",
+        speaks: &["\"type\":\"user\"", "\"type\":\"assistant\""],
+    },
+];
+
+/// Providers whose sessions have neither terminal nor end of turn that a handoff could wait for.
+const NO_HANDOFF: &[(&str, &str)] = &[("codex-app", "sm handoff is not supported for codex-app sessions")];
+
+/// Why sessions of this provider cannot hand over by themselves, if they cannot.
+pub fn refuses_handoff(provider: &str) -> Option<&'static str> {
+    NO_HANDOFF.iter().find(|(name, _)| *name == provider).map(|(_, why)| *why)
+}
+
+/// The row of a provider, if text can be typed to it.
+pub fn of(provider: &str) -> Option<&'static Typing> {
+    ROWS.iter().find(|row| row.provider == provider)
+}

@@ -1,0 +1,231 @@
+//! tmux: servers by their socket, panes by id, server and process. Each call is one short `tmux` process with a
+//! deadline; nothing is ever typed by name of a session, which could be another one by now.
+
+mod typing;
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use baton_core::pane::Pane;
+use baton_core::process::Process;
+
+use crate::sys::process;
+
+/// A server that needs longer than this hangs.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The name of the socket on which spawned agents live.
+pub const OWN: &str = "baton";
+/// Most of a pane's history that is ever read.
+const MOST_LINES: usize = 10_000;
+
+/// One tmux server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    socket: Socket,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Socket {
+    Named(String),
+    At(PathBuf),
+}
+
+/// A pane as its server tells it now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    pub pane: String,
+    pub server: u32,
+    pub process: u32,
+    pub dead: bool,
+    pub in_mode: bool,
+    pub cursor: (usize, usize),
+    pub socket: String,
+}
+
+const FACTS: &str = "#{pane_id}\t#{pid}\t#{pane_pid}\t#{pane_dead}\t#{pane_in_mode}\t#{cursor_x}\t#{cursor_y}\t#{socket_path}";
+
+impl Facts {
+    fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.trim_end().split('\t');
+        let mut next = || fields.next();
+        Some(Self {
+            pane: next()?.to_owned(),
+            server: next()?.parse().ok()?,
+            process: next()?.parse().ok()?,
+            dead: next()? == "1",
+            in_mode: next()?.parse::<u32>().ok()? > 0,
+            cursor: (next()?.parse().ok()?, next()?.parse().ok()?),
+            socket: next()?.to_owned(),
+        })
+    }
+
+    /// The pane's identity, if what it was started with still runs.
+    pub fn identify(&self, spawned: bool) -> Option<Pane> {
+        Some(Pane {
+            socket: self.socket.clone(),
+            server: process::identify(self.server)?,
+            id: self.pane.clone(),
+            process: process::identify(self.process)?,
+            spawned,
+        })
+    }
+}
+
+impl Server {
+    /// The server named so, or the one at this path.
+    pub fn told(socket: &str) -> Self {
+        let at =
+            if socket.contains('/') { Socket::At(socket.into()) } else { Socket::Named(socket.to_owned()) };
+        Self { socket: at }
+    }
+
+    pub fn of(pane: &Pane) -> Self {
+        Self { socket: Socket::At(PathBuf::from(&pane.socket)) }
+    }
+
+    /// `tmux` for this server, ready for a command.
+    pub fn command(&self) -> Command {
+        let mut tmux = Command::new("tmux");
+        // Whatever our own language is, what a pane shows is not to be turned into question marks.
+        tmux.arg("-u");
+        match &self.socket {
+            Socket::Named(name) => tmux.arg("-L").arg(name),
+            Socket::At(path) => tmux.arg("-S").arg(path),
+        };
+        // Whatever server this runs in is none of its business.
+        tmux.env_remove("TMUX").env_remove("TMUX_PANE");
+        tmux
+    }
+
+    /// Runs one command and returns what it printed.
+    pub fn run<S: AsRef<OsStr>>(&self, args: &[S]) -> anyhow::Result<String> {
+        let mut tmux = self.command();
+        tmux.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let what = || args.first().map(|a| a.as_ref().to_string_lossy().into_owned()).unwrap_or_default();
+        let mut child = tmux.spawn().map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => {
+                anyhow::anyhow!("tmux is not on the PATH; install tmux 3.2 or later")
+            }
+            _ => anyhow::Error::from(e).context("could not start tmux"),
+        })?;
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let deadline = Instant::now() + PATIENCE;
+        let status = std::thread::scope(|scope| {
+            let reading = scope.spawn(|| stdout.map(|mut s| s.read_to_end(&mut out)));
+            let complaints = scope.spawn(|| stderr.map(|s| s.take(64 << 10).read_to_end(&mut err)));
+            let status = wait_until(&mut child, deadline);
+            if status.is_none() {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            let _ = (reading.join(), complaints.join());
+            status
+        });
+        let Some(status) = status else { bail!("tmux {} did not answer within {PATIENCE:?}", what()) };
+        let said = String::from_utf8_lossy(&err);
+        ensure!(status.success(), "tmux {}: {}", what(), baton_core::plain::plain_line(said.trim(), 200));
+        Ok(String::from_utf8_lossy(&out).into_owned())
+    }
+
+    /// What the server says of a pane; nothing if there is no such pane or no server.
+    pub fn facts(&self, pane: &str) -> Option<Facts> {
+        Facts::parse(&self.run(&["display-message", "-p", "-t", pane, FACTS]).ok()?)
+            .filter(|f| f.pane == pane)
+    }
+
+    /// All panes of this server.
+    pub fn panes(&self) -> Vec<Facts> {
+        let listed = self.run(&["list-panes", "-a", "-F", FACTS]).unwrap_or_default();
+        listed.lines().filter_map(Facts::parse).collect()
+    }
+
+    /// Starts `program` in a session of its own.
+    pub fn start(&self, name: &str, cwd: &Path, program: &Path, args: &[OsString]) -> anyhow::Result<Facts> {
+        // Names of sessions are for people; these two characters have a meaning in targets.
+        let name = name.replace(['.', ':'], "_");
+        let mut words: Vec<OsString> =
+            ["new-session", "-d", "-P", "-F", FACTS, "-s", &name, "-x", "200", "-y", "50", "-c"]
+                .iter()
+                .map(OsString::from)
+                .collect();
+        words.extend([cwd.into(), "--".into(), program.into()]);
+        words.extend(args.iter().map(|a| typing::word(a)));
+        // In the same call: what a client that fails at once had to say stays to be read.
+        words.extend([";", "set-option", "-w", "remain-on-exit", "failed"].iter().map(OsString::from));
+        let told = self.run(&words)?;
+        Facts::parse(&told).with_context(|| format!("tmux gave no pane for {name}: {told:?}"))
+    }
+}
+
+fn wait_until(child: &mut std::process::Child, deadline: Instant) -> Option<std::process::ExitStatus> {
+    let mut pause = Duration::from_micros(500);
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status),
+            Ok(None) if Instant::now() < deadline => {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(20));
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// One pane that was known once. Every call checks that it is still that one.
+pub struct Known<'a> {
+    pane: &'a Pane,
+    server: Server,
+}
+
+impl<'a> Known<'a> {
+    pub fn new(pane: &'a Pane) -> Self {
+        Self { pane, server: Server::of(pane) }
+    }
+
+    /// The pane now; nothing if it, its server or what ran in it is gone.
+    pub fn facts(&self) -> Option<Facts> {
+        if !process::is_alive(&self.pane.server) || !process::is_alive(&self.pane.process) {
+            return None;
+        }
+        let facts = self.server.facts(&self.pane.id)?;
+        let same = |pid: u32, who: &Process| pid == who.pid;
+        (same(facts.server, &self.pane.server) && same(facts.process, &self.pane.process) && !facts.dead)
+            .then_some(facts)
+    }
+
+    /// The screen with its colours and attributes.
+    pub fn screen(&self) -> anyhow::Result<String> {
+        self.server.run(&["capture-pane", "-p", "-e", "-t", &self.pane.id])
+    }
+
+    /// The last `lines` lines of history and screen, plain.
+    pub fn lines(&self, lines: usize) -> anyhow::Result<String> {
+        let from = format!("-{}", lines.min(MOST_LINES));
+        let text = self.server.run(&["capture-pane", "-p", "-J", "-S", &from, "-t", &self.pane.id])?;
+        let all: Vec<&str> = text.trim_end().lines().collect();
+        Ok(all[all.len().saturating_sub(lines)..].join("\n"))
+    }
+
+    pub fn leave_mode(&self) -> anyhow::Result<()> {
+        self.server.run(&["send-keys", "-X", "-t", &self.pane.id, "cancel"]).map(drop)
+    }
+
+    /// One key by its tmux name.
+    pub fn key(&self, key: &str) -> anyhow::Result<()> {
+        self.server.run(&["send-keys", "-t", &self.pane.id, key]).map(drop)
+    }
+
+    /// Closes the pane.
+    pub fn close(&self) -> anyhow::Result<()> {
+        self.server.run(&["kill-pane", "-t", &self.pane.id]).map(drop)
+    }
+
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+}

@@ -1,0 +1,318 @@
+//! The deferred handoff in a tmux pane: each row of the edge-case table and each line of the test plan of the document
+//! that asked for it (`sm handoff`, self-directed context rotation) is a test that names it.
+
+use baton_testkit::Home;
+use baton_testkit::hooks::Client;
+use serde_json::Value;
+
+use crate::BATON;
+use crate::panes::{World, wait_for, wait_for_or};
+
+/// Writes a handoff, hands it over, goes on; the second context says what it knows.
+const ONCE: &str = "context\nturn\n  tokens 20%\n  write h.md <<END\n# H\n\n## Next\nRun it again.\nEND\n  \
+                    bash baton handoff h.md\n  bash echo after > after.txt\n  say Handed over.\n\
+                    context\nturn\n  tokens 5%\n  recall\nturn\n  say More.\n";
+
+fn handoff_prompt(world: &World, name: &str) -> String {
+    world.wait_for_prompt(name, "and continue from where you left off.")
+}
+
+fn rotations(world: &World) -> Vec<Value> {
+    let dir = std::fs::read_dir(world.home.state().join("rotations")).into_iter().flatten().flatten();
+    let mut paths: Vec<_> =
+        dir.map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "json")).collect();
+    paths.sort();
+    paths.iter().filter_map(|p| serde_json::from_slice(&std::fs::read(p).ok()?).ok()).collect()
+}
+
+fn events(world: &World, name: &str) -> Vec<String> {
+    let text = world.baton(&["log", "--json", "-n", "100000", "--agent", name]).out;
+    let lines = text.lines().filter_map(|l| serde_json::from_str::<Value>(l).ok());
+    lines.filter_map(|l| l["event"].as_str().map(str::to_owned)).collect()
+}
+
+/// Test plan 1: happy path.
+#[test]
+fn happy_path_the_agent_writes_hands_over_and_goes_on_in_a_fresh_context_under_its_name() {
+    let world = World::new(ONCE);
+    world.spawn("alpha", &["--prompt", "begin"]).ok();
+    let prompt = handoff_prompt(&world, "alpha");
+    let file = std::fs::canonicalize(world.home.project()).unwrap().join("h.md");
+    assert_eq!(prompt, format!("Read {} and continue from where you left off.", file.display()));
+    wait_for_or(
+        "the new context",
+        || world.told("alpha"),
+        || world.texts("alpha", "said").iter().any(|s| s.contains("Next: Run it again.")).then_some(()),
+    );
+    world.wait_for_turn("alpha", "idle");
+    let agent = world.agent("alpha");
+    assert_eq!(agent["sessions"].as_array().unwrap().len(), 2, "{agent}");
+    assert!(agent["rotation"].is_null(), "{agent}");
+    let path = agent["last_handoff_path"].as_str().unwrap();
+    assert!(std::fs::read_to_string(path).unwrap().contains("Run it again."), "last_handoff_path is kept");
+    let done = wait_for("the journal", || rotations(&world).pop().filter(|r| r["step"] == "done"));
+    assert_eq!((&done["actuator"], &done["agent"]), (&"tmux".into(), &"alpha".into()));
+    assert_ne!(world.session("alpha")["id"], done["from"]);
+    assert_eq!(world.session("alpha")["latches"]["handed_off"], false, "the latches are armed again");
+    let status = world.baton(&["handoffs", "--json"]).ok();
+    assert!(status.contains("\"consumed\""), "{status}");
+    assert_eq!(world.agent("alpha")["pane"]["id"], agent["pane"]["id"], "the same pane");
+}
+
+/// Edge case: agent continues after `sm handoff`.
+#[test]
+fn row_agent_continues_after_the_handoff_and_it_executes_only_at_stop() {
+    let world = World::new(
+        &ONCE.replace("  bash echo after > after.txt\n", "  wait go\n  bash echo after > after.txt\n"),
+    );
+    world.spawn("alpha", &["--prompt", "begin"]).ok();
+    wait_for("the schedule", || world.session("alpha")["request"].is_object().then_some(()));
+    // Something else reaches the attendant and is typed; nothing is typed here.
+    world.ready("beta");
+    let other = world.send("beta", &["hello"]);
+    world.wait_for_prompt("beta", &other);
+    assert_eq!(world.agent("alpha")["sessions"].as_array().unwrap().len(), 1);
+    world.home.write("work/app/go", "");
+    handoff_prompt(&world, "alpha");
+    assert!(world.home.project().join("after.txt").exists(), "its turn was not cut");
+}
+
+/// Edge case: file deleted between schedule and execution. Our own copy is used.
+#[test]
+fn row_file_deleted_between_schedule_and_execution_the_copy_is_used() {
+    let world = World::new(&ONCE.replace("bash echo after > after.txt", "bash rm h.md"));
+    world.spawn("alpha", &["--prompt", "begin"]).ok();
+    world.wait_for_prompt("alpha", "Continue where the loaded handoff HO-");
+    wait_for("the new context", || {
+        world.texts("alpha", "said").iter().any(|s| s.contains("Next: Run it again.")).then_some(())
+    });
+}
+
+/// Edge case, and test plan 9, failure recovery: neither file nor copy can be read; idle is restored, mail flows.
+#[test]
+fn row_file_and_copy_gone_the_handoff_is_aborted_idle_is_restored_and_queued_mail_is_delivered() {
+    let script = ONCE.replace("  bash echo after > after.txt\n", "  wait go\n");
+    let world = World::new(&script);
+    world.spawn("alpha", &["--prompt", "begin"]).ok();
+    let request =
+        wait_for("the schedule", || Some(world.session("alpha")["request"].take()).filter(Value::is_object));
+    let id = world.send("alpha", &["still there?"]);
+    std::fs::remove_file(request["copy"].as_str().unwrap()).unwrap();
+    std::fs::remove_file(request["path"].as_str().unwrap()).unwrap();
+    world.home.write("work/app/go", "");
+    world.wait_for_prompt("alpha", &id);
+    let agent = world.agent("alpha");
+    assert_eq!(agent["sessions"].as_array().unwrap().len(), 1, "nothing was cleared");
+    assert!(agent["rotation"].is_null());
+    assert!(world.texts("alpha", "message").iter().any(|m| m.contains("was not sealed")), "the user is told");
+}
+
+/// Edge case: multiple `sm handoff` calls in the same turn.
+#[test]
+fn row_multiple_calls_in_one_turn_the_last_one_wins() {
+    let world = World::new(&ONCE.replace(
+        "  bash echo after > after.txt\n",
+        "  write second.md <<END\n# H\n\n## Next\nDo the second thing.\nEND\n  bash baton handoff second.md\n",
+    ));
+    world.spawn("alpha", &["--prompt", "begin"]).ok();
+    assert!(handoff_prompt(&world, "alpha").contains("second.md"));
+    wait_for("the new context", || {
+        world.texts("alpha", "said").iter().any(|s| s.contains("Next: Do the second thing.")).then_some(())
+    });
+    assert_eq!(rotations(&world).len(), 1);
+}
+
+/// Edge case: session killed before the handoff executes.
+#[test]
+fn row_session_killed_before_it_executes_does_no_harm() {
+    let world = World::new(&ONCE.replace("  bash echo after > after.txt\n", "  wait never\n"));
+    world.spawn("alpha", &["--prompt", "begin"]).ok();
+    wait_for("the schedule", || world.session("alpha")["request"].is_object().then_some(()));
+    let pid = world.agent("alpha")["process"]["pid"].as_i64().unwrap();
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    wait_for("its end", || world.agent("alpha")["ended"].is_string().then_some(()));
+    assert!(rotations(&world).is_empty());
+    assert_eq!(world.baton(&["agents", "--json"]).json()[0]["state"], "dead");
+}
+
+/// Edge case: server restart with a pending handoff. The document calls it lost; here it survives.
+#[test]
+fn row_server_restart_with_a_pending_handoff_survives() {
+    let mut world = World::new(&ONCE.replace("  bash echo after > after.txt\n", "  wait go\n"));
+    world.spawn("alpha", &["--prompt", "begin"]).ok();
+    wait_for("the schedule", || world.session("alpha")["request"].is_object().then_some(()));
+    world.kill_attendant();
+    world.home.write("work/app/go", "");
+    wait_for("the request", || world.agent("alpha")["rotation"].is_object().then_some(()));
+    assert_eq!(world.agent("alpha")["sessions"].as_array().unwrap().len(), 1);
+    world.start_attendant();
+    handoff_prompt(&world, "alpha");
+    wait_for("the journal", || rotations(&world).pop().filter(|r| r["step"] == "done"));
+}
+
+/// The same at any instant of the rotation: killed again and again, it comes to its end once.
+#[test]
+fn row_server_restart_at_any_instant_of_a_rotation_still_loads_once() {
+    let mut rng = baton_testkit::rng::Rng::announced("row_server_restart_at_any_instant");
+    for _ in 0..baton_testkit::times(5) {
+        let mut world = World::new(ONCE);
+        world.spawn("alpha", &["--prompt", "begin"]).ok();
+        wait_for("the request", || {
+            (world.agent("alpha")["sessions"].as_array().is_some_and(|s| s.len() > 1)
+                || world.agent("alpha")["rotation"].is_object())
+            .then_some(())
+        });
+        std::thread::sleep(std::time::Duration::from_millis(rng.pick(0..200)));
+        world.kill_attendant();
+        world.start_attendant();
+        wait_for_or(
+            "the new context",
+            || world.told("alpha"),
+            || world.texts("alpha", "said").iter().any(|s| s.contains("Next: Run it again.")).then_some(()),
+        );
+        assert_eq!(world.agent("alpha")["sessions"].as_array().unwrap().len(), 2, "{}", world.told("alpha"));
+        let open =
+            || rotations(&world).into_iter().filter(|r| r["step"] != "done" && r["step"] != "failed").count();
+        wait_for_or("the journal", || world.told("alpha"), || (open() == 0).then_some(()));
+    }
+}
+
+/// Edge case and test plan 4: codex-app sessions are rejected when they ask.
+#[test]
+fn row_codex_app_sessions_are_rejected_at_schedule_time() {
+    let home = Home::new(BATON);
+    let client = Client::new(&home);
+    client.starts("startup").silent();
+    let path = home.state().join(format!("sessions/{}.json", client.session));
+    let text = std::fs::read_to_string(&path)
+        .unwrap()
+        .replace("\"provider\":\"claude\"", "\"provider\":\"codex-app\"");
+    assert!(text.contains("codex-app"));
+    std::fs::write(&path, text).unwrap();
+    home.write("work/app/h.md", "# H");
+    let mut command = home.baton(["handoff", "h.md"]);
+    client.dress(&mut command);
+    let said = baton_testkit::home::run(&mut command).fails(1);
+    assert_eq!(said, "Error: sm handoff is not supported for codex-app sessions\n");
+    assert!(client.kept()["request"].is_null());
+}
+
+/// Edge case `stop_notify_skip_count` and test plan 6, skip fence: the clear looks like no end of a turn to anybody.
+#[test]
+fn row_skip_fence_a_rotation_is_no_end_of_a_turn_and_nobody_is_notified() {
+    let world = World::new(&ONCE.replace("  bash echo after > after.txt\n", "  wait go\n"));
+    world.ready("boss");
+    world.spawn("alpha", &["--parent", "boss", "--prompt", "begin"]).ok();
+    wait_for("the schedule", || world.session("alpha")["request"].is_object().then_some(()));
+    world.home.write("work/app/go", "");
+    handoff_prompt(&world, "alpha");
+    world.wait_for_turn("alpha", "idle");
+    let stops = || events(&world, "alpha").iter().filter(|e| *e == "stop").count();
+    wait_for("both turns", || (stops() == 2).then_some(()));
+    let events = events(&world, "alpha");
+    let first = events.iter().position(|e| e == "stop").unwrap();
+    let fresh = events.iter().rposition(|e| e == "session-start").unwrap();
+    assert!(fresh > first && events[first + 1..fresh].iter().all(|e| e != "stop"), "{events:?}");
+    assert_eq!(
+        world.baton(&["inbox", "boss", "--json"]).json().as_array().unwrap().len(),
+        0,
+        "boss heard nothing"
+    );
+}
+
+/// Edge case, and test plan 7 and 8, queued messages and delivery lock: held while the context is cleared, delivered
+/// after, to the one that remembers.
+#[test]
+fn row_queued_messages_are_held_and_delivered_to_the_fresh_context() {
+    let world =
+        World::new(&ONCE.replace("  bash echo after > after.txt\n", "  wait go\n  bash true\n  bash true\n"));
+    world.spawn("alpha", &["--prompt", "begin"]).ok();
+    wait_for("the schedule", || world.session("alpha")["request"].is_object().then_some(()));
+    let ids = [world.send("alpha", &["first"]), world.send("alpha", &["--urgent", "second"])];
+    world.home.write("work/app/go", "");
+    handoff_prompt(&world, "alpha");
+    wait_for_or(
+        "both",
+        || world.told("alpha"),
+        || ids.iter().all(|id| world.state_of("alpha", id) == "delivered").then_some(()),
+    );
+    let seen = world.seen("alpha");
+    let fresh = seen.iter().rposition(|s| s["kind"] == "context-begins").unwrap();
+    for (n, what) in seen.iter().enumerate() {
+        let text = what["text"].as_str().unwrap_or_default();
+        assert!(n > fresh || !text.contains("[baton message"), "mail before the clear: {what}");
+    }
+    let after: String =
+        seen[fresh..].iter().filter_map(|s| s["text"].as_str()).collect::<Vec<_>>().join("\n");
+    assert!(after.find(&ids[0]).unwrap() < after.find(&ids[1]).unwrap(), "in order");
+    assert_eq!(after.matches(&ids[0]).count(), 1);
+}
+
+/// Edge case `_restore_user_input` race: what a person has begun to write is put by and comes back.
+#[test]
+fn row_a_draft_is_put_by_for_the_clear_and_comes_back() {
+    let mut world = World::new(&ONCE.replace("  bash echo after > after.txt\n", ""));
+    world.kill_attendant();
+    world.spawn("alpha", &["--prompt", "begin"]).ok();
+    wait_for("the request", || world.agent("alpha")["rotation"].is_object().then_some(()));
+    world.person_types("alpha", "half a thought");
+    world.start_attendant();
+    handoff_prompt(&world, "alpha");
+    world.wait_for_turn("alpha", "idle");
+    world.wait_for_screen("alpha", "❯\u{a0}half a thought");
+    assert!(
+        world.prompts("alpha").iter().all(|p| !p.contains("half a thought")),
+        "{:?}",
+        world.prompts("alpha")
+    );
+}
+
+/// Beyond the document: background tasks are waited for, and it is said so.
+#[test]
+fn background_tasks_that_still_run_are_waited_for() {
+    let world =
+        World::new(&ONCE.replace("  bash echo after > after.txt\n", "  task built build of the parser\n"));
+    world.spawn("alpha", &["--prompt", "begin"]).ok();
+    wait_for_or(
+        "the reason",
+        || world.told("alpha"),
+        || (world.agent("alpha")["waits"] == "background tasks still run").then_some(()),
+    );
+    assert_eq!(world.agent("alpha")["sessions"].as_array().unwrap().len(), 1);
+    world.home.write("work/app/built", "");
+    handoff_prompt(&world, "alpha");
+}
+
+/// Test plan 2: file validation. Test plan 5: no session.
+#[test]
+fn file_validation_and_no_session_are_told_at_the_command_line() {
+    let home = Home::new(BATON);
+    let client = Client::new(&home);
+    client.starts("startup").silent();
+    let mut command = home.baton(["handoff", "/nonexistent/file.md"]);
+    client.dress(&mut command);
+    assert_eq!(
+        baton_testkit::home::run(&mut command).fails(1),
+        "Error: File not found: /nonexistent/file.md\n"
+    );
+    let said = home.run("handoff h.md").fails(2);
+    assert!(said.starts_with("Error: CLAUDE_SESSION_MANAGER_ID not set."), "{said}");
+}
+
+/// Test plan 3: self-only. A session hands over itself; there is no way to name another one.
+#[test]
+fn self_only_an_agent_cannot_hand_over_for_another() {
+    let home = Home::new(BATON);
+    let (one, other) = (Client::new(&home), Client::new(&home));
+    one.starts("startup").silent();
+    other.starts("startup").silent();
+    home.write("work/app/h.md", "# H");
+    // The environment of another agent does not make this session that agent.
+    let mut command = home.baton(["handoff", "h.md"]);
+    one.dress(&mut command);
+    command.env("CLAUDE_SESSION_MANAGER_ID", other.agent());
+    baton_testkit::home::run(&mut command).ok();
+    assert!(one.kept()["request"].is_object());
+    assert!(other.kept()["request"].is_null());
+}

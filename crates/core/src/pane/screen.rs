@@ -1,0 +1,224 @@
+//! What a client's terminal shows, as far as somebody who is about to type must know: is the composer there, and
+//! is it empty? Nothing else is read from a screen; what the agent does is told by its hooks.
+
+/// What a provider's screen looks like.
+#[derive(Debug, Clone, Copy)]
+pub struct Face {
+    /// How the composer's first line begins.
+    pub prompt: &'static str,
+    /// The composer lies between two lines drawn across the screen.
+    pub ruled: bool,
+    /// Texts that only an open dialog shows, where it could be mistaken for a composer.
+    pub dialogs: &'static [&'static str],
+}
+
+/// The pane as tmux tells it: styled lines, and where the cursor is.
+#[derive(Debug, Clone, Default)]
+pub struct Shown<'a> {
+    /// `capture-pane -p -e`.
+    pub text: &'a str,
+    pub cursor: (usize, usize),
+    /// Copy mode, or another one that takes the keys.
+    pub in_mode: bool,
+}
+
+/// What somebody who is about to type needs to know.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Composer {
+    Empty,
+    /// Somebody's text is in it: its first line, as far as it can be seen.
+    Draft(String),
+    /// A dialog, a menu or something else is in its place.
+    #[default]
+    Hidden,
+}
+
+/// What was read from one look at the pane.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Screen {
+    pub composer: Composer,
+    pub in_mode: bool,
+}
+
+/// One character with what matters of its style.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cell {
+    c: char,
+    /// Drawn so that it recedes: a placeholder, a hint.
+    faint: bool,
+    reversed: bool,
+}
+
+impl Face {
+    pub fn read(&self, shown: &Shown<'_>) -> Screen {
+        Screen { composer: self.composer(shown), in_mode: shown.in_mode }
+    }
+
+    fn composer(&self, shown: &Shown<'_>) -> Composer {
+        let mut style = Style::default();
+        let lines: Vec<Vec<Cell>> = shown.text.split('\n').map(|line| style.cells(line)).collect();
+        let plain: Vec<String> = lines.iter().map(|cells| cells.iter().map(|c| c.c).collect()).collect();
+        if self.dialogs.iter().any(|mark| plain.iter().any(|line| line.contains(mark))) {
+            return Composer::Hidden;
+        }
+        let is_composer = |at: usize| {
+            begins_with(&plain[at], self.prompt)
+                && (!self.ruled || at.checked_sub(1).is_some_and(|above| is_rule(&plain[above])))
+        };
+        let Some(at) = (0..lines.len()).rev().find(|at| is_composer(*at)) else { return Composer::Hidden };
+        let width = self.prompt.chars().count();
+        let (column, line) = shown.cursor;
+        let end = (at + 1..lines.len()).find(|below| is_rule(&plain[*below])).unwrap_or(lines.len());
+        // The keys go where the cursor is; elsewhere it belongs to something that lies over the composer.
+        if line < at || (self.ruled && line >= end) {
+            return Composer::Hidden;
+        }
+        let text = &lines[at][width.min(lines[at].len())..];
+        // A placeholder recedes; the cursor may stand on its first letter.
+        let is_hint =
+            |(n, cell): (usize, &Cell)| cell.c.is_whitespace() || cell.faint || (n == 0 && cell.reversed);
+        let no_text = text.iter().all(|cell| cell.c.is_whitespace());
+        if line == at && column == width && (no_text || text.iter().enumerate().all(is_hint)) {
+            return Composer::Empty;
+        }
+        let draft: String = text.iter().map(|cell| cell.c).collect();
+        Composer::Draft(draft.trim_end().to_owned())
+    }
+}
+
+/// A prompt's last blank may be one that does not break.
+fn begins_with(line: &str, prompt: &str) -> bool {
+    let mut chars = line.chars();
+    prompt.chars().all(|p| match chars.next() {
+        Some(c) => c == p || (c.is_whitespace() && p.is_whitespace()),
+        // tmux cuts blanks off at the end of a line.
+        None => p.is_whitespace(),
+    })
+}
+
+fn is_rule(line: &str) -> bool {
+    line.chars().filter(|c| *c == '─').count() >= 20
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Style {
+    faint: bool,
+    reversed: bool,
+    grey: bool,
+}
+
+impl Style {
+    /// The characters of a line; its escape sequences change the style of what follows, on the next lines too.
+    fn cells(&mut self, line: &str) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        let mut chars = line.chars();
+        while let Some(c) = chars.next() {
+            if c != '\u{1b}' {
+                cells.push(Cell { c, faint: self.faint || self.grey, reversed: self.reversed });
+                continue;
+            }
+            if chars.next() != Some('[') {
+                continue;
+            }
+            let mut codes = String::new();
+            for c in chars.by_ref() {
+                if c.is_ascii_alphabetic() {
+                    if c == 'm' {
+                        self.apply(&codes);
+                    }
+                    break;
+                }
+                codes.push(c);
+            }
+        }
+        cells
+    }
+
+    fn apply(&mut self, codes: &str) {
+        let mut codes = codes.split([';', ':']).map(|code| code.parse::<u16>().unwrap_or(0));
+        while let Some(code) = codes.next() {
+            match code {
+                0 => *self = Self::default(),
+                2 => self.faint = true,
+                22 => self.faint = false,
+                7 => self.reversed = true,
+                27 => self.reversed = false,
+                38 | 48 => {
+                    let grey = match codes.next() {
+                        // The ramp of 256 colours between black and white.
+                        Some(5) => codes.next().is_some_and(|n| (238..=250).contains(&n)),
+                        Some(2) => {
+                            let [r, g, b] = [(); 3].map(|()| codes.next().unwrap_or(0));
+                            r == g && g == b && (70..=190).contains(&r)
+                        }
+                        _ => false,
+                    };
+                    if code == 38 {
+                        self.grey = grey;
+                    }
+                }
+                90 => self.grey = true,
+                30..=37 | 39 | 91..=97 => self.grey = false,
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLAUDE: Face = Face { prompt: "❯\u{a0}", ruled: true, dialogs: &[] };
+    const RULE: &str = "\u{1b}[38;5;244m────────────────────────────────────────";
+
+    fn claude(inside: &str, cursor: (usize, usize)) -> Composer {
+        let text =
+            format!("● First answer.\n\u{1b}[39m\n{RULE}\n\u{1b}[39m{inside}\n\u{1b}[0m{RULE}\n  hints");
+        CLAUDE.read(&Shown { text: &text, cursor, in_mode: false }).composer
+    }
+
+    #[test]
+    fn an_empty_composer_is_the_prompt_and_the_cursor_behind_it() {
+        assert_eq!(claude("❯\u{a0}\u{1b}[7m ", (2, 3)), Composer::Empty);
+        assert_eq!(claude("❯", (2, 3)), Composer::Empty);
+        assert_eq!(claude("❯\u{a0}", (5, 3)), Composer::Draft(String::new()), "blanks are a draft too");
+    }
+
+    #[test]
+    fn a_placeholder_is_no_draft_and_a_draft_with_the_cursor_at_its_beginning_is_one() {
+        assert_eq!(claude("❯\u{a0}\u{1b}[7mT\u{1b}[27;2mry \"fix it\"", (2, 3)), Composer::Empty);
+        assert_eq!(claude("❯\u{a0}\u{1b}[38;5;246mTry it\u{1b}[39m", (2, 3)), Composer::Empty);
+        assert_eq!(claude("❯\u{a0}\u{1b}[7mh\u{1b}[27mello", (2, 3)), Composer::Draft("hello".into()));
+        assert_eq!(claude("❯\u{a0}\u{1b}[38;5;231mhello", (2, 3)), Composer::Draft("hello".into()));
+    }
+
+    #[test]
+    fn text_pasted_text_and_further_lines_are_drafts() {
+        assert_eq!(claude("❯\u{a0}hello draft", (13, 3)), Composer::Draft("hello draft".into()));
+        assert_eq!(claude("❯\u{a0}[Pasted text #1 +3 lines]", (27, 3)), {
+            Composer::Draft("[Pasted text #1 +3 lines]".into())
+        });
+        assert_eq!(claude("❯\u{a0}\n  second", (8, 4)), Composer::Draft(String::new()));
+    }
+
+    #[test]
+    fn a_dialog_or_a_prompt_in_the_history_is_no_composer() {
+        let dialog = format!("❯\u{a0}go on\n{RULE}\n Do you want to proceed?\n ❯ 1. Yes\n   2. No\n");
+        let read =
+            |face: Face, text: &str, cursor| face.read(&Shown { text, cursor, in_mode: false }).composer;
+        assert_eq!(read(CLAUDE, &dialog, (1, 3)), Composer::Hidden);
+        assert_eq!(claude("❯\u{a0}", (1, 0)), Composer::Hidden, "the cursor is elsewhere");
+        let codex = Face { prompt: "› ", ruled: false, dialogs: &["Would you like to run"] };
+        let asks = "Would you like to run the following command?\n› 1. Yes, proceed (y)";
+        assert_eq!(read(codex, asks, (2, 1)), Composer::Hidden);
+        assert_eq!(read(codex, "› \u{1b}[2mAsk Codex to do anything", (2, 0)), Composer::Empty);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_a_pane_shows_is_read(text: String, x in 0usize..300, y in 0usize..100) {
+            let _ = CLAUDE.read(&Shown { text: &text, cursor: (x, y), in_mode: false });
+        }
+    }
+}
