@@ -260,18 +260,17 @@ fn called_as_sm_it_answers_as_the_session_manager_did() {
     assert_eq!(run(&mut inside).fails(1), "Error: File not found: /nonexistent/file.md\n");
 }
 
-/// Nobody attends to the panes yet: the first agent brings somebody, who goes when the last one has.
+/// Nobody attends to the panes yet: the first agent brings the daemon, which does.
 #[test]
-fn the_first_agent_brings_an_attendant() {
+fn the_first_agent_brings_the_daemon_which_attends_to_its_pane() {
     let world = World::unattended(QUIET);
     let mut spawn = world.command_for("alpha", &["spawn", "alpha", "--provider", "demo", "--json"]);
     let told = run(spawn.env("BATON_PANES_ATTEND", "true")).json();
     assert_eq!(told["attended"], true);
     let id = world.send("alpha", &["hello"]);
     world.wait_for_prompt("alpha", &id);
-    let holder = std::fs::read_to_string(world.home.state().join("run/panes.lock")).unwrap();
-    let pid = holder.split(':').next().unwrap().parse().unwrap();
-    let pid = rustix::process::Pid::from_raw(pid).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    wait_for("its end", || (!baton_testkit::tmux::is_running(pid.as_raw_nonzero().get())).then_some(()));
+    world.baton(&["serve", "--stop"]).ok();
+    let agents = world.baton(&["agents", "--json"]).json();
+    assert_eq!(agents[0]["actuator"], "you", "it says so when nobody attends any more: {agents}");
+    assert_eq!(agents[0]["state"], "idle", "the agent goes on without it");
 }

@@ -43,6 +43,8 @@ const LAST_ANSWER: SignedDuration = SignedDuration::from_secs(8);
 const LOAD: SignedDuration = SignedDuration::from_secs(10);
 /// Until a turn that was interrupted has ended.
 const INTERRUPT: SignedDuration = SignedDuration::from_secs(5);
+/// What an attendant that was killed had typed shows its effect within this.
+const RESUME: SignedDuration = SignedDuration::from_secs(2);
 /// When something is in the way, so long until the next look.
 const SOON: SignedDuration = SignedDuration::from_millis(700);
 /// After text that nobody took, so long until mail is tried again; hooks deliver it meanwhile.
@@ -152,6 +154,8 @@ pub struct State {
     given_up: Option<HandoffId>,
     /// The continuation that is still to be typed.
     to_continue: Option<HandoffId>,
+    /// Whether that `/clear` was typed at all is not known.
+    resumed: bool,
     /// That continuation is also what makes the fresh context load its handoff.
     loads_late: bool,
     /// Text of ours was found in the composer and sent off; if it stays there it is somebody else's matter.
@@ -216,6 +220,20 @@ impl State {
     #[must_use]
     pub fn continuing(handoff: HandoffId) -> Self {
         Self { to_continue: Some(handoff), ..Self::default() }
+    }
+
+    /// Takes up a rotation whose `/clear` somebody else may have typed: if it comes about, it goes on from there; if
+    /// not, it is begun again.
+    #[must_use]
+    pub fn resuming(handoff: HandoffId, from: SessionId, now: Timestamp) -> Self {
+        let step = Step::Waiting { text: Text::Clear, since: now, retried: false };
+        Self {
+            look: Look { session: Some(from), ..Look::default() },
+            doing: Some(Doing { step, until: now + RESUME }),
+            to_continue: Some(handoff),
+            resumed: true,
+            ..Self::default()
+        }
     }
 
     /// When to come back with [`Input::Tick`]; never while nothing is under way or waited for.
@@ -289,6 +307,7 @@ impl State {
                 | Step::Checking { text: Text::Clear, .. }
                 | Step::Typing { text: Text::Clear },
             ) if changed => {
+                self.resumed = false;
                 effects.push(Effect::Cleared);
                 self.await_load(effects);
             }
@@ -359,6 +378,12 @@ impl State {
     fn late(&mut self, manners: Manners, now: Timestamp, effects: &mut Vec<Effect>) {
         let Some(doing) = self.doing.take_if(|d| d.until <= now) else { return };
         match doing.step {
+            Step::Waiting { text: Text::Clear, .. } if std::mem::take(&mut self.resumed) => {
+                let handoff = self.to_continue.take();
+                if self.look.request.as_ref().map(|r| &r.handoff) != handoff.as_ref() {
+                    effects.push(Effect::GiveUp("nobody asks for it any more".to_owned()));
+                }
+            }
             Step::Waiting { text: Text::Clear, .. } if manners.lazy_start => {
                 // No word comes before the first prompt; that the composer takes it is all there is.
                 effects.push(Effect::Cleared);

@@ -133,11 +133,7 @@ status line that is there keeps working. `baton uninstall` makes it all as it wa
     },
     /// Attend to the agents in tmux panes, in the foreground; the daemon does it by itself
     #[command(hide = true)]
-    Panes {
-        /// In the background, for as long as there is an agent in a pane
-        #[arg(long)]
-        detach: bool,
-    },
+    Panes,
     /// What the client calls for its status line: reads its numbers, prints one line
     Statusline,
 }

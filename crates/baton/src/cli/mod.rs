@@ -133,7 +133,7 @@ fn run(cli: args::Cli) -> anyhow::Result<Outcome> {
         args::Command::Adopt(args) => adopt::run(&app, &args),
         args::Command::Children(args) => children::run(&app, &args),
         args::Command::Outbox(args) => outbox::run(&app, &args),
-        args::Command::Panes { detach } => panes::run(&app, detach),
+        args::Command::Panes => panes::run(&app),
         args::Command::Handoff(args) => handoff::run(&app, &args),
         args::Command::Status(args) => status::run(&app, &args),
         args::Command::Send(args) => send::run(&app, &args),
@@ -198,14 +198,24 @@ impl App {
 }
 
 impl App {
-    /// Makes sure that somebody attends to the panes; `false` if nobody does.
+    /// Makes sure that somebody attends to the panes: the daemon does. `false` if nobody does.
     fn ensure_attendant(&self) -> bool {
         let store = self.store();
-        if self.resolved.config.panes.attend {
-            crate::panes::ensure(&store)
-        } else {
-            crate::panes::is_running(&store)
+        if self.resolved.config.panes.attend
+            && !crate::panes::is_running(&store)
+            && let Err(e) = crate::daemon::client::ensure(&self.paths, &[])
+        {
+            eprintln!("baton: {e:#}");
         }
+        // It takes the panes over a moment after it listens.
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(2);
+        while self.resolved.config.panes.attend
+            && !crate::panes::is_running(&store)
+            && std::time::Instant::now() < until
+        {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        crate::panes::is_running(&store)
     }
 
     /// The agent that a command means: the one named, the one it runs in, else the only one of this project.

@@ -5,16 +5,11 @@ use std::os::unix::net::UnixStream;
 use super::{App, Outcome};
 use crate::panes;
 
-pub fn run(app: &App, detach: bool) -> anyhow::Result<Outcome> {
-    if detach {
-        // The terminal it was started from may close.
-        let _ = rustix::process::setsid();
-    }
+pub fn run(app: &App) -> anyhow::Result<Outcome> {
     let (stop, told) = UnixStream::pair()?;
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
         signal_hook::low_level::pipe::register(signal, told.try_clone()?)?;
     }
-    let attend = if detach { panes::attend_while_needed } else { panes::attend };
-    attend(&app.store(), &app.paths, &stop)?;
+    panes::attend(&app.store(), &stop)?;
     Ok(Outcome::Done)
 }

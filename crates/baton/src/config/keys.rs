@@ -176,7 +176,12 @@ pub const KEYS: &[Key] = &[
         socket,
         panes.socket
     ),
-    row!("panes.attend", "start somebody who types into the panes where nobody does", yes_no, panes.attend),
+    row!(
+        "panes.attend",
+        "start the daemon, which types into the panes, with the first agent that needs it",
+        yes_no,
+        panes.attend
+    ),
     row!(
         "compaction",
         "who answers a compaction: handoff, client, or ask (handoff for /compact, client for the rest)",

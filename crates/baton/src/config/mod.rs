@@ -147,7 +147,7 @@ pub struct Memory {
 pub struct Panes {
     /// The tmux server on which spawned agents live: its name, or the path of its socket.
     pub socket: String,
-    /// Start somebody who attends to the panes where nobody does.
+    /// Start the daemon, which attends to the panes, with the first agent that needs it.
     pub attend: bool,
 }
 

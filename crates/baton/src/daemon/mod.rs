@@ -20,6 +20,7 @@ mod watch;
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -132,15 +133,41 @@ pub fn run(paths: &Paths, options: &Options) -> anyhow::Result<()> {
         .build()
         .context("could not set up the event loop")?;
     daemon.log("daemon-started", serde_json::json!({ "pid": std::process::id(), "http": http_at }));
+    let panes = Panes::attend(&daemon).context("could not start to attend to the panes")?;
     let served = runtime.block_on(server::serve(&daemon, unix, http, || {
         ready(options.detached, &place, http_at);
     }));
+    panes.leave();
     // Whoever waits for the disk is waited for; an accepted message is on it.
     runtime.shutdown_timeout(Duration::from_secs(5));
     place.leave();
     daemon.log("daemon-stopped", serde_json::json!({ "pid": std::process::id() }));
     drop(lock);
     served
+}
+
+/// The attendant of the panes, in a thread of its own: it waits for tmux, and nobody else should.
+struct Panes {
+    stop: UnixStream,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Panes {
+    fn attend(daemon: &Arc<Daemon>) -> std::io::Result<Self> {
+        let (stop, told) = UnixStream::pair()?;
+        let daemon = Arc::clone(daemon);
+        let thread = std::thread::Builder::new().name("panes".to_owned()).spawn(move || {
+            if let Err(e) = crate::panes::attend(&daemon.store, &told) {
+                daemon.fault("attend to the panes", &format!("{e:#}"));
+            }
+        })?;
+        Ok(Self { stop, thread })
+    }
+
+    fn leave(self) {
+        drop(self.stop);
+        let _ = self.thread.join();
+    }
 }
 
 /// It listens: tells whoever waits, and lets go of its output if nobody is meant to read on.

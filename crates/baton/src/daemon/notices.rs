@@ -135,8 +135,8 @@ fn answer_senders(daemon: &Daemon, agent: &Agent, notice: Notice, now: Timestamp
     }
 }
 
-fn wants_word(_message: &Message) -> bool {
-    false
+fn wants_word(message: &Message) -> bool {
+    message.notify
 }
 
 /// The user's own way to hear of it. At most once for each occasion, and nobody waits for it.

@@ -10,7 +10,6 @@ use jiff::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::one::{Attended, Outcome};
-use crate::paths::Paths;
 use crate::poke;
 use crate::store::Store;
 use crate::store::log::{self, Line};
@@ -28,16 +27,8 @@ pub struct Attendant {
     mailboxes: BTreeMap<i32, AgentId>,
 }
 
-enum Woken {
-    Stop,
-    /// Something may have changed.
-    Look,
-    /// Only time has passed.
-    Nothing,
-}
-
 impl Attendant {
-    pub fn new(store: &Store, _paths: &Paths) -> anyhow::Result<Self> {
+    pub fn new(store: &Store) -> anyhow::Result<Self> {
         let (agents, sessions) = (store.state.join("agents"), store.state.join("sessions"));
         let path = poke::panes_path(&store.state);
         for dir in [&agents, &sessions, &store.state.join("run")] {
@@ -58,19 +49,15 @@ impl Attendant {
         })
     }
 
-    /// With `linger`, also until there has been nobody to attend to for so long.
-    pub fn run(&mut self, stop: &UnixStream, linger: Option<Duration>) -> anyhow::Result<()> {
+    pub fn run(&mut self, stop: &UnixStream) -> anyhow::Result<()> {
         let mut dirty: BTreeSet<AgentId> =
             self.store.agents().all().into_iter().filter(|a| a.pane.is_some()).map(|a| a.id).collect();
         loop {
             for id in std::mem::take(&mut dirty) {
                 self.attend_to(&id);
             }
-            let alone = linger.filter(|_| self.attended.is_empty());
-            match self.wait(stop, alone, &mut dirty)? {
-                Woken::Stop => break,
-                Woken::Nothing if alone.is_some() => break,
-                Woken::Nothing | Woken::Look => {}
+            if !self.wait(stop, &mut dirty)? {
+                break;
             }
         }
         for (_, mut one) in std::mem::take(&mut self.attended) {
@@ -116,18 +103,12 @@ impl Attendant {
         true
     }
 
-    /// Sleeps, at most so long.
-    fn wait(
-        &self,
-        stop: &UnixStream,
-        at_most: Option<Duration>,
-        dirty: &mut BTreeSet<AgentId>,
-    ) -> anyhow::Result<Woken> {
+    /// Sleeps; `false` when it is told to stop.
+    fn wait(&self, stop: &UnixStream, dirty: &mut BTreeSet<AgentId>) -> anyhow::Result<bool> {
         let now = Timestamp::now();
         let next = self.attended.values().filter_map(Attended::look_at).min();
         let left = next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
-        let mut woken = Woken::Look;
-        let timeout = left.or(at_most).map(|left| Timespec {
+        let timeout = left.map(|left| Timespec {
             tv_sec: left.as_secs().cast_signed(),
             tv_nsec: left.subsec_nanos().into(),
         });
@@ -145,12 +126,11 @@ impl Attendant {
                     .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
             );
             match poll(&mut fds, timeout.as_ref()) {
-                Ok(0) => woken = Woken::Nothing,
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(e) => return Err(std::io::Error::from(e).into()),
             }
             if !fds[0].revents().is_empty() {
-                return Ok(Woken::Stop);
+                return Ok(false);
             }
             fds[fixed..].iter().map(|fd| !fd.revents().is_empty()).collect()
         };
@@ -159,7 +139,7 @@ impl Attendant {
         let now = Timestamp::now();
         let due = self.attended.iter().filter(|(_, one)| one.look_at().is_some_and(|at| at <= now));
         dirty.extend(due.map(|(id, _)| id.clone()));
-        Ok(woken)
+        Ok(true)
     }
 
     /// Who is meant by what has changed.

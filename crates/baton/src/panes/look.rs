@@ -56,8 +56,9 @@ pub fn look(store: &Store, config: &Config, agent: &Agent, typing: &Typing, now:
         // An agent that has handed over is about to forget what it hears.
         let hears = session.request.is_none() && found.look.turn != Turn::Limit;
         found.look.mail = if hears { waiting } else { 0 };
-        found.look.urgent =
-            found.look.mail > 0 && found.look.turn == Turn::Working && store.mail().has_urgent(&agent.id);
+        found.look.urgent = found.look.mail > 0
+            && found.look.turn == Turn::Working
+            && store.mail().urgent(&agent.id).is_some();
     }
     let supervised = agent.supervisor.as_ref().is_some_and(process::is_alive);
     let request = agent.rotation.clone().filter(|_| !supervised && !inside.rotation);

@@ -13,57 +13,40 @@ mod rotation;
 use std::fs::{File, TryLockError};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use baton_core::agent::Agent;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::paths::Paths;
 use crate::store::Store;
-use crate::sys::lock::Lock;
+use crate::sys::lock::{Lock, LockError};
 use crate::sys::process;
-
-/// A predecessor that was told to end lets go within this.
-const START: Duration = Duration::from_secs(5);
-/// One that was started for an agent goes when there is none for so long.
-const LINGER: Duration = Duration::from_mins(1);
 
 fn lock_path(state: &Path) -> PathBuf {
     state.join("run").join("panes.lock")
 }
 
-/// Attends to the panes until the other end of `stop` is closed or written to.
-pub fn attend(store: &Store, paths: &Paths, stop: &UnixStream) -> anyhow::Result<()> {
-    let _lock = Lock::acquire_shown(&lock_path(&store.state), START)?;
-    attendant::Attendant::new(store, paths)?.run(stop, None)
+/// Attends to the panes until the other end of `stop` is closed or written to. Of several one does, the others wait.
+pub fn attend(store: &Store, stop: &UnixStream) -> anyhow::Result<()> {
+    let Some(_lock) = take_over(store, stop)? else { return Ok(()) };
+    attendant::Attendant::new(store)?.run(stop)
 }
 
-/// The same for as long as there is an agent in a pane, and a little longer.
-pub fn attend_while_needed(store: &Store, paths: &Paths, stop: &UnixStream) -> anyhow::Result<()> {
-    let _lock = Lock::acquire_shown(&lock_path(&store.state), START)?;
-    attendant::Attendant::new(store, paths)?.run(stop, Some(LINGER))
-}
-
-/// Makes sure that somebody attends to the panes. `false` if nobody could be started.
-pub fn ensure(store: &Store) -> bool {
-    if is_running(store) {
-        return true;
-    }
-    let Ok(program) = std::env::current_exe() else { return false };
-    let mut attendant = Command::new(program);
-    attendant.args(["panes", "--detach"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // It outlives us, and becomes a session of its own.
-    if attendant.spawn().is_err() {
-        return false;
-    }
-    let until = Instant::now() + START;
-    while !is_running(store) {
-        if Instant::now() > until {
-            return false;
+/// The lock, when it is free; nothing if we were told to stop before.
+fn take_over(store: &Store, stop: &UnixStream) -> anyhow::Result<Option<Lock>> {
+    loop {
+        match Lock::acquire_shown(&lock_path(&store.state), Duration::ZERO) {
+            Ok(lock) => return Ok(Some(lock)),
+            Err(LockError::Held { .. }) => {}
+            Err(e) => return Err(e.into()),
         }
-        std::thread::sleep(Duration::from_millis(5));
+        let mut fds = [PollFd::new(stop, PollFlags::IN)];
+        let pause = Timespec { tv_sec: 2, tv_nsec: 0 };
+        let _ = poll(&mut fds, Some(&pause));
+        if !fds[0].revents().is_empty() {
+            return Ok(None);
+        }
     }
-    true
 }
 
 /// Does an attendant run?

@@ -14,6 +14,7 @@ use baton_core::session::Turn;
 use jiff::Timestamp;
 use rustix::process::Pid;
 
+use super::rotation::Left;
 use super::{look, rotation};
 use crate::hot::post;
 use crate::hot::scene::Scene;
@@ -63,8 +64,14 @@ impl Attended {
         let end = Handle::open(pid).ok()??;
         let me = process::identify(std::process::id())?;
         let session = agent.session.as_ref().and_then(|id| store.sessions().get(id).ok().flatten());
-        let unfinished = rotation::settle(store, &agent, session.as_ref()).ok().flatten();
-        let state = unfinished.as_ref().map_or_else(State::default, |r| State::continuing(r.handoff.clone()));
+        let left = rotation::take_up(store, &agent, session.as_ref(), &me).ok().flatten();
+        let (state, unfinished) = match left {
+            Some(Left::Open(r)) => {
+                (State::resuming(r.handoff.clone(), r.from.clone(), Timestamp::now()), Some(r))
+            }
+            Some(Left::Loaded(r)) => (State::continuing(r.handoff.clone()), Some(r)),
+            None => (State::default(), None),
+        };
         Some(Self {
             agent,
             typing,
@@ -181,6 +188,9 @@ impl Attended {
             })?,
             Effect::Stash => self.stash()?,
             Effect::Begin(request) => {
+                if let Some(before) = self.rotation.take() {
+                    rotation::abandon(store, before)?;
+                }
                 self.rotation = Some(rotation::begin(store, &self.agent, &request, &self.me)?);
             }
             Effect::Type(text) => {

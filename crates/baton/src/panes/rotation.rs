@@ -82,34 +82,41 @@ pub fn give_up(store: &Store, agent: &Agent, open: Option<Rotation>, why: &str) 
     Ok(())
 }
 
-/// What an attendant that was killed left open: ended in the journal. Returns a rotation whose handoff is loaded while
-/// nobody has told the agent to go on.
-pub fn settle(
+/// Where a rotation stands that an attendant which was killed has left.
+pub enum Left {
+    /// `/clear` may have been typed.
+    Open(Rotation),
+    /// The handoff is loaded, and nobody has told the agent to go on.
+    Loaded(Rotation),
+}
+
+/// Takes over what an attendant that was killed left. Older ones that are still open are ended in the journal.
+pub fn take_up(
     store: &Store,
     agent: &Agent,
     session: Option<&Session>,
-) -> Result<Option<Rotation>, FileError> {
-    let mut to_continue = None;
-    let left = rotations::all(&store.state)
+    me: &Process,
+) -> Result<Option<Left>, FileError> {
+    let mut left: Vec<Rotation> = rotations::all(&store.state)
         .into_iter()
-        .filter(|r| r.agent == agent.id && r.actuator == ACTUATOR && !process::is_alive(&r.supervisor));
-    for rotation in left {
-        if !rotation.step.is_open() {
-            // Its handoff was loaded, and then whoever should have typed the word to go on was killed.
-            if rotation.step == Step::Done && claims(session, &rotation.handoff) {
-                to_continue = Some(rotation);
-            }
-            continue;
-        }
-        let loaded = agent.rotation.as_ref().is_none_or(|r| r.handoff != rotation.handoff)
-            && session.is_some_and(|s| s.id != rotation.from);
-        let facts = Facts { old_alive: true, new_alive: false, loaded };
-        let rotation = advance(store, rotation, Event::Found(facts))?;
-        if loaded && claims(session, &rotation.handoff) {
-            to_continue = Some(rotation);
-        }
+        .filter(|r| r.agent == agent.id && r.actuator == ACTUATOR && !process::is_alive(&r.supervisor))
+        .collect();
+    let Some(mut last) = left.pop() else { return Ok(None) };
+    for older in left.into_iter().filter(|r| r.step.is_open()) {
+        advance(store, older, Event::Found(Facts { old_alive: true, new_alive: false, loaded: false }))?;
     }
-    Ok(to_continue)
+    if last.step.is_open() {
+        last.supervisor = me.clone();
+        rotations::put(&store.state, &last)?;
+        return Ok(Some(Left::Open(last)));
+    }
+    Ok((last.step == Step::Done && claims(session, &last.handoff)).then_some(Left::Loaded(last)))
+}
+
+/// A rotation that is begun again: what was journaled before is over.
+pub fn abandon(store: &Store, rotation: Rotation) -> Result<(), FileError> {
+    advance(store, rotation, Event::Found(Facts { old_alive: true, new_alive: false, loaded: false }))
+        .map(drop)
 }
 
 /// Shown to this session, which has not said a word since.

@@ -250,17 +250,6 @@ impl Mail {
                 .any(|n| n.strip_prefix(id).is_some_and(|r| r.starts_with(".by-")))
     }
 
-    /// Is one of those that wait urgent?
-    pub fn has_urgent(&self, agent: &AgentId) -> bool {
-        let dir = self.dir(agent, "new");
-        names(&dir).iter().any(|name| {
-            record::read::<Message>(&dir.join(name))
-                .ok()
-                .flatten()
-                .is_some_and(|m| m.urgency == Urgency::Urgent)
-        })
-    }
-
     /// Appends a receipt; losing one loses the evidence, not the state, which is the message's place.
     pub fn note(&self, agent: &AgentId, receipt: &Receipt) {
         if let Ok(mut line) = serde_json::to_vec(receipt) {

@@ -51,6 +51,8 @@ pub fn send(state: &Path, mail: &Keyed<'_>, now: Timestamp) -> Result<(String, b
         to: mail.to.clone(),
         at: now,
         urgency: mail.urgency,
+        expires: None,
+        notify: false,
         text: mail.text.to_owned(),
     };
     let path = place("new").join(&id);

@@ -74,6 +74,7 @@ impl World {
             handoff: handoff(),
             session: SessionId::new("s1").unwrap(),
             by: "the agent".into(),
+            path: None,
             wait_for_idle: false,
             at_once: false,
         };

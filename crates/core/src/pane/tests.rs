@@ -223,4 +223,23 @@ fn our_own_text_in_the_composer_is_sent_off_and_not_typed_again() {
     assert_eq!(e, [Effect::Waits(Some(DRAFT))], "once");
 }
 
+#[test]
+fn a_rotation_that_somebody_else_began_is_taken_up_wherever_it_stands() {
+    let resumed = || State::resuming(handoff(), sid("s1"), at(0));
+    // The `/clear` was on its way.
+    let (_, e) = resumed().next(Input::Looked(Look { session: Some(sid("s2")), ..idle() }), CLAUDE, at(1));
+    assert_eq!(e, [Effect::Cleared, Effect::Loaded(handoff()), Effect::Read]);
+    // It never was.
+    let (s, e) = resumed().next(Input::Looked(rotating()), CLAUDE, at(1));
+    assert_eq!(e, []);
+    let (s, e) = s.next(Input::Tick, CLAUDE, at(3));
+    assert_eq!(e, [Effect::Read]);
+    let (_, e) = s.next(screen(Composer::Empty), CLAUDE, at(3));
+    assert_eq!(e, [Effect::Begin(request()), Effect::Type(Text::Clear)]);
+    // Nobody wants it any more.
+    let (s, _) = resumed().next(Input::Looked(idle()), CLAUDE, at(1));
+    let (_, e) = s.next(Input::Tick, CLAUDE, at(3));
+    assert!(matches!(&e[..], [Effect::GiveUp(_)]), "{e:?}");
+}
+
 mod world;
