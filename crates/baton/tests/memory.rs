@@ -491,9 +491,9 @@ fn nothing_is_offered_of_sessions_that_live_or_ended_or_were_handed_over_or_belo
     drop(alive);
 }
 
-/// A kill at any call that touches the memory leaves whole backups only, and a next session that begins as always.
+/// A kill at, or a full disk in, any call that touches the memory leaves whole backups only, and what comes next works.
 #[test]
-fn an_end_that_is_killed_at_any_call_leaves_whole_files() {
+fn an_end_that_is_killed_or_fails_at_any_call_leaves_whole_files() {
     if !trace::available() {
         return;
     }
@@ -515,10 +515,13 @@ fn an_end_that_is_killed_at_any_call_leaves_whole_files() {
     let touching = |c: &&trace::Call| c.line.contains("/memory") && !c.name.starts_with("open");
     let calls: Vec<_> = calls.iter().filter(touching).collect();
     assert!(calls.len() > 8, "{calls:?}");
-    for call in calls {
+    for (call, fault) in calls.iter().flat_map(|c| [(c, "signal=KILL"), (c, "error=ENOSPC")]) {
         let (home, payload, bytes, session) = make();
-        trace::inject_as(&home, "hook SessionEnd", &|c| dress(&payload, c), call, "signal=KILL");
-        let what = format!("killed before {}", call.line);
+        let ran = trace::inject_as(&home, "hook SessionEnd", &|c| dress(&payload, c), call, fault);
+        let what = format!("{fault} in {}", call.line);
+        if fault != "signal=KILL" {
+            assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{what}");
+        }
         for raw in raws(&home).iter().filter(|p| !p.to_string_lossy().ends_with(".tmp")) {
             assert_eq!(std::fs::read(raw).unwrap(), bytes, "{what}");
         }

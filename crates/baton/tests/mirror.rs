@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use baton::store::mirror::{Mirror, Mirrored, Origin, PER_HOOK};
 use baton_core::ids::SessionId;
 use baton_testkit::hooks::Client;
+use baton_testkit::kill::Pace;
 use baton_testkit::rng::Rng;
 use baton_testkit::{Home, trace};
 use serde_json::json;
@@ -122,6 +123,7 @@ fn every_state_that_a_hook_met_is_kept() {
         let mut met: Vec<Vec<u8>> = Vec::new();
         let mut now = Vec::new();
         for step in 0..40 {
+            let mut flipped = false;
             match rng.pick(0..10) {
                 0 if now.len() > 300 => {
                     let keep = usize::try_from(rng.pick(1..now.len() as u64)).unwrap();
@@ -129,7 +131,10 @@ fn every_state_that_a_hook_met_is_kept() {
                     cuts += 1;
                 }
                 1 => now.clear(),
-                2 if now.len() > 300 => now[0] ^= 1,
+                2 if now.len() > 300 => {
+                    now[0] ^= 1;
+                    flipped = true;
+                }
                 _ => {}
             }
             for _ in 0..rng.pick(0..4) {
@@ -137,8 +142,10 @@ fn every_state_that_a_hook_met_is_kept() {
             }
             std::fs::write(&transcript, &now).unwrap();
             let file = std::fs::File::open(&transcript).unwrap();
-            // A flipped first byte is what only a comparison sees.
-            mirror.compare(&origin, &file, 1 << 20).unwrap();
+            // A first byte that changed in its place is what only a comparison sees.
+            if flipped {
+                mirror.compare(&origin, &file, 1 << 20).unwrap();
+            }
             mirror.take(&origin, &file, PER_HOOK).unwrap();
             met.push(now.clone());
         }
@@ -225,6 +232,17 @@ fn nothing_is_copied_when_the_settings_say_so() {
     assert!(!home.state().join("mirror").exists());
 }
 
+#[test]
+fn a_cloned_project_cannot_turn_the_mirror_off() {
+    let home = home();
+    home.write("work/app/.baton.toml", "[mirror]\nenabled = false\n");
+    let client = Client::new(&home);
+    client.answers(10);
+    client.hook("PostToolUse").ok();
+    assert_eq!(generations(&mirrored(&home, &client.session), "main").len(), 1);
+    assert!(home.run("backup list").fails(1).contains("can only be set in your own config.toml"));
+}
+
 /// Fifty hooks at once, while the transcript grows: no byte twice, none missing.
 #[test]
 fn hooks_at_the_same_time_take_each_byte_once() {
@@ -277,13 +295,15 @@ fn a_link_planted_in_the_mirror_is_not_followed() {
     let client = Client::new(&home);
     client.answers(10);
     client.hook("PostToolUse").ok();
-    let target = home.write("precious", "precious");
+    // It looks like a copy that goes on: whoever followed the link would write to it.
+    let precious = std::fs::read(client.transcript()).unwrap();
+    let target = home.write("precious", &precious);
     let folder = mirror(&home).folder(&SessionId::new(client.session.clone()).unwrap());
     std::fs::remove_file(folder.join("main.jsonl")).unwrap();
     std::os::unix::fs::symlink(&target, folder.join("main.jsonl")).unwrap();
     client.answers(20);
     client.hook("PostToolUse").ok();
-    assert_eq!(std::fs::read_to_string(&target).unwrap(), "precious");
+    assert_eq!(std::fs::read(&target).unwrap(), precious);
 }
 
 /// A client that writes, and now and then cuts or rewrites its file, while hooks take what they see.
@@ -439,6 +459,35 @@ fn a_kill_or_a_fault_in_any_call_loses_nothing_and_the_next_hook_goes_on() {
     }
     eprintln!("{tried} kills and faults");
     assert!(tried > 40);
+}
+
+/// SIGKILL at random instants of a hook's real run time.
+#[test]
+fn a_hook_killed_at_any_instant_leaves_a_beginning_of_the_transcript() {
+    let home = home();
+    let client = Client::new(&home);
+    client.starts("startup").ok();
+    client.answers(1);
+    let payload = home.write("payload.json", client.usual("PostToolUse").to_string());
+    let hook = || {
+        let mut command = client.command("PostToolUse");
+        command.stdin(std::fs::File::open(&payload).unwrap());
+        command
+    };
+    let mut pace = Pace::measured((0..5).map(|_| hook()));
+    let mut rng = Rng::announced("kills of hooks");
+    let mut killed = 0;
+    for n in 0..baton_testkit::times(200) as u64 {
+        client.answers(1_000 + n);
+        killed += usize::from(pace.kill(hook(), &mut rng).killed);
+        let transcript = std::fs::read(client.transcript()).unwrap();
+        let held = generations(&mirrored(&home, &client.session), "main");
+        assert!(held.len() == 1 && transcript.starts_with(&held[0]), "after kill {n}");
+    }
+    assert!(killed > 50, "only {killed} died");
+    client.hook("PostToolUse").ok();
+    let transcript = std::fs::read(client.transcript()).unwrap();
+    assert_eq!(generations(&mirrored(&home, &client.session), "main"), [transcript]);
 }
 
 /// The cost, counted: what the mirror adds to a hook is a handful of system calls, whatever the size of what is there.

@@ -234,12 +234,12 @@ fn catch_up(store: &Store, m: &Mirrored) -> anyhow::Result<()> {
 fn prune(store: &Store, dry_run: bool, keep_days: u64, max_mb: u64, json: bool) -> anyhow::Result<Outcome> {
     let mut found = all(store);
     let mut total: u64 = found.iter().map(Mirrored::stored).sum();
-    let oldest_kept = SystemTime::now().checked_sub(Duration::from_hours(24 * keep_days));
+    let oldest_kept = days_ago(keep_days);
     let most = max_mb.saturating_mul(1_000_000);
     let (mut gone, mut spared) = (Vec::new(), 0);
     // The oldest go first.
     while let Some(m) = found.pop() {
-        let old = keep_days > 0 && m.modified().zip(oldest_kept).is_some_and(|(at, kept)| at < kept);
+        let old = m.modified().zip(oldest_kept).is_some_and(|(at, kept)| at < kept);
         let over = max_mb > 0 && total > most;
         if !old && !over {
             continue;
@@ -279,6 +279,12 @@ fn prune(store: &Store, dry_run: bool, keep_days: u64, max_mb: u64, json: bool) 
     }
     print(&out)?;
     Ok(Outcome::Done)
+}
+
+/// So many days before now; none for 0, which means for ever.
+fn days_ago(days: u64) -> Option<SystemTime> {
+    let long = Duration::from_secs(days.saturating_mul(24 * 3600));
+    SystemTime::now().checked_sub(long).filter(|_| days > 0)
 }
 
 /// Compresses conversations that are over; `daemon` and people call the same.

@@ -147,7 +147,8 @@ fn set(
         return Err(unknown(name, scope));
     };
     // Where your files lie, what runs on your machine and how long things are kept is not for a cloned project to say.
-    let own = name == "handoff.dir" || name == "retention_days" || name.starts_with("notify.");
+    let own = matches!(name, "handoff.dir" | "retention_days")
+        || ["notify.", "mirror."].iter().any(|section| name.starts_with(section));
     if scope == Scope::Project && own {
         return Err(format!("{name} can only be set in your own config.toml, not by a project"));
     }

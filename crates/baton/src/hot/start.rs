@@ -88,14 +88,13 @@ fn give(scene: &Scene, session: &Session, source: &StartSource<'_>) -> Given {
     };
     let answer = match source {
         StartSource::Startup | StartSource::Clear if may_load(scene, session) => {
-            match handoffs.claim(&session.channel, &who, scene.now) {
-                // Nothing was handed over; somebody may have died before that.
-                Ok(Err(refusal))
-                    if !matches!(refusal, Refusal::Claimed(..)) && crash::seal(scene, session) =>
-                {
-                    handoffs.claim(&session.channel, &who, scene.now)
-                }
-                other => other,
+            let answer = handoffs.claim(&session.channel, &who, scene.now);
+            let nothing = matches!(&answer, Ok(Err(refusal)) if !matches!(refusal, Refusal::Claimed(..)));
+            // Nothing was handed over; somebody may have died before that.
+            if nothing && crash::seal(scene, session) {
+                handoffs.claim(&session.channel, &who, scene.now)
+            } else {
+                answer
             }
         }
         StartSource::Compact => return after_compaction(scene, session),

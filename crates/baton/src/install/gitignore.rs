@@ -1,7 +1,7 @@
 //! The lines in a project's `.gitignore` that keep raw conversations out of its history. Bytes in, bytes out.
 
 const MARK: &str = "# baton: raw conversations stay out of the repository";
-const LINES: [&str; 2] = [".claude/memory/raw/", ".baton/"];
+const LINES: [&str; 3] = [".claude/memory/raw/", ".baton/", ".claude/memory/.*"];
 
 /// The file with our lines at its end; those that are there already are not repeated.
 pub fn add(bytes: &[u8]) -> Vec<u8> {
@@ -62,9 +62,9 @@ mod tests {
     fn what_the_user_wrote_about_the_same_folder_stays() {
         let before = b".baton/\n".as_slice();
         let after = add(before);
-        assert_eq!(lines(&after).count(), 3);
+        assert_eq!(lines(&after).count(), 4);
         assert_eq!(remove(&after), before);
-        let both = b".baton/\n.claude/memory/raw/\n";
+        let both = b".baton/\n.claude/memory/.*\n.claude/memory/raw/\n";
         assert_eq!(add(both), both);
         assert_eq!(remove(both), both);
     }

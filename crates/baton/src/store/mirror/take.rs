@@ -5,7 +5,7 @@
 //! two hooks at once write the same bytes to the same place, and a hook that is killed leaves a shorter copy.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -126,9 +126,10 @@ impl Mirror {
     /// Is the copy, as far as it goes, what `source` holds? A change in the middle that kept the length is seen by
     /// nothing else, so a session's end asks for it. A difference begins a new generation.
     pub fn compare(&self, origin: &Origin<'_>, source: &File, most: u64) -> Result<Took, MirrorError> {
-        let folder = self.folder(origin.session);
-        let Some(live) = open_live(&folder.join(live_name(MAIN)))? else { return Ok(Took::default()) };
-        if same_beginning(source, &live, most, self.hole(origin.session, MAIN)) {
+        let Some(mirrored) = self.of(origin.session)? else { return Ok(Took::default()) };
+        // Through the reader of generations: one that was cut has its beginning in another.
+        let held = mirrored.newest().filter(|(_, g)| g.live).and_then(|(part, g)| part.open(g).ok());
+        if held.is_none_or(|mut held| same_beginning(source, &mut held, most)) {
             return Ok(Took::default());
         }
         self.renew(origin, MAIN, source, true, PER_HOOK)
@@ -242,12 +243,6 @@ impl Mirror {
         let numbers = names.filter_map(|e| number_of(e.file_name().to_str()?, part));
         numbers.max().unwrap_or(0) + 1
     }
-
-    /// How many bytes at the beginning of the live copy are not there, because its base has them.
-    fn hole(&self, session: &SessionId, part: &str) -> u64 {
-        let path = self.folder(session).join(base_name(part, self.next_number(session, part)));
-        record::read::<Base>(&path).ok().flatten().map_or(0, |b| b.len)
-    }
 }
 
 /// The generation that a file of `part` belongs to. Base files do not count: one may stand for what is still live.
@@ -354,23 +349,23 @@ fn tail_of(file: &File, end: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Compares the first `most` bytes, from `hole` on.
-fn same_beginning(source: &File, live: &File, most: u64, hole: u64) -> bool {
-    let end = live.metadata().map_or(0, |m| m.len()).min(most);
-    let (mut a, mut b) = (vec![0; 256 << 10], vec![0; 256 << 10]);
-    let mut at = hole;
-    let began = Instant::now();
+/// Does `source` begin with the first `most` bytes of what is held?
+fn same_beginning(source: &File, held: &mut dyn Read, most: u64) -> bool {
+    let mut held = held.take(most);
+    let (mut ours, mut theirs) = (vec![0; 256 << 10], vec![0; 256 << 10]);
+    let (mut at, began) = (0, Instant::now());
     // A slow disk must not keep a hook: what was not compared in time counts as the same.
-    while at < end && began.elapsed() < CATCH_UP {
-        let now = usize::try_from((end - at).min(a.len() as u64)).unwrap_or(a.len());
-        let (Ok(x), Ok(y)) = (read_at(source, &mut a[..now], at), read_at(live, &mut b[..now], at)) else {
-            // Neither a difference nor an equality: nothing begins because of a disk that cannot be read.
+    while began.elapsed() < CATCH_UP {
+        // Neither a difference nor an equality: nothing begins because of a disk that cannot be read.
+        let Ok(got) = held.read(&mut ours) else { return true };
+        if got == 0 {
             return true;
-        };
-        if x != y || a[..x] != b[..y] {
-            return false;
         }
-        at += now as u64;
+        match read_at(source, &mut theirs[..got], at) {
+            Ok(n) if n == got && ours[..got] == theirs[..got] => at += got as u64,
+            Ok(_) => return false,
+            Err(_) => return true,
+        }
     }
     true
 }
