@@ -2,6 +2,7 @@
 //!
 //! A library only so that tests and benchmarks reach the parts; its interface is the command line.
 
+pub mod across;
 pub mod channel;
 pub mod cli;
 pub mod client;
@@ -26,3 +27,4 @@ pub mod supervisor;
 pub mod sys;
 pub mod tmux;
 pub mod transcripts;
+pub mod wake;

@@ -9,14 +9,18 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use baton_core::checkpoint::Checkpoint;
 use baton_core::handoff::Kind;
+use baton_core::handoff::pack::pack_document;
 use baton_core::handoff::render::{goal_and_now, render};
+use baton_core::ids::AgentId;
 use baton_core::ledger::Ledger;
 use baton_core::plain::plain;
 use baton_core::redact::redact;
 use baton_core::session::{Request, Session};
 use jiff::Timestamp;
 
+use crate::across;
 use crate::config::Config;
+use crate::providers::{self, Provider};
 use crate::store::handoffs::{Draft, MAX_DOCUMENT, Sealed};
 use crate::store::{Store, checkpoints, record};
 use crate::sys::fs;
@@ -34,11 +38,32 @@ pub struct Sealing<'a> {
     pub for_self: bool,
 }
 
+/// Another agent that the handoff is for.
+pub struct Reader<'a> {
+    pub agent: &'a AgentId,
+    pub provider: &'a Provider,
+}
+
 /// Composes and seals. When this returns, the handoff is safe.
 pub fn seal(store: &Store, config: &Config, sealing: &Sealing<'_>, now: Timestamp) -> anyhow::Result<Sealed> {
+    seal_for(store, config, sealing, None, now)
+}
+
+/// The same, addressed to another agent.
+pub fn seal_for(
+    store: &Store,
+    config: &Config,
+    sealing: &Sealing<'_>,
+    reader: Option<&Reader<'_>>,
+    now: Timestamp,
+) -> anyhow::Result<Sealed> {
     let session = sealing.session;
     let (ledger, unread) = ledger(store, session);
-    let body = compose(session, &sealing.kind, sealing.narrative, &ledger, unread.as_deref(), now);
+    let mut body = compose(session, &sealing.kind, sealing.narrative, &ledger, unread.as_deref(), now);
+    if let Some(reader) = reader {
+        body = readdressed(&body, session, reader);
+        body.push_str(&before(store, config, session).unwrap_or_default());
+    }
     let mut handoffs = store.handoffs(config);
     handoffs.patience = std::time::Duration::from_millis(300);
     let to_session = sealing.for_self && sealing.kind == Kind::Precompact;
@@ -50,7 +75,10 @@ pub fn seal(store: &Store, config: &Config, sealing: &Sealing<'_>, now: Timestam
             working_dir: &crate::channel::real(Path::new(&session.cwd)).display().to_string(),
             body: &body,
             created_by_pid: session.process.as_ref().map_or(0, |p| p.pid),
-            for_agent: (sealing.for_self && !to_session).then_some(&session.agent),
+            for_agent: match reader {
+                Some(reader) => Some(reader.agent),
+                None => (sealing.for_self && !to_session).then_some(&session.agent),
+            },
             for_session: to_session.then_some(&session.id),
             rotation: None,
         },
@@ -96,7 +124,7 @@ pub fn compose(
     }
     body.push('\n');
     body.push_str(render(ledger, narrative).trim());
-    body.push_str("\n\n## Instructions for Claude\n\n");
+    let _ = write!(body, "\n\n{}\n\n", instructions(providers::of(&session.provider)));
     let auto = if *kind == Kind::Manual { "handoff" } else { "auto-handoff" };
     let mut steps = Vec::new();
     if crate::client::has_memory_keeper(Path::new(&session.cwd)) {
@@ -108,6 +136,39 @@ pub fn compose(
         let _ = writeln!(body, "{}. {step}", n + 1);
     }
     body
+}
+
+fn instructions(reader: &Provider) -> String {
+    format!("## Instructions for {}", reader.spoken)
+}
+
+/// The handoff that this session itself began with, shortened: another agent finds no trace of it in the transcript.
+fn before(store: &Store, config: &Config, session: &Session) -> Option<String> {
+    const ROOM: usize = 3_000;
+    let handoffs = store.handoffs(config);
+    let mut listed = handoffs.list(&session.channel).ok()?;
+    listed.retain(|entry| entry.consumed_by_session.as_ref() == Some(&session.id));
+    let id = listed.into_iter().max_by_key(|entry| entry.created_at)?.id;
+    let earlier = handoffs.find(&session.channel, &id).ok()??;
+    let pointer = handoffs.archived_path(&id).display().to_string();
+    let text = pack_document(earlier.body(), ROOM, &pointer).text;
+    // One level down, so that it reads as one section.
+    let lines: Vec<String> = text
+        .lines()
+        .map(|line| if line.starts_with('#') { format!("#{line}") } else { line.to_owned() })
+        .collect();
+    Some(format!("\n## Before this session (handoff {id})\n\n{}\n", lines.join("\n")))
+}
+
+/// The same document for an agent of another kind: what differs stands at its head.
+fn readdressed(body: &str, session: &Session, reader: &Reader<'_>) -> String {
+    let from = providers::of(&session.provider);
+    let body = body.replace(&instructions(from), &instructions(reader.provider));
+    let Some(differs) = across::differences(from, reader.provider, Path::new(&session.cwd)) else {
+        return body;
+    };
+    let session_line = format!("**Session:** {}\n", session.id);
+    body.replacen(&session_line, &format!("{session_line}{differs}\n"), 1)
 }
 
 /// Tells the other instances of the workflow, where they have agreed to listen: automatic handoffs never create

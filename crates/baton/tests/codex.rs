@@ -231,6 +231,48 @@ fn threads_on_the_shared_daemon_are_agents_of_their_own() {
 }
 
 #[test]
+fn the_status_is_watched_and_shown_by_tmux() {
+    use std::io::BufRead as _;
+    let home = Home::in_memory(BATON);
+    let mut client = CodexClient::new(&home);
+    client.starts("startup").silent();
+    client.counts(60_500);
+    client.tool().ok();
+    let mut watch = home.baton(["status", "--watch"]);
+    let mut watch = watch.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = std::io::BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("58% (61k of 95k)") || line.contains("58% (60k of 95k)")));
+    client.counts(85_500);
+    client.tool().ok();
+    assert!(lines.any(|line| line.contains("89%")), "it ended");
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    let line = home.run("statusline --tmux").ok();
+    assert_eq!(line, "#[fg=red]app-1 89%#[default]\n");
+    let elsewhere = home.run("statusline --tmux /").ok();
+    assert!(!elsewhere.contains("app-1") || elsewhere == line, "{elsewhere}");
+}
+
+#[test]
+fn an_agent_inside_an_app_is_watched_but_cannot_hand_over() {
+    let home = Home::in_memory(BATON);
+    let mut app = CodexClient::with_args(&home, &["app-server"]);
+    app.starts("startup").silent();
+    assert_eq!(app.kept()["provider"], "codex-app");
+    app.counts(67_610);
+    assert!(app.tool().context().unwrap().contains("67%"));
+    let mut command = home.baton(["handoff", "-"]);
+    command.env("CODEX_THREAD_ID", &app.thread);
+    let heard = baton_testkit::hooks::send(command, b"# State\n");
+    assert_eq!(heard.code, Some(1));
+    assert!(heard.err.contains("sm handoff is not supported for codex-app sessions"), "{heard:?}");
+    // Its work can still be given to an agent that can go on.
+    let mut command = home.baton(["handoff", "--to", "codex"]);
+    command.env("CODEX_THREAD_ID", &app.thread);
+    assert_eq!(baton_testkit::home::run(&mut command).code, Some(0));
+}
+
+#[test]
 fn a_headless_run_that_nobody_of_ours_started_takes_no_handoff_away() {
     let home = Home::in_memory(BATON);
     home.run_with_input("handoffs seal -", "# State\nFOR-A-PERSON\n").ok();

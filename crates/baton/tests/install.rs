@@ -1,5 +1,6 @@
 //! Promise 16: what an install changes, an uninstall gives back, byte for byte; what others have goes on working.
 
+mod codex;
 mod delegated;
 mod killed;
 

@@ -3,6 +3,7 @@
 // Everything here is a test or its helper: an unwrap is a fine assertion.
 #![allow(clippy::unwrap_used)]
 
+mod across;
 mod agent;
 mod api;
 mod backup;

@@ -258,7 +258,7 @@ fn with_ours(bytes: &[u8], ours: Ours, rng: &mut Rng) -> Vec<u8> {
     let old = Program::At("/opt/old place/baton".into());
     let has_statusline = settings::look(bytes).unwrap().statusline.is_some();
     let wanted = Wanted {
-        hooks: Some(old.clone()),
+        hooks: Some(old.hooks()),
         statusline: (!has_statusline).then(|| old.statusline(None)),
         rule: false,
     };

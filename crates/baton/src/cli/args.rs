@@ -135,7 +135,15 @@ status line that is there keeps working. `baton uninstall` makes it all as it wa
     #[command(hide = true)]
     Panes,
     /// What the client calls for its status line: reads its numbers, prints one line
-    Statusline,
+    #[command(after_help = "\
+For a client that takes no status line of others, tmux shows it:
+  set -g status-right '#(baton statusline --tmux #{pane_current_path})'
+  set -g status-interval 5")]
+    Statusline {
+        /// One short line for the status line of tmux: the agents of the project around this folder
+        #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = ".")]
+        tmux: Option<PathBuf>,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -230,6 +238,12 @@ pub struct ScopeArgs {
 pub struct InstallArgs {
     #[command(flatten)]
     pub scope: ScopeArgs,
+    /// The client: claude, codex
+    #[arg(long, value_name = "NAME", default_value = "claude")]
+    pub provider: String,
+    /// Codex runs hooks only after you have reviewed them: review and trust baton's here (asks first)
+    #[arg(long)]
+    pub trust: bool,
     /// Show what would change, change nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -263,6 +277,9 @@ pub struct InstallArgs {
 pub struct UninstallArgs {
     #[command(flatten)]
     pub scope: ScopeArgs,
+    /// The client: claude, codex
+    #[arg(long, value_name = "NAME", default_value = "claude")]
+    pub provider: String,
     /// Show what would change, change nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -323,8 +340,14 @@ pub struct DemoArgs {
 #[derive(Debug, Args)]
 pub struct HandoffArgs {
     /// The document, or - for standard input
-    #[arg(value_hint = ValueHint::FilePath, required_unless_present_any = ["cancel", "status"])]
+    #[arg(value_hint = ValueHint::FilePath, required_unless_present_any = ["cancel", "status", "to"])]
     pub file: Option<PathBuf>,
+    /// Give the work to another agent: codex, claude, or the name of one; without a FILE, what the transcript proves
+    #[arg(long, value_name = "AGENT", conflicts_with_all = ["cancel", "status", "now"])]
+    pub to: Option<String>,
+    /// With --to: print JSON
+    #[arg(long, requires = "to")]
+    pub json: bool,
     /// Take back what was handed over in this turn
     #[arg(long, conflicts_with_all = ["file", "status"])]
     pub cancel: bool,
@@ -468,6 +491,9 @@ pub struct StatusArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Show it anew whenever something changes, until Ctrl+C
+    #[arg(long, conflicts_with = "json")]
+    pub watch: bool,
 }
 
 #[derive(Debug, Args)]

@@ -7,11 +7,14 @@ use anyhow::Context as _;
 use baton_core::handoff::Kind;
 use baton_core::session::Session;
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::args::HandoffArgs;
 use super::handoffs::read_body;
-use super::screen::print;
+use super::screen::{print, print_json};
 use super::{App, Outcome};
+use crate::across::{self, Moved};
+use crate::providers::{self, PROVIDERS};
 use crate::rotate::{self, When};
 use crate::sealing::Sealing;
 use crate::store::requests;
@@ -19,6 +22,9 @@ use crate::store::requests;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub fn run(app: &App, args: &HandoffArgs) -> anyhow::Result<Outcome> {
+    if let Some(to) = &args.to {
+        return hand_to(app, args, to);
+    }
     let Some(session) = app.current_session() else {
         if super::called_as_sm() {
             eprintln!(
@@ -32,6 +38,10 @@ pub fn run(app: &App, args: &HandoffArgs) -> anyhow::Result<Outcome> {
         );
         return Ok(Outcome::Usage);
     };
+    if let Some(why) = providers::of(&session.provider).refuses_handoff {
+        eprintln!("Error: {why}");
+        return Ok(Outcome::Failed);
+    }
     let sessions = app.store().sessions();
     if args.status {
         print(&match &session.request {
@@ -71,6 +81,61 @@ pub fn run(app: &App, args: &HandoffArgs) -> anyhow::Result<Outcome> {
     anyhow::ensure!(scheduled, "the session's record vanished meanwhile; run it again");
     print("Handoff scheduled — will execute after current turn completes\n")?;
     Ok(Outcome::Done)
+}
+
+/// Gives the work to another agent. A person may do that too, from the project's folder: then it is the work of the
+/// last session there.
+fn hand_to(app: &App, args: &HandoffArgs, to: &str) -> anyhow::Result<Outcome> {
+    let store = app.store();
+    let session = match app.current_session() {
+        Some(session) => Some(session),
+        None => {
+            let channel = app.channel()?;
+            let mut sessions = store.sessions().all();
+            sessions.retain(|s| s.channel == channel);
+            sessions.into_iter().max_by_key(|s| s.turn_since.unwrap_or(s.started).max(s.started))
+        }
+    };
+    let Some(session) = session else {
+        eprintln!("baton: no session of this project is known, so there is nothing to hand over");
+        return Ok(Outcome::Nothing);
+    };
+    let Some(target) = across::target(&store, to)? else {
+        let names: Vec<_> =
+            PROVIDERS.iter().filter(|p| p.locate().is_some() || p.is_client()).map(|p| p.name).collect();
+        eprintln!(
+            "baton: {to} is neither a provider ({}) nor an agent; `baton agents` names those",
+            names.join(", ")
+        );
+        return Ok(Outcome::Nothing);
+    };
+    let narrative = args.file.as_deref().map(read_body).transpose()?;
+    let now = Timestamp::now();
+    let moved = across::move_to(&store, &app.resolved.config, &session, target, narrative.as_deref(), now)?;
+    if args.json {
+        print_json(&json!({
+            "handoff": moved.handoff, "agent": moved.agent, "provider": moved.provider.name,
+            "live": moved.live, "command": moved.command(),
+        }))?;
+        return Ok(Outcome::Done);
+    }
+    print(&told(&moved, &session))?;
+    Ok(Outcome::Done)
+}
+
+/// What is left to do.
+pub fn told(moved: &Moved, session: &Session) -> String {
+    let (id, agent, title) = (&moved.handoff, &moved.agent, moved.provider.title);
+    let sealed = format!("Handoff {id} holds the work of {}; it is for {agent} ({title}).\n", session.agent);
+    if moved.live {
+        return format!("{sealed}{agent} runs already and was told by mail.\n");
+    }
+    let missing = if moved.provider.locate().is_none() {
+        format!("{title} is not on the PATH; install it with `{}`.\n", moved.provider.install)
+    } else {
+        String::new()
+    };
+    format!("{sealed}{missing}Start it in {} with:\n\n  {}\n", session.cwd, moved.command())
 }
 
 /// Seals at once and asks for the fresh context without waiting for the end of the turn.

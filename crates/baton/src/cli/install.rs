@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, IsTerminal as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
@@ -10,9 +10,10 @@ use super::Outcome;
 use super::args::{InstallArgs, ScopeArgs};
 use super::screen::{Paint, print};
 use crate::install::place::Edit;
-use crate::install::{Folder, Hooks, Options, Plan, Scope, plan, project_of};
+use crate::install::{Folder, Hooks, Options, Plan, Scope, codex, plan, project_of};
 use crate::memory::project;
 use crate::paths::Paths;
+use crate::providers::{self, Integration, PROVIDERS, Provider};
 
 pub fn run(args: &InstallArgs) -> anyhow::Result<Outcome> {
     let paths = Paths::from_env()?;
@@ -21,6 +22,13 @@ pub fn run(args: &InstallArgs) -> anyhow::Result<Outcome> {
         Some(dir) => std::fs::canonicalize(dir).or_else(|_| std::path::absolute(dir))?,
         None => paths.home.join(".local/bin"),
     };
+    let provider = client(&args.provider)?;
+    if provider.integration == Integration::HooksFile {
+        return run_hooks_file(&paths, provider, args, &bin_dir);
+    }
+    if args.trust {
+        bail!("{} asks for no trust; leave out --trust", provider.title);
+    }
     let options = Options {
         scope: scope(&paths, &args.scope)?,
         statusline: !args.no_statusline,
@@ -60,6 +68,91 @@ pub fn run(args: &InstallArgs) -> anyhow::Result<Outcome> {
     }
     print(&format!("{}{}", steps(&paths, &plan, &remembers, ""), afterwards(&paths, &options, &plan)))?;
     Ok(Outcome::Done)
+}
+
+/// The client that was named, if there is anything to install for it.
+pub fn client(name: &str) -> anyhow::Result<&'static Provider> {
+    let found = providers::find(name).filter(|p| p.is_client());
+    found.with_context(|| {
+        let names: Vec<_> = PROVIDERS.iter().filter(|p| p.is_client()).map(|p| p.name).collect();
+        format!("there is no client {name:?}; it is one of {}", names.join(", "))
+    })
+}
+
+/// A client whose hooks stand in a file of its own and run only with its user's consent.
+fn run_hooks_file(
+    paths: &Paths,
+    provider: &Provider,
+    args: &InstallArgs,
+    bin_dir: &Path,
+) -> anyhow::Result<Outcome> {
+    let title = provider.title;
+    if args.scope.project {
+        bail!("for {title} there is one install for all projects; leave out --project");
+    }
+    let plan = codex::plan(paths, bin_dir, args.trust)?;
+    if plan.is_empty() {
+        let waiting = waiting_for_review(title, &plan.waiting);
+        print(&format!("Everything is in place already; nothing was changed.\n{waiting}"))?;
+        return Ok(Outcome::Done);
+    }
+    let steps = |tense: &str| {
+        let mut out = String::new();
+        let mut step = |what: &Path, did: &str| {
+            let paint = Paint::stdout();
+            let did = paint.dim(&format!("({tense}{did})"));
+            let _ = writeln!(out, "{}  {} {did}", paint.green("✓"), paths.short(what));
+        };
+        if plan.binary.copy {
+            step(&plan.binary.to, "copied: the program");
+        }
+        for Edit { path, before, .. } in plan.edits.iter().filter(|e| e.is_needed()) {
+            step(path, if before.is_some() { "edited" } else { "created" });
+        }
+        out
+    };
+    if args.dry_run {
+        print(&format!("{}{}Nothing was changed.\n", plan.diff(paths), steps("would be ")))?;
+        return Ok(Outcome::Done);
+    }
+    if !args.yes {
+        print(&format!("{}\n{}", plan.diff(paths), steps("will be ")))?;
+        let question = if args.trust {
+            format!("{title} will run these commands at every event without asking again. Trust them?")
+        } else {
+            "Do it?".to_owned()
+        };
+        if !confirm(&question)? {
+            return Ok(Outcome::Failed);
+        }
+    }
+    plan.carry_out(paths)?;
+    let mut out = steps("");
+    out.push('\n');
+    if plan.waiting.is_empty() {
+        let _ = writeln!(out, "Every {title} thread that starts from now on has it.");
+    }
+    out += &waiting_for_review(title, &plan.waiting);
+    let _ = writeln!(
+        out,
+        "`baton doctor` checks it; `baton uninstall --provider {}` takes it out again.",
+        provider.name
+    );
+    print(&out)?;
+    Ok(Outcome::Done)
+}
+
+/// What is left to the user where hooks were not trusted.
+fn waiting_for_review(title: &str, waiting: &[String]) -> String {
+    if waiting.is_empty() {
+        return String::new();
+    }
+    format!(
+        "{title} does not run {} of them before you have reviewed them: it asks at its next start in a terminal,\n\
+         and headless runs skip them without a word until then. `baton install --provider codex --trust` shows them\n\
+         and trusts them here.\n",
+        waiting.len()
+    )
 }
 
 pub fn scope(paths: &Paths, args: &ScopeArgs) -> anyhow::Result<Scope> {

@@ -46,6 +46,7 @@ use clap::Parser;
 
 use crate::config::Resolved;
 use crate::paths::Paths;
+use crate::providers;
 use crate::store::Store;
 use crate::store::handoffs::Handoffs;
 
@@ -150,7 +151,8 @@ fn run(cli: args::Cli) -> anyhow::Result<Outcome> {
         | args::Command::Doctor(_)
         | args::Command::Hook { .. }
         | args::Command::Companion { .. }
-        | args::Command::Statusline => Ok(Outcome::Done),
+        | args::Command::Statusline { tmux: None } => Ok(Outcome::Done),
+        args::Command::Statusline { tmux: Some(dir) } => status::tmux_line(&app, &dir),
     }
 }
 
@@ -257,11 +259,24 @@ impl App {
     }
 }
 
-/// The conversation that the client says it runs this command in.
+/// The conversation that the client says it runs this command in. Where one client was started by another, both have
+/// said so; the nearer one is meant.
 fn client_session() -> Option<SessionId> {
-    ["CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"]
-        .iter()
-        .find_map(|name| SessionId::new(std::env::var(name).ok()?).ok())
+    let said = providers::PROVIDERS.iter().filter_map(|provider| {
+        let id = SessionId::new(std::env::var(provider.session_variable).ok()?).ok()?;
+        Some((provider, id))
+    });
+    let mut said: Vec<_> = said.collect();
+    said.dedup_by(|a, b| a.1 == b.1);
+    if said.len() > 1 {
+        let store = Store::new(&Paths::from_env().ok()?);
+        let distance = |id: &SessionId| {
+            let process = store.sessions().get(id).ok().flatten().and_then(|s| s.process);
+            process.and_then(|p| crate::sys::process::distance_to(p.pid)).unwrap_or(u32::MAX)
+        };
+        said.sort_by_key(|(_, id)| distance(id));
+    }
+    said.into_iter().next().map(|(_, id)| id)
 }
 
 /// The session this command runs in, as the clients tell their child processes.

@@ -2,12 +2,16 @@
 
 use super::args::RunArgs;
 use super::{App, Outcome};
-use crate::providers::{self, PROVIDERS, Provider};
+use crate::install::codex;
+use crate::providers::{self, Integration, PROVIDERS, Provider};
 use crate::supervisor::{self, Options};
 use crate::sys::child::end_like;
 
 pub fn run(app: &App, args: RunArgs) -> anyhow::Result<Outcome> {
     let (provider, rest) = choose(app, &args.command);
+    if provider.integration == Integration::HooksFile {
+        warn(app, provider, &rest);
+    }
     let options =
         Options { provider, args: rest, name: args.name, keep_alive: args.keep_alive, cwd: app.cwd.clone() };
     let change = supervisor::run(app.store(), app.resolved.config.clone(), options)?;
@@ -25,6 +29,26 @@ pub fn named_or_usual(app: &App, name: Option<&str>) -> anyhow::Result<&'static 
     }
 }
 
+/// An agent whose hooks do not speak cannot be watched; better said before than found out after hours.
+fn warn(app: &App, provider: &Provider, args: &[String]) {
+    let standing = codex::standing(&app.paths);
+    let (title, name) = (provider.title, provider.name);
+    let bypassed = args.iter().any(|arg| arg == "--dangerously-bypass-hook-trust");
+    if !standing.is_registered() {
+        eprintln!(
+            "baton: {title} has no hooks of baton's, so this agent is neither watched nor rotated; \
+             `baton install --provider {name}` adds them"
+        );
+    } else if !standing.skipped.is_empty() && !bypassed {
+        eprintln!(
+            "baton: {title} does not run {} of baton's {} hooks, because they are not trusted: accept them in its \
+             dialog (headless there is none), or run `baton install --provider {name} --trust`",
+            standing.skipped.len(),
+            codex::EVENTS.len()
+        );
+    }
+}
+
 /// The provider named first, else the configured one, else the first that is there.
 fn choose(app: &App, command: &[String]) -> (&'static Provider, Vec<String>) {
     if let Some(provider) = command.first().and_then(|name| providers::find(name)) {
@@ -36,8 +60,8 @@ fn choose(app: &App, command: &[String]) -> (&'static Provider, Vec<String>) {
     }
     let found = PROVIDERS.iter().find(|p| p.locate().is_some());
     let provider = found.unwrap_or(&PROVIDERS[PROVIDERS.len() - 1]);
-    if provider.is_built_in() {
-        let how: Vec<_> = PROVIDERS.iter().filter(|p| !p.is_built_in()).map(|p| p.install).collect();
+    if !provider.is_client() {
+        let how: Vec<_> = PROVIDERS.iter().filter(|p| p.is_client()).map(|p| p.install).collect();
         eprintln!("baton: no client is on the PATH ({}); this is the scripted agent", how.join(", or "));
     }
     (provider, command.to_vec())

@@ -10,6 +10,7 @@ use super::args::SendArgs;
 use super::screen::{print, print_json};
 use super::{App, Outcome};
 use crate::store::mail::Draft;
+use crate::wake;
 
 pub fn run(app: &App, args: &SendArgs) -> anyhow::Result<Outcome> {
     let store = app.store();
@@ -42,12 +43,16 @@ pub fn run(app: &App, args: &SendArgs) -> anyhow::Result<Outcome> {
     let draft = Draft { from: &from, text: &text, urgency, expires, notify: args.notify };
     let message = store.mail().post(&agent.id, &draft, now)?;
     crate::poke::supervisor(&store.state, &agent.id);
+    let session = agent.session.as_ref().and_then(|id| store.sessions().get(id).ok().flatten());
+    let woken = session.as_ref().is_some_and(wake::wake);
     if args.json {
         print_json(&message)?;
     } else {
         let interrupts = urgency == Urgency::Urgent && crate::companion::is_live(&store, &agent);
         let when = if interrupts {
             "its turn is interrupted for it"
+        } else if woken {
+            "it was idle and has been woken"
         } else if store.agents().is_live(&agent.id) {
             "it reads it at its next step"
         } else {

@@ -1,12 +1,16 @@
 //! `baton status`: how full the agents are and what waits for them.
 
 use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+use std::path::Path;
 
 use baton_core::agent::Agent;
 use baton_core::compaction::{CompactionPoint, compaction_point};
 use baton_core::ids::ChannelName;
+use baton_core::level::Level;
 use baton_core::session::{Gauge, Session, Turn};
 use baton_core::statusline::tokens;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
 use super::args::StatusArgs;
@@ -15,6 +19,7 @@ use super::{App, Outcome};
 use crate::companion::{self, Presence};
 use crate::store::compaction;
 use crate::sys::process;
+use crate::sys::watch::Watch;
 
 pub fn run(app: &App, args: &StatusArgs) -> anyhow::Result<Outcome> {
     let agents = |a: &Agent, channel: &ChannelName| match &args.agent {
@@ -25,7 +30,62 @@ pub fn run(app: &App, args: &StatusArgs) -> anyhow::Result<Outcome> {
         Some(id) => format!("There is no agent {id}.\n"),
         None => format!("No agent is running in channel {channel}; `--all` shows the others.\n"),
     };
+    if args.watch {
+        return watch(app, agents, nothing);
+    }
     show(app, agents, nothing, args.json)
+}
+
+/// Shows the table anew whenever a hook has told something, and every few seconds for what nobody tells.
+fn watch(
+    app: &App,
+    wanted: impl Fn(&Agent, &ChannelName) -> bool,
+    nothing: impl Fn(&ChannelName) -> String,
+) -> anyhow::Result<Outcome> {
+    const AT_LEAST: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+    let state = app.store().state.clone();
+    let folders: Vec<_> = ["agents", "sessions", "mail"].iter().map(|name| state.join(name)).collect();
+    for dir in &folders {
+        crate::sys::fs::private_dir(dir)?;
+    }
+    let watched = Watch::folders(&folders.iter().map(std::path::PathBuf::as_path).collect::<Vec<_>>())?;
+    let clears = std::io::stdout().is_terminal();
+    loop {
+        if clears {
+            // Home, then each line over the old one, then what is left of the old screen: no flicker.
+            print("\x1b[H\x1b[2J")?;
+        }
+        show(app, &wanted, &nothing, false)?;
+        let mut fds: Vec<_> =
+            watched.fd().iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+        let _ = poll(&mut fds, Some(&AT_LEAST));
+        watched.drain_where(|_| true);
+    }
+}
+
+/// The agents of the project around `dir` on one short line, for the status line of tmux.
+pub fn tmux_line(app: &App, dir: &Path) -> anyhow::Result<Outcome> {
+    let dir = std::fs::canonicalize(app.cwd.join(dir)).unwrap_or_else(|_| app.cwd.clone());
+    let channel = app.channel_of(&dir)?.name;
+    let agents = app.store().agents().all().into_iter().filter(|a| a.channel == channel && is_live(a));
+    let parts: Vec<String> = agents
+        .map(|agent| {
+            let row = Row::of(app, agent);
+            let fill = row.gauge.reading.map_or_else(|| "–".to_owned(), |r| format!("{}%", r.percentage()));
+            // tmux reads `#` as the beginning of a format.
+            let name = row.agent.id.to_string().replace('#', "");
+            let colour = match row.gauge.level {
+                Level::Ok => "default",
+                Level::EarlyWarn | Level::Warn => "yellow",
+                Level::Critical => "red",
+            };
+            let mail = if row.mail == 0 { String::new() } else { format!(" ✉{}", row.mail) };
+            let waits = if row.agent.rotation.is_some() { " ⟳" } else { "" };
+            format!("#[fg={colour}]{name} {fill}{mail}{waits}#[default]")
+        })
+        .collect();
+    print(&format!("{}\n", parts.join(" · ")))?;
+    Ok(Outcome::Done)
 }
 
 /// The table of those agents that `wanted` lets through, or what `nothing` says.

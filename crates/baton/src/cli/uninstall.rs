@@ -7,16 +7,20 @@ use anyhow::bail;
 
 use super::Outcome;
 use super::args::UninstallArgs;
-use super::install::{confirm, scope};
+use super::install::{client, confirm, scope};
 use super::screen::print;
 use crate::config::Config;
-use crate::install::{Scope, edits_diff, uninstall};
+use crate::install::{Scope, codex, edits_diff, uninstall};
 use crate::memory::project;
 use crate::paths::Paths;
+use crate::providers::Integration;
 use crate::sys::fs;
 
 pub fn run(args: &UninstallArgs) -> anyhow::Result<Outcome> {
     let paths = Paths::from_env()?;
+    if client(&args.provider)?.integration == Integration::HooksFile {
+        return run_hooks_file(&paths, args);
+    }
     let scope = scope(&paths, &args.scope)?;
     let plan = uninstall::plan(&paths, &scope)?;
     let program = plan.binary().map_or_else(|| paths.home.join(".local/bin/baton"), Path::to_owned);
@@ -74,6 +78,11 @@ pub fn run(args: &UninstallArgs) -> anyhow::Result<Outcome> {
                 "nothing was purged: baton is still installed in the places above; uninstall it there first"
             );
         }
+        if codex::standing(&paths).is_registered() {
+            bail!(
+                "nothing was purged: Codex still calls baton; run `baton uninstall --provider codex` first"
+            );
+        }
         return purge(&paths, program, args.yes);
     }
     print(&remaining(&paths, program))?;
@@ -99,6 +108,43 @@ fn forget(paths: &Paths, scope: &Scope) -> anyhow::Result<String> {
         }
     }
     Ok(out)
+}
+
+fn run_hooks_file(paths: &Paths, args: &UninstallArgs) -> anyhow::Result<Outcome> {
+    if args.scope.project || args.purge {
+        bail!("with --provider codex neither --project nor --purge is possible; leave them out");
+    }
+    let plan = codex::removal(paths)?;
+    if args.dry_run {
+        let edits: Vec<_> = plan.edits.iter().map(|(edit, _)| edit.clone()).collect();
+        print(&format!("{}Nothing was changed.\n", edits_diff(paths, &edits)))?;
+        return Ok(Outcome::Done);
+    }
+    if plan.is_empty() {
+        print("baton is not installed there; nothing was changed.\n")?;
+        return Ok(Outcome::Nothing);
+    }
+    plan.carry_out(paths)?;
+    let mut out = String::new();
+    for (edit, exact) in &plan.edits {
+        let how = match (&edit.after, exact) {
+            (None, _) => "removed; it was not there before",
+            (Some(_), true) => "every byte as it was before",
+            (Some(_), false) => "edited by somebody else since, so exactly our entries were taken out",
+        };
+        let _ = writeln!(out, "✓  {} ({how})", paths.short(&edit.path));
+    }
+    out.push_str("\nThreads that run already go on calling it until they end.\n");
+    print(&out)?;
+    if args.verify {
+        let left = codex::standing(paths);
+        if left.is_registered() {
+            bail!("something is left in {}", paths.short(&codex::hooks_file(paths)));
+        }
+        print("Verified: no hook of baton's is left there.\n")?;
+    }
+    tidy(paths);
+    Ok(Outcome::Done)
 }
 
 fn verify(paths: &Paths, scope: &Scope) -> anyhow::Result<()> {

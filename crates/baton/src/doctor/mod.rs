@@ -3,6 +3,7 @@
 //! A check only looks; where a remedy is safe it comes along and `--fix` takes it.
 
 mod client;
+mod codex;
 mod context;
 mod hooks;
 mod house;
@@ -160,7 +161,7 @@ fn managed_settings() -> PathBuf {
 
 type Check = fn(&Scene) -> Vec<Finding>;
 
-const CHECKS: [(&str, Check); 19] = [
+const CHECKS: [(&str, Check); 20] = [
     ("program", house::program),
     ("configuration", house::configuration),
     ("client", client::version),
@@ -179,6 +180,7 @@ const CHECKS: [(&str, Check); 19] = [
     ("clock", house::clock),
     ("listeners", house::listeners),
     ("others", hooks::others),
+    ("codex", codex::hooks),
     ("leftovers", house::leftovers),
 ];
 

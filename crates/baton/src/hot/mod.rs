@@ -28,6 +28,8 @@ const HOT_PATIENCE: Duration = Duration::from_millis(20);
 /// The same for hooks that seal or load.
 const SEAL_PATIENCE: Duration = Duration::from_millis(300);
 
+pub use hook::PROVIDER_FLAG;
+
 /// Marks hooks that a project's team shares.
 pub const SHARED_FLAG: &str = "--shared";
 
@@ -44,8 +46,8 @@ pub const OWN_HOOKS: &str = "hooks-in-settings";
 /// Is this command line ours? Decided before anything else is set up.
 pub fn is_hot(args: &[OsString]) -> bool {
     matches!(args.get(1).and_then(|a| a.to_str()), Some("hook" | "statusline"))
-        // `--help` of these commands teaches like that of the others.
-        && !args[2..].iter().any(|a| a == "--help" || a == "-h")
+        // `--help` of these commands teaches like that of the others; a line for tmux is for no client.
+        && !args[2..].iter().any(|a| a == "--help" || a == "-h" || a.as_encoded_bytes().starts_with(b"--tmux"))
 }
 
 pub fn main(args: &[OsString]) -> ! {

@@ -276,7 +276,7 @@ fn try_register(
     let transcript = event.transcript.as_deref().map(str::to_owned);
     let mut session = known.unwrap_or_else(|| {
         let (id, agent) = (event.session.clone(), agent.id.clone());
-        Session::new(id, scene.provider.name, agent, channel.clone(), scene.now, source)
+        Session::new(id, caller.row.unwrap_or(scene.provider.name), agent, channel.clone(), scene.now, source)
     });
     session.agent = agent.id.clone();
     session.channel = channel;
@@ -331,7 +331,13 @@ fn find_agent(
     }
     let cwd = scene.cwd.display().to_string();
     Ok(agents.create(&project_name(&scene.cwd), |id| {
-        let mut agent = Agent::new(id, scene.provider.name, channel.clone(), cwd.clone(), scene.now);
+        let mut agent = Agent::new(
+            id,
+            caller.row.unwrap_or(scene.provider.name),
+            channel.clone(),
+            cwd.clone(),
+            scene.now,
+        );
         agent.parent.clone_from(&parent);
         agent
     })?)

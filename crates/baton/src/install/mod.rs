@@ -1,8 +1,9 @@
-//! Plugging into Claude Code, and out again without leaving a mark.
+//! Plugging into the clients, and out again without leaving a mark.
 //!
 //! First everything is planned, so that it can be shown; then it is carried out in an order that never leaves a hook
 //! pointing at a file that is not there: binary, record, plugin folder, settings. An uninstall goes the other way.
 
+pub mod codex;
 pub mod diff;
 pub mod gitignore;
 pub mod ours;
@@ -12,6 +13,7 @@ pub mod plugin;
 pub mod record;
 pub mod settings;
 mod skills;
+pub mod trust;
 pub mod uninstall;
 pub mod version;
 

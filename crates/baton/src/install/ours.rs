@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::hot::PROVIDER_FLAG;
 pub use crate::hot::SHARED_FLAG;
 pub use crate::hot::delegate::{THEN_FLAG, is_statusline};
 use crate::hot::delegate::{is_baton, words};
@@ -54,7 +55,12 @@ impl Program {
         if *self == Self::OnPath {
             args.push(SHARED_FLAG.to_owned());
         }
-        Hook { kind: "command", command: self.name().to_owned(), args, timeout }
+        Hook { kind: "command", command: self.name().to_owned(), args, timeout, context_limit: None }
+    }
+
+    /// The entries for all events.
+    pub fn hooks(&self) -> Vec<(&'static str, Hook)> {
+        EVENTS.iter().map(|&(event, timeout)| (event, self.hook(event, timeout))).collect()
     }
 
     /// The command of the status line entry, which the client gives to a shell.
@@ -67,18 +73,28 @@ impl Program {
     }
 }
 
-/// A hook in exec form, its fields in the order people write them.
+/// A hook, its fields in the order people write them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hook {
     pub kind: &'static str,
     pub command: String,
+    /// Without any, `command` is a line for a shell.
     pub args: Vec<String>,
     pub timeout: u32,
+    /// Tokens of its answer that reach the model, where the client cuts at fewer by itself.
+    pub context_limit: Option<u32>,
 }
 
 impl Hook {
     pub fn value(&self) -> Value {
-        json!({ "type": self.kind, "command": self.command, "args": self.args, "timeout": self.timeout })
+        let mut hook = json!({ "type": self.kind, "command": self.command, "timeout": self.timeout });
+        if !self.args.is_empty() {
+            hook["args"] = json!(self.args);
+        }
+        if let Some(limit) = self.context_limit {
+            hook["additionalContextLimit"] = json!(limit);
+        }
+        hook
     }
 
     /// On one line.
@@ -103,6 +119,9 @@ pub fn is_hook(hook: &Value, event: &str) -> bool {
         None => words(command),
     };
     match argv.as_slice() {
+        [program, verb, flag, _, named] if flag == PROVIDER_FLAG => {
+            is_baton(program) && verb == "hook" && named == event
+        }
         [program, verb, named, ..] => is_baton(program) && verb == "hook" && named == event,
         _ => false,
     }
@@ -124,7 +143,7 @@ pub fn program_of(hook: &Value) -> Option<String> {
 }
 
 /// `text` as one word of a POSIX shell.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         text.to_owned()
@@ -143,6 +162,9 @@ mod tests {
         assert!(is_hook(&at.hook("Stop", 10).value(), "Stop"));
         assert!(is_hook(&Program::OnPath.hook("Stop", 10).value(), "Stop"));
         assert!(is_hook(&json!({ "type": "command", "command": "'/o p/baton' hook Stop" }), "Stop"));
+        let codex = json!({ "type": "command", "command": "/b/baton hook --provider codex Stop" });
+        assert!(is_hook(&codex, "Stop"));
+        assert!(!is_hook(&codex, "SessionEnd"));
         assert!(!is_hook(&at.hook("Stop", 10).value(), "SessionEnd"));
         assert!(!is_hook(&json!({ "type": "command", "command": "/x/relay hook Stop" }), "Stop"));
         assert!(!is_hook(&json!({ "type": "command", "command": "/x/baton race" }), "Stop"));

@@ -278,7 +278,7 @@ impl Plan {
         let statusline =
             options.statusline && !options.scope.is_shared() && self.hooks_in != Hooks::Elsewhere;
         let wanted = Wanted {
-            hooks: (self.hooks_in == Hooks::Settings).then(|| program.clone()),
+            hooks: (self.hooks_in == Hooks::Settings).then(|| program.hooks()),
             statusline: if statusline {
                 Some(self.statusline(paths, options, program, &plain)?)
             } else {

@@ -7,13 +7,13 @@ use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode};
 use serde_json::Value;
 
-use super::ours::{self, EVENTS, Hook, Program, REFRESH, RULE};
+use super::ours::{self, Hook, REFRESH, RULE};
 
 /// What the file should hold of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     /// Hooks go here when there is no plugin folder.
-    pub hooks: Option<Program>,
+    pub hooks: Option<Vec<(&'static str, Hook)>>,
     /// The command of the status line entry.
     pub statusline: Option<String>,
     /// The permission rule for `baton handoff`.
@@ -159,12 +159,18 @@ pub fn look(bytes: &[u8]) -> Result<Found, Refusal> {
 
 /// Every hook of every event, whoever's it is.
 pub fn all_hooks(settings: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    all_groups(settings).flat_map(|(event, _, group)| {
+        let hooks = group.get("hooks").and_then(Value::as_array).into_iter().flatten();
+        hooks.map(move |hook| (event, hook))
+    })
+}
+
+/// Every group of hooks: its event, its place among the groups of that event, itself.
+pub fn all_groups(settings: &Value) -> impl Iterator<Item = (&str, usize, &Value)> {
     let events = settings.get("hooks").and_then(Value::as_object).into_iter().flatten();
     events.flat_map(|(event, groups)| {
-        let groups = groups.as_array().into_iter().flatten();
-        groups
-            .flat_map(|g| g.get("hooks").and_then(Value::as_array).into_iter().flatten())
-            .map(move |hook| (event.as_str(), hook))
+        let groups = groups.as_array().into_iter().flatten().enumerate();
+        groups.map(move |(at, group)| (event.as_str(), at, group))
     })
 }
 
@@ -172,7 +178,7 @@ pub fn all_hooks(settings: &Value) -> impl Iterator<Item = (&str, &Value)> {
 pub fn holds(bytes: &[u8], wanted: &Wanted) -> Result<bool, Refusal> {
     let found = look(bytes)?;
     let mut expected: Vec<(String, Value)> = match &wanted.hooks {
-        Some(program) => EVENTS.iter().map(|(e, t)| ((*e).to_owned(), program.hook(e, *t).value())).collect(),
+        Some(hooks) => hooks.iter().map(|(event, hook)| ((*event).to_owned(), hook.value())).collect(),
         None => Vec::new(),
     };
     let mut hooks = found.hooks.clone();
@@ -195,13 +201,13 @@ pub fn add(bytes: &[u8], wanted: &Wanted) -> Result<(Vec<u8>, Undo), Refusal> {
     document.object()?;
     let root = document.root.object_value_or_create().ok_or_else(|| shape("the whole file", "an object"))?;
     let mut undo = Undo::default();
-    if let Some(program) = &wanted.hooks {
+    if let Some(entries) = &wanted.hooks {
         let hooks = root.object_value_or_create("hooks").ok_or_else(|| shape("\"hooks\"", "an object"))?;
-        for (event, timeout) in EVENTS {
+        for (event, hook) in entries {
             let groups = hooks
                 .array_value_or_create(event)
                 .ok_or_else(|| shape(format!("hooks.{event}"), "a list"))?;
-            groups.append(group(&program.hook(event, timeout)));
+            groups.append(group(hook));
         }
     }
     if let Some(command) = &wanted.statusline {
@@ -218,13 +224,15 @@ fn text(value: impl Into<String>) -> CstInputValue {
 }
 
 fn group(hook: &Hook) -> CstInputValue {
-    let args = hook.args.iter().map(text).collect();
-    let hook = CstInputValue::Object(vec![
-        ("type".into(), text(hook.kind)),
-        ("command".into(), text(&hook.command)),
-        ("args".into(), CstInputValue::Array(args)),
-        ("timeout".into(), CstInputValue::Number(hook.timeout.to_string())),
-    ]);
+    let mut fields = vec![("type".into(), text(hook.kind)), ("command".into(), text(&hook.command))];
+    if !hook.args.is_empty() {
+        fields.push(("args".into(), CstInputValue::Array(hook.args.iter().map(text).collect())));
+    }
+    fields.push(("timeout".into(), CstInputValue::Number(hook.timeout.to_string())));
+    if let Some(limit) = hook.context_limit {
+        fields.push(("additionalContextLimit".into(), CstInputValue::Number(limit.to_string())));
+    }
+    let hook = CstInputValue::Object(fields);
     CstInputValue::Object(vec![("hooks".into(), CstInputValue::Array(vec![hook]))])
 }
 

@@ -75,9 +75,11 @@ const HOOKS: Hooks = Hooks {
 pub const CLAUDE: Provider = Provider {
     name: "claude",
     title: "Claude Code",
+    spoken: "Claude",
     program: Program::Named("claude"),
     grammar: GRAMMAR,
     install: "npm install -g @anthropic-ai/claude-code",
+    refuses_handoff: None,
     hooks: HOOKS,
     integration: Integration::PluginDir("--plugin-dir"),
     instructions: "CLAUDE.md",
@@ -85,6 +87,7 @@ pub const CLAUDE: Provider = Provider {
     session_variable: "CLAUDE_CODE_SESSION_ID",
     transcripts,
     place: |paths, cwd, session| Some(folder(paths, cwd).join(format!("{session}.jsonl"))),
+    queue: None,
     session_of,
 };
 

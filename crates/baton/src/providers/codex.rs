@@ -12,13 +12,14 @@ use baton_core::wire::codex::{BASE_TOKENS, parse_hook, veto};
 use jiff::{Timestamp, ToSpan as _};
 use toml::de::{DeTable, DeValue};
 
-use super::{Caller, Hooks, Integration, Program, Provider};
+use super::{Caller, Hooks, Integration, Program, Provider, Queue};
 use crate::paths::Paths;
 use crate::sys::{fs, process};
 
 pub const CODEX: Provider = Provider {
     name: "codex",
     title: "Codex",
+    spoken: "Codex",
     program: Program::Named("codex"),
     grammar: Grammar {
         with_value: &[
@@ -62,6 +63,7 @@ pub const CODEX: Provider = Provider {
         interactive: &["--no-daemon"],
     },
     install: "npm install -g @openai/codex",
+    refuses_handoff: None,
     hooks: Hooks {
         read,
         tail: |file, reach| rollout::last_usage(file, reach),
@@ -80,7 +82,23 @@ pub const CODEX: Provider = Provider {
     session_variable: "CODEX_THREAD_ID",
     transcripts,
     place: |_, _, _| None,
+    queue: Some(Queue {
+        args: |thread, text| ["queue", "--thread", thread, "--message", text].map(str::to_owned).to_vec(),
+        home_variable: "CODEX_HOME",
+        socket: "app-server-control/app-server-control.sock",
+    }),
     session_of,
+};
+
+/// Codex inside another program, without a terminal: that program alone can begin a new thread there.
+pub const CODEX_APP: Provider = Provider {
+    name: "codex-app",
+    title: "Codex in an app",
+    program: Program::Foreign,
+    install: "it is started by its app",
+    refuses_handoff: Some("sm handoff is not supported for codex-app sessions"),
+    queue: None,
+    ..CODEX
 };
 
 /// Of its window as it reports it (95 % of the model's), the share at which it compacts when it is not told: nine
@@ -98,8 +116,10 @@ fn caller() -> Caller {
     let args = process::arguments(pid);
     let is = |word: &str| args.iter().skip(1).any(|arg| arg == word);
     let (shared, headless) = (is("app-server"), is("exec") || is("e"));
+    // Its own shared daemon listens on a socket; without one it serves the program that started it.
+    let row = (shared && !is("--listen")).then_some(CODEX_APP.name);
     let wrapper = process::parent_of(pid).filter(|&above| is_wrapper(&process::arguments(above)));
-    Caller { process: process::identify(wrapper.unwrap_or(pid)), shared, headless, args }
+    Caller { process: process::identify(wrapper.unwrap_or(pid)), shared, row, headless, args }
 }
 
 /// The package's own starter: `node …/codex.js …`, often by the name of a link.

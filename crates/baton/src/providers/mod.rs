@@ -27,10 +27,14 @@ pub struct Provider {
     pub name: &'static str,
     /// As people call it.
     pub title: &'static str,
+    /// As it is spoken to.
+    pub spoken: &'static str,
     pub program: Program,
     pub grammar: Grammar,
     /// What to do when it is not there.
     pub install: &'static str,
+    /// Why its agents cannot be given a fresh context, where they cannot.
+    pub refuses_handoff: Option<&'static str>,
     pub hooks: Hooks,
     pub integration: Integration,
     /// The file with a project's instructions that it reads by itself.
@@ -43,6 +47,8 @@ pub struct Provider {
     pub transcripts: fn(&Paths, &Path) -> Vec<PathBuf>,
     /// Where it looks for a conversation that is resumed in this folder, if the folder and the id tell that.
     pub place: fn(&Paths, &Path, &SessionId) -> Option<PathBuf>,
+    /// How a prompt is given to one of its conversations from outside, where it takes such.
+    pub queue: Option<Queue>,
     /// The conversation that a transcript's name tells.
     pub session_of: fn(&Path) -> Option<SessionId>,
 }
@@ -54,6 +60,8 @@ pub enum Program {
     Named(&'static str),
     /// This binary, with this first argument: the scripted agent.
     Own(&'static str),
+    /// Something that is not ours to start.
+    Foreign,
 }
 
 /// How its hooks speak, and what it does between them.
@@ -85,9 +93,21 @@ pub struct Caller {
     pub process: Option<Process>,
     /// One process serves many conversations: neither it nor its environment tells whose this one is.
     pub shared: bool,
+    /// Not the provider that was named but this row of the same family.
+    pub row: Option<&'static str>,
     /// Nobody sits at it.
     pub headless: bool,
     pub args: Vec<String>,
+}
+
+/// A command of the client that queues a prompt for a conversation.
+#[derive(Debug, Clone, Copy)]
+pub struct Queue {
+    /// From the conversation and the text.
+    pub args: fn(&str, &str) -> Vec<String>,
+    pub home_variable: &'static str,
+    /// Below its home, there while its shared daemon runs.
+    pub socket: &'static str,
 }
 
 /// How its hooks are made to speak to us under `baton run` without an install.
@@ -100,7 +120,7 @@ pub enum Integration {
 }
 
 /// In the order in which they are looked for when none is named. The first is meant where nobody says.
-pub const PROVIDERS: &[Provider] = &[claude::CLAUDE, codex::CODEX, claude::DEMO];
+pub const PROVIDERS: &[Provider] = &[claude::CLAUDE, codex::CODEX, codex::CODEX_APP, claude::DEMO];
 
 /// Those that run without a terminal, which nobody could clear: an agent of theirs cannot hand over to itself.
 const WITHOUT_TERMINAL: &[&str] = &["codex-app"];
@@ -128,13 +148,14 @@ impl Provider {
     pub fn locate(&self) -> Option<(PathBuf, Vec<String>)> {
         match self.program {
             Program::Named(name) => on_path(name).map(|path| (path, Vec::new())),
+            Program::Foreign => None,
             Program::Own(first) => Some((std::env::current_exe().ok()?, vec![first.to_owned()])),
         }
     }
 
-    /// The scripted agent inside baton, which nobody installs.
-    pub fn is_built_in(&self) -> bool {
-        matches!(self.program, Program::Own(_))
+    /// A client of its own, which people install and start.
+    pub fn is_client(&self) -> bool {
+        matches!(self.program, Program::Named(_))
     }
 }
 

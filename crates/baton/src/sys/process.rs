@@ -27,6 +27,18 @@ pub fn parent_of(pid: u32) -> Option<u32> {
     stat_field(pid, 1)
 }
 
+/// How many parents up `pid` is from this process; `None` if it is none of them.
+pub fn distance_to(pid: u32) -> Option<u32> {
+    let mut at = std::process::id();
+    for steps in 0..64 {
+        if at == pid {
+            return Some(steps);
+        }
+        at = parent_of(at).filter(|&above| above > 1)?;
+    }
+    None
+}
+
 /// The command line of `pid`, as far as it can be read.
 pub fn arguments(pid: u32) -> Vec<String> {
     let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

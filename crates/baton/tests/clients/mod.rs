@@ -1,8 +1,10 @@
 //! baton with the real clients on a scripted model. Each test asserts on what the model was sent and on the files
 //! left behind. `scripts/test-clients` installs the clients and runs these; without one they say so.
 
+mod across;
 mod claude;
 mod claude_payloads;
+mod codex;
 mod companion;
 mod companion_lives;
 mod companion_mail;

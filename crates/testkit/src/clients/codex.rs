@@ -94,6 +94,7 @@ enabled = false
 
 [tui]
 screen_reader_detection_done = true
+status_line = ["model-with-reasoning", "context-used"]
 
 [projects."{project}"]
 trust_level = "trusted"

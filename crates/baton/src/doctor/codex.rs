@@ -1,0 +1,60 @@
+//! Codex: are our hooks registered there, and does it run them?
+
+use super::{Finding, Scene};
+use crate::install::codex::{EVENTS, hooks_file, standing};
+use crate::install::trust::State;
+use crate::install::version;
+
+pub fn hooks(scene: &Scene) -> Vec<Finding> {
+    let standing = standing(&scene.paths);
+    let file = scene.short(&hooks_file(&scene.paths));
+    if let Some(why) = &standing.unusable {
+        return vec![Finding::fail(format!("Codex's own files cannot be read: {why}"), "mend that file")];
+    }
+    if !standing.is_registered() {
+        let is_there = version::on_path("codex").is_some();
+        let note =
+            "Codex is on the PATH and has no hooks of baton's; `baton install --provider codex` adds them";
+        return is_there.then(|| Finding::note(note)).into_iter().collect();
+    }
+    let mut findings = Vec::new();
+    if !standing.missing.is_empty() {
+        let what = format!("Codex has no hook of baton's for {}", standing.missing.join(", "));
+        findings.push(Finding::fail(what, "run `baton install --provider codex`"));
+    }
+    for program in &standing.gone {
+        let what = format!("{file} calls {program}, which is no program");
+        findings.push(Finding::fail(what, "run `baton install --provider codex`"));
+    }
+    let of = |state: State| -> Vec<&str> {
+        standing.skipped.iter().filter(|(_, s)| *s == state).map(|(event, _)| event.as_str()).collect()
+    };
+    for (state, why) in [
+        (State::Untrusted, "you have not reviewed them"),
+        (State::Changed, "they have changed since you reviewed them"),
+    ] {
+        let events = of(state);
+        if !events.is_empty() {
+            let what = format!(
+                "Codex does not run {} of {} hooks, because {why}: {}",
+                events.len(),
+                EVENTS.len(),
+                events.join(", ")
+            );
+            let todo = "accept them at the next start of `codex` in a terminal, or run `baton install --provider codex --trust`";
+            findings.push(Finding::fail(what, todo));
+        }
+    }
+    let off = of(State::Off);
+    if !off.is_empty() {
+        let what = format!("You have switched off hooks of baton's in Codex: {}", off.join(", "));
+        findings.push(Finding::warn(what, "switch them on in `/hooks` of Codex, or uninstall"));
+    }
+    if findings.is_empty() {
+        findings.push(Finding::ok(format!(
+            "All {} hooks of Codex are registered and trusted, in {file}",
+            EVENTS.len()
+        )));
+    }
+    findings
+}
