@@ -220,6 +220,10 @@ fn threads_on_the_shared_daemon_are_agents_of_their_own() {
     let second = daemon.kept();
     assert_ne!(first["agent"], second["agent"]);
     assert!(second["process"].is_null(), "the daemon is nobody's client: {second}");
+    let shown = home.run("status --json").json();
+    assert_eq!(shown.as_array().unwrap().len(), 2, "threads of a daemon live: {shown}");
+    daemon.hook("SessionEnd", json!({ "reason": "other" })).silent();
+    assert_eq!(home.run("status --json").json().as_array().unwrap().len(), 1, "until they were left");
     // A client of its own is one agent through `/clear`.
     let mut client = CodexClient::new(&home);
     client.starts("startup").silent();

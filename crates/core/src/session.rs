@@ -53,6 +53,9 @@ pub struct Session {
     /// Runs without a person at the keyboard (`-p` and the like).
     #[serde(default)]
     pub headless: bool,
+    /// Served by a process that serves others too: it lives on when its client has left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
     #[serde(default)]
     pub latches: Latches,
     #[serde(default)]
@@ -111,6 +114,7 @@ impl Session {
             ended: None,
             process: None,
             headless: false,
+            shared: false,
             latches: Latches::default(),
             turn: Turn::Idle,
             turn_since: None,

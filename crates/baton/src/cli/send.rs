@@ -44,7 +44,8 @@ pub fn run(app: &App, args: &SendArgs) -> anyhow::Result<Outcome> {
     let message = store.mail().post(&agent.id, &draft, now)?;
     crate::poke::supervisor(&store.state, &agent.id);
     let session = agent.session.as_ref().and_then(|id| store.sessions().get(id).ok().flatten());
-    let woken = session.as_ref().is_some_and(wake::wake);
+    // Who has a pane is typed to by its attendant.
+    let woken = agent.pane.is_none() && session.as_ref().is_some_and(wake::wake);
     if args.json {
         print_json(&message)?;
     } else {

@@ -17,14 +17,15 @@ use super::args::StatusArgs;
 use super::screen::{Paint, print, print_json, table};
 use super::{App, Outcome};
 use crate::companion::{self, Presence};
-use crate::store::compaction;
+use crate::store::{Store, compaction};
 use crate::sys::process;
 use crate::sys::watch::Watch;
 
 pub fn run(app: &App, args: &StatusArgs) -> anyhow::Result<Outcome> {
+    let store = app.store();
     let agents = |a: &Agent, channel: &ChannelName| match &args.agent {
         Some(id) => &a.id == id,
-        None => args.all || (&a.channel == channel && is_live(a)),
+        None => args.all || (&a.channel == channel && is_live(&store, a)),
     };
     let nothing = |channel: &ChannelName| match &args.agent {
         Some(id) => format!("There is no agent {id}.\n"),
@@ -67,7 +68,8 @@ fn watch(
 pub fn tmux_line(app: &App, dir: &Path) -> anyhow::Result<Outcome> {
     let dir = std::fs::canonicalize(app.cwd.join(dir)).unwrap_or_else(|_| app.cwd.clone());
     let channel = app.channel_of(&dir)?.name;
-    let agents = app.store().agents().all().into_iter().filter(|a| a.channel == channel && is_live(a));
+    let store = app.store();
+    let agents = store.agents().all().into_iter().filter(|a| a.channel == channel && is_live(&store, a));
     let parts: Vec<String> = agents
         .map(|agent| {
             let row = Row::of(app, agent);
@@ -121,8 +123,17 @@ pub fn show(
     Ok(Outcome::Done)
 }
 
-fn is_live(agent: &Agent) -> bool {
-    agent.ended.is_none() && [&agent.process, &agent.supervisor].into_iter().flatten().any(process::is_alive)
+/// Its client or supervisor runs, or its thread is served by a daemon that has not said that it was left.
+fn is_live(store: &Store, agent: &Agent) -> bool {
+    if agent.ended.is_some() {
+        return false;
+    }
+    let mut own = [&agent.process, &agent.supervisor].into_iter().flatten().peekable();
+    if own.peek().is_some() {
+        return own.any(process::is_alive);
+    }
+    let session = agent.session.as_ref().and_then(|id| store.sessions().get(id).ok().flatten());
+    session.is_some_and(|s| s.shared && s.ended.is_none())
 }
 
 pub struct Row {
@@ -134,6 +145,7 @@ pub struct Row {
     companion: Presence,
     /// Somebody types into its pane.
     typed: bool,
+    live: bool,
 }
 
 impl Row {
@@ -148,7 +160,8 @@ impl Row {
         let mail = store.mail().waiting(&agent.id);
         let companion = companion::state(&store, &agent);
         let typed = crate::panes::is_attended(&store, &agent);
-        Self { agent, session, gauge, point, mail, companion, typed }
+        let live = is_live(&store, &agent);
+        Self { agent, session, gauge, point, mail, companion, typed, live }
     }
 
     pub fn agent(&self) -> &Agent {
@@ -156,7 +169,7 @@ impl Row {
     }
 
     pub fn is_live(&self) -> bool {
-        is_live(&self.agent)
+        self.live
     }
 
     fn left(&self) -> Option<u64> {
@@ -168,7 +181,7 @@ impl Row {
     }
 
     pub fn state(&self) -> &'static str {
-        if !is_live(&self.agent) {
+        if !self.live {
             return "ended";
         }
         match self.session.as_ref().map(|s| s.turn) {
@@ -194,7 +207,7 @@ impl Row {
     /// A companion that was there and does not work any more.
     fn trouble(&self) -> Option<String> {
         let what = match &self.companion {
-            _ if !is_live(&self.agent) => return None,
+            _ if !self.live => return None,
             Presence::Silent(_) => "does not answer",
             Presence::Gone(_) => "has ended",
             Presence::Live(_) | Presence::Never => return None,

@@ -286,6 +286,7 @@ fn try_register(
     session.process = client;
     session.ended = None;
     session.headless = caller.headless;
+    session.shared = caller.shared;
     session.compaction = (scene.provider.hooks.compaction)(&scene.paths, &scene.cwd, &caller);
     if source == "clear" {
         session.latches = session.latches.rearm(Rearm::Clear, None);

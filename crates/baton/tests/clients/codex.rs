@@ -7,6 +7,7 @@ use baton_testkit::clients::codex::{Codex, takes_input};
 use baton_testkit::clients::{Launch, Place};
 use baton_testkit::model::{Gate, Script, ScriptedModel, shell, text};
 use baton_testkit::tmux::{Ended, Tmux};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::{LONG, baton, place};
@@ -246,6 +247,69 @@ fn hooks_that_nobody_trusted_are_noticed_and_the_user_is_told() -> Result<()> {
         let doctor = place.launch(BATON).args(&["doctor", "--json"]).run(LONG)?;
         Ok(doctor.stdout.contains("All 11 hooks of Codex are registered and trusted").then_some(()))
     })?;
+    Ok(())
+}
+
+/// Ends what the client left running in the background: programs from this very home.
+struct Daemons<'a>(&'a Place);
+
+impl Drop for Daemons<'_> {
+    fn drop(&mut self) {
+        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let ours =
+                std::fs::read_link(entry.path().join("exe")).is_ok_and(|e| e.starts_with(self.0.home()));
+            let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
+            if let Some(pid) = pid.filter(|_| ours) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+}
+
+#[test]
+fn on_the_shared_daemon_mail_arrives_and_clear_begins_with_the_handoff() -> Result<()> {
+    let script = Script::new()
+        .turn(text("Hello.").usage(20_000))
+        .turn(text("The mail is read.").usage(20_500))
+        .turn(shell("printf 'STATE-ON-THE-DAEMON' | baton handoff -").usage(67_000))
+        .turn(text("Handed over.").usage(67_500))
+        .turn(text("I know.").usage(20_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(codex) = ready(&place, &model)? else { return Ok(()) };
+    let config = place.home().join(".codex/config.toml");
+    let text = std::fs::read_to_string(&config)?;
+    std::fs::write(&config, text.replace("daemon_auto_start = false", "daemon_auto_start = true"))?;
+    let _daemons = Daemons(&place);
+    let tmux = Tmux::new()?;
+    let pane = tmux.run("codex", &codex.launch())?;
+    pane.wait_for("← for agents", LONG)?;
+    pane.wait_until("the input line", START, takes_input)?;
+    pane.submit("hello")?;
+    pane.wait_for("Hello.", LONG)?;
+    let idle = until("an idle agent", || Ok(Some(status(&place)?).filter(|s| s["state"] == "idle")))?;
+    assert_eq!(idle["session"]["shared"], true, "{idle}");
+    assert!(idle["agent"]["process"].is_null(), "the daemon is nobody's client: {idle}");
+    let agent = idle["agent"]["id"].as_str().context("an agent has a name")?.to_owned();
+    pane.type_text("half a draft")?;
+    pane.wait_for("half a draft", LONG)?;
+    let said = baton(&place, &["send", &agent, "MAIL-ON-THE-DAEMON"])?;
+    assert!(said.contains("has been woken"), "{said}");
+    pane.wait_for("The mail is read.", LONG)?;
+    assert!(pane.screen()?.contains("half a draft"), "the draft is gone: {}", pane.screen()?);
+    assert!(model.main_requests()[1].text().contains("MAIL-ON-THE-DAEMON"));
+    pane.keys(&["C-u"])?;
+    pane.wait_until("an empty input line", LONG, |s| !s.contains("half a draft"))?;
+
+    pane.submit("work")?;
+    pane.wait_for("type /clear to continue", LONG)?;
+    pane.submit("/clear")?;
+    pane.wait_until("an empty screen", LONG, |s| !s.contains("Handed over.") && takes_input(s))?;
+    pane.submit("what do you know?")?;
+    pane.wait_for("I know.", LONG)?;
+    let asked = model.main_requests();
+    assert_ne!(asked[4].session, asked[2].session);
+    assert!(asked[4].text().contains("STATE-ON-THE-DAEMON"), "{}", asked[4].text());
     Ok(())
 }
 
