@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::BATON;
 
 /// A session of Claude Code in which something was asked and done.
-fn worked<'a>(home: &'a Home) -> Client<'a> {
+fn worked(home: &Home) -> Client<'_> {
     let client = Client::new(home);
     client.starts("startup").silent();
     client.record(&json!({ "type": "user", "uuid": "u1", "timestamp": "2026-11-16T01:00:00Z",

@@ -87,14 +87,13 @@ pub fn run(app: &App, args: &HandoffArgs) -> anyhow::Result<Outcome> {
 /// last session there.
 fn hand_to(app: &App, args: &HandoffArgs, to: &str) -> anyhow::Result<Outcome> {
     let store = app.store();
-    let session = match app.current_session() {
-        Some(session) => Some(session),
-        None => {
-            let channel = app.channel()?;
-            let mut sessions = store.sessions().all();
-            sessions.retain(|s| s.channel == channel);
-            sessions.into_iter().max_by_key(|s| s.turn_since.unwrap_or(s.started).max(s.started))
-        }
+    let session = if let Some(session) = app.current_session() {
+        Some(session)
+    } else {
+        let channel = app.channel()?;
+        let mut sessions = store.sessions().all();
+        sessions.retain(|s| s.channel == channel);
+        sessions.into_iter().max_by_key(|s| s.turn_since.unwrap_or(s.started).max(s.started))
     };
     let Some(session) = session else {
         eprintln!("baton: no session of this project is known, so there is nothing to hand over");

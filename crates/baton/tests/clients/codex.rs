@@ -1,5 +1,6 @@
 //! Codex.
 
+use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -89,7 +90,7 @@ fn a_thread_begins_with_the_handoff_that_waits_however_long_it_is() -> Result<()
     let Some(codex) = ready(&place, &model)? else { return Ok(()) };
     let mut long = String::from("# Now\nBEGINNING-OF-IT: fix the parser. Größe: 漢字漢字.\n\n");
     for n in 0..900 {
-        long += &format!("## Note {n}\nSomething that was found out on the way, number {n}: 漢字.\n\n");
+        let _ = write!(long, "## Note {n}\nSomething that was found out on the way, number {n}: 漢字.\n\n");
     }
     let file = place.write_project("long.md", &long)?;
     baton(&place, &["handoffs", "seal", &file.display().to_string()])?;
