@@ -190,30 +190,6 @@ fn after_a_hot_reload_one_companion_goes_on() -> Result<()> {
     Ok(())
 }
 
-/// Uninstalled while a client runs: nothing of ours stays, and the client is as it was without us.
-#[test]
-fn after_an_uninstall_the_companion_ends_and_the_client_compacts_by_itself() -> Result<()> {
-    let script = after_two_turns().turn(text("First answer.").usage(50_000));
-    let model = ScriptedModel::start(script)?;
-    let place = super::place()?;
-    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
-    baton(&place, &["install", "--yes"])?;
-    let tmux = Tmux::new()?;
-    let pane = claude.start(&tmux, "removed")?;
-    let pid = companion(&place)?;
-    two_turns(&pane)?;
-    pane.submit("Write the parser.")?;
-    pane.wait_for("First answer.", LONG)?;
-    wait_until("the end of the turn", || log(&place).matches("\"event\":\"stop\"").count() == 3)?;
-    baton(&place, &["uninstall", "--yes"])?;
-    wait_until("the end of the companion", || is_gone(pid))?;
-    wait_until("its record to go", || records(&place, "companions").is_empty())?;
-    pane.submit("/compact")?;
-    pane.wait_for("Compacted", LONG)?;
-    assert_eq!(model.compactions(), 1);
-    Ok(())
-}
-
 /// A mod that hangs the client's worker is thrown out by the client; the hooks are still there.
 #[test]
 fn when_the_mod_crashes_the_hooks_carry_the_facts_over_a_compaction() -> Result<()> {
