@@ -338,3 +338,28 @@ fn a_threshold_beyond_the_compaction_point_is_lowered_and_the_log_says_so_once()
     assert_eq!(log.matches("threshold-lowered").count(), 1, "{log}");
     assert!(log.contains("CRITICAL was set at 190000 tokens"), "{log}");
 }
+
+/// A client on a busy machine starts the hook and writes the payload only later; the handoff must not be lost by that.
+#[test]
+fn a_stop_whose_payload_comes_late_still_carries_out_the_handoff() {
+    use std::io::Write as _;
+    let home = Home::new(BATON);
+    let client = Client::new(&home);
+    client.starts("startup");
+    client.hook("UserPromptSubmit");
+    let mut handoff = home.baton(["handoff", "-"]);
+    client.dress(&mut handoff);
+    send(handoff, b"Half done.").ok();
+    let mut stop = client.command("Stop");
+    let mut child = stop.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    // The delay itself is what is tested.
+    std::thread::sleep(std::time::Duration::from_millis(250));
+    let payload = client.usual("Stop").to_string();
+    child.stdin.take().unwrap().write_all(payload.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(
+        home.run("handoffs --json").json().as_array().map(Vec::len),
+        Some(1),
+        "the Stop was not heard"
+    );
+}

@@ -19,7 +19,8 @@ use crate::store::mail::Claimed;
 /// Events that may take a moment because they seal or load; all others are hot.
 fn patience_for(event: &str) -> Duration {
     match event {
-        "SessionStart" | "PreCompact" | "SessionEnd" => Duration::from_secs(1),
+        // A Stop may carry out a handoff: on a busy machine its payload may come late.
+        "SessionStart" | "PreCompact" | "SessionEnd" | "Stop" => Duration::from_secs(1),
         _ => Duration::from_millis(50),
     }
 }

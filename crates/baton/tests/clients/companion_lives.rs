@@ -244,8 +244,13 @@ fn a_companion_killed_in_the_middle_of_a_rotation_costs_nothing() -> Result<()> 
     assert_eq!(asked.len(), 3, "{}", log(&place));
     assert!(asked[2].text().contains("MARK-OF-THE-HANDOFF") && asked[2].text().contains(LOADED));
     let rotations = records(&place, "rotations");
-    let steps: Vec<&str> = rotations.iter().filter_map(|r| r["step"].as_str()).collect();
-    assert_eq!(steps, ["done"], "{}", log(&place));
+    // The next companion may come before the client has obeyed: then the first try is given up in words, the second
+    // clears once more, and the handoff that nobody had used goes over.
+    let (last, before) = rotations.split_last().context("no rotation on record")?;
+    assert_eq!(last["step"], "done", "{}", log(&place));
+    assert!(before.iter().all(|r| r["step"] == "failed" && r["note"].is_string()), "{before:#?}");
+    let handoffs = baton(&place, &["handoffs", "--json"])?;
+    assert_eq!(handoffs.matches("\"status\": \"consumed\"").count(), 1, "{handoffs}");
     Ok(())
 }
 
@@ -273,19 +278,11 @@ fn under_run_a_mod_that_is_late_is_followed_by_a_restart() -> Result<()> {
     wait_until("one companion, the new client's", || {
         is_gone(first) && records(&place, "companions").len() == 1
     })?;
-    let mut ended: Vec<(String, String)> = records(&place, "rotations")
-        .iter()
-        .map(|r| {
-            (r["actuator"].as_str().unwrap_or_default().into(), r["step"].as_str().unwrap_or_default().into())
-        })
-        .collect();
-    ended.sort();
-    assert_eq!(
-        ended,
-        [("mod".into(), "failed".into()), ("restart".into(), "done".into())],
-        "{}",
-        log(&place)
-    );
+    // Where the restart came before the order to clear, there is no word of the mod at all.
+    let rotations = records(&place, "rotations");
+    let (ours, theirs): (Vec<_>, Vec<_>) = rotations.iter().partition(|r| r["actuator"] == "restart");
+    assert!(ours.len() == 1 && ours[0]["step"] == "done", "{rotations:#?}");
+    assert!(theirs.iter().all(|r| r["step"] == "failed" && r["note"].is_string()), "{rotations:#?}");
     Ok(())
 }
 

@@ -25,10 +25,12 @@ pub enum Told {
         #[serde(default)]
         aborted: bool,
     },
-    /// The context as the client counts it after a turn.
+    /// The context as the client counts it after a turn; nothing where it does not know.
     Measure {
         session: String,
+        #[serde(default)]
         tokens: u64,
+        #[serde(default)]
         window: u64,
     },
     Done {
