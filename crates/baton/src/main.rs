@@ -4,15 +4,20 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// musl's own gives each size of allocation pages of its own and unmaps them when they are free: maps, unmaps and
-/// page faults that every hook would pay for.
+/// page faults.
 #[cfg(target_env = "musl")]
+use dlmalloc::GlobalDlmalloc as Allocator;
+#[cfg(not(target_env = "musl"))]
+use std::alloc::System as Allocator;
+
 #[global_allocator]
-static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+static MEMORY: baton::sys::arena::Arena<Allocator> = baton::sys::arena::Arena::new(Allocator);
 
 fn main() -> ExitCode {
     // Hooks and the status line run on every tool call; they go before anything that costs a start.
     let args: Vec<OsString> = std::env::args_os().collect();
     if baton::hot::is_hot(&args) {
+        MEMORY.warm();
         baton::hot::main(&args);
     }
     match args.get(1) {
