@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         Some(command) if command == "pane" => baton::cli::become_client(args.get(2)),
         // Takes the options of another program, so it has no place in the declared command line.
         Some(command) if command == "demo-agent" => baton::demo::agent::main(&args[2..]),
+        Some(command) if command == baton::sys::child::HELD => baton::sys::child::become_client(&args[2..]),
         _ => baton::cli::main(),
     }
 }
