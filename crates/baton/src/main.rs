@@ -4,15 +4,20 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// musl's own gives each size of allocation pages of its own and unmaps them when they are free: maps, unmaps and
-/// page faults that every hook would pay for.
+/// page faults.
 #[cfg(target_env = "musl")]
+use dlmalloc::GlobalDlmalloc as Allocator;
+#[cfg(not(target_env = "musl"))]
+use std::alloc::System as Allocator;
+
 #[global_allocator]
-static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+static MEMORY: baton::sys::arena::Arena<Allocator> = baton::sys::arena::Arena::new(Allocator);
 
 fn main() -> ExitCode {
     // Hooks and the status line run on every tool call; they go before anything that costs a start.
     let args: Vec<OsString> = std::env::args_os().collect();
     if baton::hot::is_hot(&args) {
+        MEMORY.warm();
         baton::hot::main(&args);
     }
     match args.get(1) {
@@ -24,6 +29,7 @@ fn main() -> ExitCode {
         Some(command) if command == "pane" => baton::cli::become_client(args.get(2)),
         // Takes the options of another program, so it has no place in the declared command line.
         Some(command) if command == "demo-agent" => baton::demo::agent::main(&args[2..]),
+        Some(command) if command == baton::sys::child::HELD => baton::sys::child::become_client(&args[2..]),
         _ => baton::cli::main(),
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use baton_core::agent::RotationRequest;
 use baton_core::handoff::HandoffId;
+use baton_core::ids::AgentId;
 use baton_core::pane::{CONTINUE, READ};
 use baton_core::session::Session;
 use jiff::Timestamp;
@@ -123,11 +124,27 @@ pub fn nobody_types(store: &Store, session: &Session) {
     }
 }
 
-/// A person typed something: the count of rotations without one begins anew.
+/// A rotation of `agent` is complete: one more without a person, unless one writes to its session.
+pub fn count(store: &Store, agent: &AgentId, patience: Duration) -> Result<(), RecordError> {
+    let session = store.agents().update(agent, patience, |a| {
+        a.in_a_row += 1;
+        a.session.clone()
+    })?;
+    if let Some(session) = session.flatten() {
+        store.sessions().update(&session, patience, |s| s.unprompted = true)?;
+    }
+    Ok(())
+}
+
+/// A person typed something: the count of rotations without one begins anew. The session's own mark tells whether there
+/// is one; most prompts need not look at the agent.
 pub fn person_spoke(store: &Store, session: &Session) {
-    let counted = store.agents().get(&session.agent).ok().flatten().is_some_and(|a| a.in_a_row > 0);
-    if counted {
-        let _ = store.agents().update(&session.agent, Duration::from_millis(20), |agent| agent.in_a_row = 0);
+    if session.unprompted {
+        let patience = Duration::from_millis(20);
+        let anew = store.agents().update(&session.agent, patience, |agent| agent.in_a_row = 0);
+        if anew.is_ok() {
+            let _ = store.sessions().update(&session.id, patience, |s| s.unprompted = false);
+        }
     }
 }
 

@@ -241,7 +241,8 @@ fn a_clock_that_was_set_back_does_not_freeze_the_level() {
     client.starts("startup").silent();
     client.status_line(Some(20_000));
     let gauge = home.state().join(format!("sessions/{}.gauge", client.session));
-    let mut kept: Value = serde_json::from_str(&std::fs::read_to_string(&gauge).unwrap()).unwrap();
+    let mut kept: Value =
+        serde_json::from_str(std::fs::read_to_string(&gauge).unwrap().lines().next_back().unwrap()).unwrap();
     let later = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(3);
     kept["reading"]["at"] = json!(later);
     std::fs::write(&gauge, kept.to_string()).unwrap();

@@ -85,6 +85,20 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Waits until `count` rotations have begun. How long all of them take is the machine's affair; that one follows the
+/// other is ours. Looks at names only: parsing every record again and again would take the time that the agents need.
+#[track_caller]
+fn wait_for_rotations(home: &Home, count: usize) {
+    let begun = || std::fs::read_dir(state(home).join("rotations")).into_iter().flatten().count();
+    let mut seen = 0;
+    while seen < count {
+        seen = wait_for(&format!("another rotation after {seen}"), || {
+            std::thread::sleep(Duration::from_millis(20));
+            Some(begun()).filter(|n| *n > seen)
+        });
+    }
+}
+
 fn state(home: &Home) -> PathBuf {
     home.path().join(".local/state/baton")
 }
@@ -124,6 +138,16 @@ fn pid_of(process: &Value) -> Option<i32> {
 fn kill(pid: i32, signal: Signal) {
     // It may have been faster than we.
     let _ = kill_process(Pid::from_raw(pid).unwrap(), signal);
+}
+
+/// How often a process has gone to sleep; nothing while it is awake.
+fn naps(pid: i32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map(str::trim);
+    if !field("State:")?.starts_with('S') {
+        return None;
+    }
+    field("voluntary_ctxt_switches:")?.parse().ok()
 }
 
 /// Every running process that lives in this home.
@@ -270,10 +294,17 @@ fn a_restart_signal_counts_only_with_the_id_of_the_running_session() {
     let home = home(&format!("{QUIET}context\nturn\n  say Again.\n"));
     let run = start(&home, "a", ["Go."]);
     run.said("Hello.");
-    home.write(".claude/.restart-session", "22222222-2222-4222-8222-222222222222:/elsewhere\n");
-    // The supervisor has seen it when it has answered a later word.
     let session = run.session();
-    assert_eq!(rotations(&home).len(), 0);
+    let sealed = || std::fs::read_dir(home.store().join("archive")).into_iter().flatten().count();
+    let before = sealed();
+    for other in ["22222222-2222-4222-8222-222222222222", &session[..session.len() - 1], "", "../x"] {
+        let slept = wait_for("sleep", || naps(run.supervisor()));
+        home.write(".claude/.restart-session", format!("{other}:/elsewhere\n"));
+        // It has woken for it, looked, and gone to sleep again.
+        wait_for("a look at the signal", || naps(run.supervisor()).filter(|n| *n > slept));
+        assert_eq!((rotations(&home).len(), sealed()), (0, before), "a signal for {other:?} was heeded");
+        assert!(run.agent()["rotation"].is_null());
+    }
     home.write(".claude/.restart-session", format!("{session}:{}\n", home.project().display()));
     run.said("Again.");
     let all = rotations(&home);
@@ -365,6 +396,7 @@ fn two_hundred_rotations_leave_no_orphan_no_zombie_no_descriptor_and_one_load_ea
     run.said_times("Handed over.", 2);
     let descriptors = |pid: i32| std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
     let before = descriptors(run.supervisor());
+    wait_for_rotations(&home, COUNT);
     wait_for("the last one", || log(&home, "rotation-refused").pop());
     let took = began.elapsed();
     run.said_times("Handed over.", COUNT + 1);
@@ -503,19 +535,47 @@ fn without_a_single_hook_the_newest_transcript_is_taken_and_called_a_guess() {
     assert!(document.contains("is a guess") && document.contains("Paint it green."), "{document}");
 }
 
+/// Between a client's fork and the record of it nobody would know of the client: a killed supervisor must not leave one.
+#[test]
+fn a_supervisor_killed_before_it_has_recorded_its_client_leaves_none() {
+    if !baton_testkit::trace::available() {
+        return;
+    }
+    let home = home(QUIET);
+    let run = command(&home, "a", ["Go."]);
+    let mut traced = home.command("strace");
+    // The child is there when its pidfd is asked for, and not yet recorded.
+    let kill =
+        ["-qq", "-e", "trace=pidfd_open", "-e", "inject=pidfd_open:signal=KILL:when=1", "-o", "/dev/null"];
+    traced.args(kill).arg(run.get_program()).args(run.get_args());
+    for (name, value) in run.get_envs() {
+        traced.env(name, value.unwrap_or_default());
+    }
+    let status = traced.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+    assert_eq!(code(status), 137, "the supervisor was killed");
+    wait_for("an empty house", || processes(&home).is_empty().then_some(()));
+    assert!(agent(&home, "a")["process"].is_null());
+    assert!(!seen_path(&home, "a").exists(), "a client nobody knew of has run");
+    // The next start is the only one.
+    let again = start(&home, "b", ["Go."]);
+    again.said("Hello.");
+    assert_eq!(again.exits().code, 0);
+}
+
 /// Real `baton run` processes, made to hand over at the same instant again and again.
 #[test]
 fn two_that_rotate_at_the_same_instant_get_their_own_handoff_each_time() {
-    const COUNT: usize = 20;
+    let count = if baton_testkit::times(1) > 1 { 1000 } else { 20 };
     let gate = "d=$HOME/gate; me=$CLAUDE_SESSION_MANAGER_ID; k=$(ls $d | grep -c \"^$me\\.\"); touch $d/$me.$k; \
                 for i in $(seq 1000); do [ $(ls $d | grep -c \"\\.$k\\$\") = 2 ] && break; sleep 0.01; done; \
                 echo \"work of $me number $k\" | baton handoff -";
     let home = home(&format!("turn\n  tokens 20%\n  bash {gate}\n  say Handed over.\n"));
     std::fs::create_dir(home.path().join("gate")).unwrap();
-    home.write("work/app/.baton.toml", format!("[run]\nmax_restarts = {COUNT}\n"));
+    home.write("work/app/.baton.toml", format!("[run]\nmax_restarts = {count}\n"));
     let runs = [start(&home, "left", ["Go."]), start(&home, "right", ["Go."])];
+    wait_for_rotations(&home, 2 * count);
     for run in &runs {
-        run.said_times("Handed over.", COUNT);
+        run.said_times("Handed over.", count);
     }
     wait_for("both refusals", || (log(&home, "rotation-refused").len() == 2).then_some(()));
     for run in &runs {
@@ -525,14 +585,14 @@ fn two_that_rotate_at_the_same_instant_get_their_own_handoff_each_time() {
             .map(|e| e["text"].as_str().unwrap().to_owned())
             .filter(|t| t.contains("=== HANDOFF LOADED"))
             .collect();
-        assert_eq!(texts.len(), COUNT, "{}", run.name);
+        assert_eq!(texts.len(), count, "{}", run.name);
         for (n, text) in texts.iter().enumerate() {
             // Behind a number that nothing proves stands a remark.
             let own = format!("work of {} number {n}", run.name);
             assert!(text.lines().any(|l| l.split(" [").next() == Some(&own)), "{own}: {text}");
         }
     }
-    println!("{COUNT} rotations of two at the same instant");
+    println!("{count} rotations of two at the same instant");
     let agents = home.run("agents --json").json();
     assert_eq!(agents.as_array().unwrap().len(), 2, "{agents}");
     let table = home.run("status").ok();

@@ -247,6 +247,26 @@ fn a_link_planted_under_the_predictable_name_is_not_followed() {
     assert!(faults.contains("publish the percentage"), "{faults}");
 }
 
+/// Another name of somebody's file, as long as what we would write: it is replaced, and the file keeps its bytes.
+#[test]
+fn a_hard_link_planted_under_the_predictable_name_is_not_written_through() {
+    let home = Home::new(BATON);
+    let client = Client::new(&home);
+    // On one file system with /tmp, or there could be no such link.
+    let victim = client.percentage_file().with_extension("victim");
+    std::fs::write(&victim, "99").unwrap();
+    std::fs::hard_link(&victim, client.percentage_file()).unwrap();
+    client.starts("startup").silent();
+    for tokens in [60_000, 64_000, 70_000] {
+        client.answers(tokens);
+        client.hook("PostToolUse").silent();
+        let percentage = (tokens / 2_000).to_string();
+        assert_eq!(std::fs::read_to_string(client.percentage_file()).unwrap(), percentage);
+    }
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "99");
+    std::fs::remove_file(victim).unwrap();
+}
+
 #[test]
 fn a_stop_is_blocked_once_where_a_fresh_context_can_follow_and_never_when_a_hook_is_active() {
     let home = Home::new(BATON);

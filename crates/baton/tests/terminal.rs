@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::Result;
 use baton_testkit::Home;
-use baton_testkit::pty::{Left, Pty, code};
+use baton_testkit::pty::{LONG, Left, Pty, code};
 use baton_testkit::tmux::is_running;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -48,6 +48,14 @@ fn client(home: &Home, under: bool) -> Command {
 fn client_pid(home: &Home) -> Pid {
     let text = std::fs::read_to_string(pid_file(home)).unwrap();
     Pid::from_raw(text.trim().parse().unwrap()).unwrap()
+}
+
+/// Does it run, and is the terminal its group's?
+fn is_in_front(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    // After the name in parentheses: state, parent, group, session, terminal, the terminal's group.
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
+    matches!(fields.as_slice(), [state, _, group, _, _, front, ..] if *state != "T" && group == front)
 }
 
 /// How the program ended, and how it left the terminal.
@@ -251,10 +259,9 @@ fn suspended_and_continued_by_a_shell() {
     }
 }
 
-/// A client that is stopped from outside stops us too, so that the shell gets its prompt back.
-#[test]
-fn a_client_stopped_from_outside_gives_the_shell_its_prompt_back() {
-    let home = home(Some("echo ready; while :; do sleep 0.02; done"));
+/// An interactive shell in a home whose client is `program`, with `baton run` started in it.
+fn in_a_shell(program: &str) -> (Home, Pty) {
+    let home = home(Some(program));
     let mut shell = home.command("bash");
     shell.args(["--norc", "--noprofile", "-i"]);
     with_client(&home, &mut shell);
@@ -262,10 +269,53 @@ fn a_client_stopped_from_outside_gives_the_shell_its_prompt_back() {
     pty.wait_for("$ ").unwrap();
     pty.send(format!("{} run claude\r", crate::BATON)).unwrap();
     pty.wait_for("ready").unwrap();
+    (home, pty)
+}
+
+/// Ctrl+Z reaches both of us at once. The shell must not hear of it before the client has stopped: whoever continues the
+/// job then would find it stopped again a moment later.
+#[test]
+fn a_client_that_takes_its_time_to_stop_is_waited_for() {
+    for _ in 0..repeat() {
+        let client = "trap 'sleep 0.3; kill -STOP $$; echo back; exit 6' TSTP; echo ready; while :; do read x || :; done";
+        let (_home, mut pty) = in_a_shell(client);
+        pty.send("\x1a").unwrap();
+        pty.wait_for("Stopped").unwrap();
+        pty.send("clear; fg\r").unwrap();
+        pty.wait_for("back").unwrap();
+        pty.wait_until("the shell's prompt", |s| s.trim_end().ends_with("\n$")).unwrap();
+        assert!(!pty.screen().contains("Stopped"), "{}", pty.screen());
+        pty.send("echo status=$?\r").unwrap();
+        pty.wait_for("status=6").unwrap();
+    }
+}
+
+/// A client that does not stop at Ctrl+Z does not stop with us either.
+#[test]
+fn a_client_that_ignores_ctrl_z_stays_in_front() {
+    let (_home, mut pty) = in_a_shell("trap '' TSTP; echo ready; read x; echo \"got $x\"; exit 4");
+    pty.send("\x1a").unwrap();
+    pty.wait_for("^Z").unwrap();
+    pty.send("hello\r").unwrap();
+    pty.wait_for("got hello").unwrap();
+    pty.send("echo status=$?\r").unwrap();
+    pty.wait_for("status=4").unwrap();
+}
+
+/// A client that is stopped from outside stops us too, so that the shell gets its prompt back.
+#[test]
+fn a_client_stopped_from_outside_gives_the_shell_its_prompt_back() {
+    let (home, mut pty) = in_a_shell("echo ready; while :; do sleep 0.02; done");
     kill_process(client_pid(&home), Signal::STOP).unwrap();
     pty.wait_for("Stopped").unwrap();
     pty.send("clear; fg\r").unwrap();
-    pty.wait_until("the job in front again", |s| s.contains("run claude") && !s.contains("Stopped")).unwrap();
+    pty.wait_until("the job's name", |s| s.contains("run claude") && !s.contains("Stopped")).unwrap();
+    // The shell names the job before it gives it the terminal; a key pressed in between would be the shell's.
+    let began = std::time::Instant::now();
+    while !is_in_front(client_pid(&home)) {
+        assert!(began.elapsed() < LONG, "the job is not in front");
+        std::thread::yield_now();
+    }
     pty.send("\x03").unwrap();
     pty.wait_for("^C").unwrap();
     pty.send("echo status=$?\r").unwrap();

@@ -183,7 +183,13 @@ impl ByteLimits {
 
 /// `STATUS:SIZE` as published in `.context-status`; the size is the transcript's.
 pub fn context_status(level: Level, transcript_bytes: u64) -> String {
-    format!("{level}:{:.1}MB", transcript_bytes as f64 / (1024.0 * 1024.0))
+    // In whole numbers: a hook says this each time, and the library's way to print a fraction is a long one. A tie
+    // goes to the even digit, as it does there.
+    let (tenths, rest) =
+        (transcript_bytes.saturating_mul(10) >> 20, transcript_bytes.saturating_mul(10) & 0xf_ffff);
+    let up = rest > 0x8_0000 || (rest == 0x8_0000 && tenths % 2 == 1);
+    let tenths = tenths + u64::from(up);
+    format!("{level}:{}.{}MB", tenths / 10, tenths % 10)
 }
 
 #[cfg(test)]
@@ -257,5 +263,11 @@ mod tests {
         assert_eq!(context_status(Level::Critical, 1700 * 1024), "CRITICAL:1.7MB");
         assert_eq!(context_status(Level::EarlyWarn, 1300 * 1024), "EARLY_WARN:1.3MB");
         assert_eq!(context_status(Level::Ok, 0), "OK:0.0MB");
+        // Rounded as the library would, ties included.
+        let ties = (0..200).map(|n| n * (1 << 20) / 20);
+        for bytes in (0..300_000).map(|n| n * 4_999).chain(ties) {
+            let said = format!("OK:{:.1}MB", bytes as f64 / 1_048_576.0);
+            assert_eq!(context_status(Level::Ok, bytes), said, "{bytes} bytes");
+        }
     }
 }

@@ -49,6 +49,7 @@ pub mod reading;
 pub mod redact;
 pub mod rotation;
 pub mod say;
+pub mod scan;
 pub mod session;
 pub mod statusline;
 pub mod transcript;

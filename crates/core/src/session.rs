@@ -66,6 +66,10 @@ pub struct Session {
     pub turn_ends: TurnEnds,
     #[serde(default)]
     pub compaction: CompactionSettings,
+    /// Its context came by a rotation that was counted, and no person has written since: the first who does takes
+    /// the agent's count back.
+    #[serde(default)]
+    pub unprompted: bool,
     /// A handoff this session was shown and has not yet acted on.
     #[serde(default)]
     pub claim: Option<HandoffId>,
@@ -120,6 +124,7 @@ impl Session {
             turn_since: None,
             turn_ends: TurnEnds::default(),
             compaction: CompactionSettings::default(),
+            unprompted: false,
             claim: None,
             request: None,
             sealing: None,

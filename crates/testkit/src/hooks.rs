@@ -231,7 +231,8 @@ impl<'a> Client<'a> {
     pub fn kept(&self) -> Value {
         let path = self.home.state().join(format!("sessions/{}.json", self.session));
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        serde_json::from_str(&text).expect("a record is JSON")
+        let last = text.lines().next_back().expect("a record has a line");
+        serde_json::from_str(last).expect("a record is JSON")
     }
 
     /// The agent that this session belongs to.

@@ -314,7 +314,7 @@ impl Companion {
                 self.rotation = None;
                 self.log("rotated", journal::ACTUATOR);
                 if let Some(agent) = &self.agent {
-                    self.store.agents().update(&agent.id, PATIENCE, |a| a.in_a_row += 1)?;
+                    rotate::count(&self.store, &agent.id, PATIENCE)?;
                 }
                 self.say(None)?;
             }

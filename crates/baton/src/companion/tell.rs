@@ -64,21 +64,18 @@ fn scene(session: &str) -> Option<(Scene, Session)> {
 
 /// Joins the client's own count with the readings of hooks and status line.
 fn gauge(scene: &Scene, session: &Session, tokens: u64, window: u64) {
-    let sessions = scene.store.sessions();
-    let before = sessions.gauge(&session.id);
-    let mut gauge = before.clone();
+    let open = scene.store.sessions().open_gauge(&session.id);
+    let mut gauge = open.before.clone();
     let reading = Reading { tokens, output: 0, window, base: 0, at: scene.now, source: Source::Mod };
     // The same figures with the answer's own length know more than ours.
-    let known = before.reading.is_some_and(|r| r.tokens == tokens && r.window == window);
+    let known = open.before.reading.is_some_and(|r| r.tokens == tokens && r.window == window);
     if window == 0 || tokens == 0 || known {
         return;
     }
     gauge.reading = newest(gauge.reading, Some(reading));
     gauge.window = Some(window);
     gauge.level = measure::level(scene, session, &gauge, None);
-    if gauge != before
-        && let Err(e) = sessions.put_gauge(&session.id, &gauge)
-    {
+    if let Err(e) = open.keep(&gauge) {
         scene.fault("store a reading", &e);
     }
 }

@@ -17,6 +17,7 @@ pub use keys::KEYS;
 pub use parse::ConfigError;
 
 use crate::paths::Paths;
+use crate::sys::fs;
 
 /// The name of a project's own file.
 pub const PROJECT_FILE: &str = ".baton.toml";
@@ -192,11 +193,13 @@ pub fn resolve(
 fn project_files(paths: &Paths, cwd: &Path) -> Vec<PathBuf> {
     let mut dirs = Vec::new();
     for dir in cwd.ancestors() {
-        let file = dir.join(PROJECT_FILE);
-        if file != paths.config && file.is_file() {
-            dirs.push(dir.to_owned());
+        if fs::is_in(dir, PROJECT_FILE) {
+            let file = dir.join(PROJECT_FILE);
+            if file != paths.config && file.is_file() {
+                dirs.push(dir.to_owned());
+            }
         }
-        if dir.join(".git").exists() {
+        if fs::is_in(dir, ".git") {
             break;
         }
     }

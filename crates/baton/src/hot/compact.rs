@@ -18,6 +18,7 @@ use crate::store::compaction;
 use crate::sys::process;
 
 /// PreCompact. Prints nothing: the client would take it for instructions to its summary.
+#[cold]
 pub fn pre(
     scene: &Scene,
     session: &Session,
@@ -124,6 +125,7 @@ fn parent(scene: &Scene, session: &Session) -> Option<baton_core::ids::AgentId> 
 }
 
 /// PostCompact: nothing to do but to note it; SessionStart(compact) came before it.
+#[cold]
 pub fn post(scene: &Scene, session: &Session) {
     scene.log(&scene.line("post-compact", session));
 }

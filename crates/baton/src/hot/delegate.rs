@@ -87,6 +87,7 @@ pub fn forget(state: &Path, key: &str) -> Result<(), FileError> {
 }
 
 /// What the other status line says now, or said last.
+#[cold]
 pub fn output(state: &Path, key: &str, session: Option<&SessionId>, payload: &[u8]) -> Option<Vec<u8>> {
     let command = command(state, key)?;
     if calls_us(&command) {

@@ -38,6 +38,7 @@ fn called<'a>(args: &[&'a str]) -> Option<(&'static Provider, &'a str)> {
     }
 }
 
+#[inline(never)]
 pub fn run(args: &[&str]) {
     let Some((provider, named)) = called(args) else {
         return note("", &format!("no provider is called {:?}", args.get(1)));
@@ -256,6 +257,7 @@ pub fn output(event: &str, context: Option<String>, message: Option<String>) -> 
 }
 
 /// Input that was no event: the log and `doctor` tell, the agent does not hear of it.
+#[cold]
 fn note(event: &str, error: &dyn std::fmt::Display) {
     let Ok(paths) = Paths::from_env() else { return };
     let mut line = Line::new(Timestamp::now(), "fault");
@@ -264,6 +266,7 @@ fn note(event: &str, error: &dyn std::fmt::Display) {
     log::append(&paths.state, &line);
 }
 
+#[cold]
 pub fn log_panic(message: &str) {
     let Ok(paths) = Paths::from_env() else { return };
     let mut line = Line::new(Timestamp::now(), "fault");

@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 const MAX: usize = 64 << 20;
 
 /// Most payloads fit.
-const CHUNK: usize = 16 << 10;
+const CHUNK: usize = 8 << 10;
 
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
@@ -56,15 +56,18 @@ pub fn read_object(patience: Duration) -> Result<Vec<u8>, InputError> {
 }
 
 fn wait(stdin: rustix::fd::BorrowedFd<'_>, patience: Duration) -> Result<(), InputError> {
-    let began = Instant::now();
+    let mut left = patience;
+    // The clock is looked at only when somebody interrupts.
+    let mut began = None;
     loop {
-        let left = patience.saturating_sub(began.elapsed());
         let timeout = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
         let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
         match poll(&mut fds, Some(&timeout)) {
             Ok(0) => return Err(InputError::Silence(patience)),
             Ok(_) => return Ok(()),
-            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::INTR) => {
+                left = patience.saturating_sub(began.get_or_insert_with(Instant::now).elapsed());
+            }
             Err(e) => return Err(io::Error::from(e).into()),
         }
     }

@@ -1,6 +1,5 @@
 //! Takes a reading, decides the level, and publishes what changed.
 
-use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 
 use baton_core::level::{Level, context_status, last_resort};
@@ -23,9 +22,8 @@ pub struct Measured {
 
 /// Measures by the transcript, joins it with what the status line told, and remembers it.
 pub fn measure(scene: &Scene, session: &Session) -> Measured {
-    let sessions = scene.store.sessions();
-    let before = sessions.gauge(&session.id);
-    let mut gauge = before.clone();
+    let open = scene.store.sessions().open_gauge(&session.id);
+    let mut gauge = open.before.clone();
     let (tail, transcript_len) = tail(scene, session, &mut gauge);
     let told = gauge.window;
     let reading = tail
@@ -43,13 +41,11 @@ pub fn measure(scene: &Scene, session: &Session) -> Measured {
     let resort =
         tail.as_ref().and_then(|tail| last_resort(tail, transcript_len, &scene.config.context.byte_limits()));
     gauge.level = level(scene, session, &gauge, resort);
-    if before.reading.is_none() {
+    if open.before.reading.is_none() {
         log_clamps(scene, session, &gauge);
     }
     publish(scene, session, &mut gauge, transcript_len);
-    if gauge != before
-        && let Err(e) = sessions.put_gauge(&session.id, &gauge)
-    {
+    if let Err(e) = open.keep(&gauge) {
         scene.fault("store a reading", &e);
     }
     Measured { gauge, transcript_len, tail }
@@ -79,10 +75,10 @@ fn is_before_compaction(tail: Option<&Tail>, reading: &Reading) -> bool {
 fn tail(scene: &Scene, session: &Session, gauge: &mut Gauge) -> (Option<Tail>, u64) {
     let Some(path) = session.transcript.as_deref() else { return (None, 0) };
     // The client's own folder may be linked by a dotfile manager, but the file itself is a regular one.
-    let Ok(mut file) = crate::sys::fs::open_read(std::path::Path::new(path)) else { return (None, 0) };
-    let about = file.metadata().ok();
-    let len = about.as_ref().map_or(0, Metadata::len);
-    let inode = about.as_ref().map(Metadata::ino);
+    let Ok((mut file, about)) = crate::sys::fs::open_regular(std::path::Path::new(path)) else {
+        return (None, 0);
+    };
+    let (len, inode) = (about.len(), Some(about.ino()));
     let replaced = gauge.inode.is_some() && gauge.inode != inode;
     gauge.inode = inode;
     mirror::grown(scene, session, &file, replaced);

@@ -3,6 +3,9 @@
 //! A hook never hurts: it exits 0, prints one valid answer or nothing, and is done within its deadline, whatever
 //! it was sent and whatever state our files are in. Faults go to the log. Nothing here starts a process, opens a
 //! socket or waits for the disk, except where an event seals or loads a handoff.
+//!
+//! `#[cold]` marks what few calls need: its code then does not lie between that of the others, where each of them would
+//! have to bring it into memory.
 
 pub(crate) mod compact;
 mod crash;
@@ -63,6 +66,5 @@ pub fn main(args: &[OsString]) -> ! {
         Some("hook") => hook::run(&rest),
         _ => statusline::run(&rest),
     }
-    // Everything is written; what a return from `main` would tidy up ends with the process anyway.
-    std::process::exit(0)
+    crate::sys::process::leave()
 }

@@ -96,6 +96,7 @@ fn is_at_ceiling(scene: &Scene, session: &Session, gauge: &Gauge) -> bool {
 }
 
 /// At the hard ceiling: what the transcript proves is sealed, and the fresh context comes at once.
+#[cold]
 fn cut(scene: &Scene, session: &Session, event: &str) -> Option<String> {
     let sealing = Sealing { session, kind: Kind::Auto, narrative: None, for_self: true };
     let asked = sealing::seal(&scene.store, &scene.config, &sealing, scene.now).and_then(|sealed| {

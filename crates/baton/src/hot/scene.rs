@@ -1,10 +1,11 @@
 //! What an event happens in: the stores, the settings, the time, and who speaks.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use baton_core::channel::Channel;
-use baton_core::compaction::{CompactionPoint, compaction_point};
+use baton_core::compaction::{CompactionPoint, Observations, compaction_point};
 use baton_core::event::HookEvent;
 use baton_core::ids::AgentId;
 use baton_core::session::{Gauge, Session};
@@ -15,7 +16,7 @@ use crate::paths::Paths;
 use crate::providers::{self, Provider};
 use crate::store::log::{self, Line};
 use crate::store::{Store, compaction};
-use crate::sys::process;
+use crate::sys::{clock, process};
 
 pub struct Scene {
     pub paths: Paths,
@@ -25,7 +26,7 @@ pub struct Scene {
     pub now: Timestamp,
     /// Whose client speaks.
     pub provider: &'static Provider,
-    began: Instant,
+    compactions: OnceCell<Observations>,
 }
 
 impl Scene {
@@ -33,7 +34,7 @@ impl Scene {
     /// agent goes on, `doctor` and every command say what is wrong.
     pub fn at(cwd: &str) -> Option<Self> {
         let paths = Paths::from_env().ok()?;
-        let now = Timestamp::now();
+        let now = clock::now();
         let store = Store::new(&paths);
         let cwd = PathBuf::from(cwd);
         let env = std::env::vars_os()
@@ -48,19 +49,22 @@ impl Scene {
                 Config::defaults(&paths)
             }
         };
-        Some(Self { paths, store, config, cwd, now, provider: providers::usual(), began: Instant::now() })
+        let provider = providers::usual();
+        Some(Self { paths, store, config, cwd, now, provider, compactions: OnceCell::new() })
     }
 
     /// For a process that speaks for many sessions and knows its settings already.
     pub fn of(paths: &Paths, config: Config, session: &Session, now: Timestamp) -> Self {
         let (store, cwd) = (Store::new(paths), PathBuf::from(&session.cwd));
         let provider = providers::of(&session.provider);
-        Self { paths: paths.clone(), store, config, cwd, now, provider, began: Instant::now() }
+        Self { paths: paths.clone(), store, config, cwd, now, provider, compactions: OnceCell::new() }
     }
 
     /// How long this hook may still wait for a lock. A free lock is taken even with nothing left.
     pub fn patience(&self) -> Duration {
-        super::HOT_PATIENCE.saturating_sub(self.began.elapsed())
+        // A clock that was set back says nothing; then it is all of it again.
+        let spent = Duration::try_from(clock::now().duration_since(self.now)).unwrap_or_default();
+        super::HOT_PATIENCE.saturating_sub(spent)
     }
 
     pub fn channel(&self) -> Option<Channel> {
@@ -70,9 +74,9 @@ impl Scene {
 
     /// Where the client of `session` compacts by itself.
     pub fn compaction_point(&self, session: &Session, gauge: &Gauge, window: u64) -> CompactionPoint {
-        let seen = compaction::observations(&self.store.state);
+        let seen = self.compactions.get_or_init(|| compaction::observations(&self.store.state));
         let model = gauge.model.as_deref().or(session.model.as_deref());
-        compaction_point(model, window, &session.compaction, &seen)
+        compaction_point(model, window, &session.compaction, seen)
     }
 
     /// Can somebody other than the user give this agent a fresh context?

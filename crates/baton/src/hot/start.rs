@@ -23,6 +23,7 @@ use crate::store::published;
 use crate::sys::process;
 
 /// SessionStart: recognise the session, load what is meant for it, hand over mail.
+#[cold]
 pub fn session_start(
     scene: &Scene,
     event: &HookEvent<'_>,
@@ -232,6 +233,7 @@ fn mention(refusal: &Refusal) -> Option<String> {
 }
 
 /// Finds or makes the records of the session and its agent. `source` is how it began, as far as is known.
+#[cold]
 pub fn register(scene: &Scene, event: &HookEvent<'_>, source: &str, model: Option<&str>) -> Option<Session> {
     match try_register(scene, event, source, model) {
         Ok(session) => Some(session),
@@ -377,6 +379,7 @@ fn publish(scene: &Scene, session: &Session, previous: Option<&SessionId>) {
 }
 
 /// SessionEnd: give back what was not used, note the end.
+#[cold]
 pub fn session_end(scene: &Scene, session: &Session, reason: &str) {
     mirror::ended(scene, session);
     memory::back_up(scene, session, Why::End(reason));

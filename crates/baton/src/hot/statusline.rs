@@ -15,6 +15,7 @@ use super::scene::Scene;
 use super::{delegate, input, measure};
 use crate::store::checkpoints;
 
+#[inline(never)]
 pub fn run(args: &[&str]) {
     let Ok(bytes) = input::read_object(Duration::from_millis(50)) else { return };
     let Ok(payload) = parse_statusline(&bytes) else { return };
@@ -60,10 +61,9 @@ fn line(scene: &Scene, payload: &StatusLine<'_>) -> String {
     };
     let left = point.zip(gauge.reading).map(|(point, reading)| point.distance(reading.total()));
     let turns_left = session.as_ref().zip(left).and_then(|(s, left)| s.turn_ends.turns_left(left));
-    let checkpoint = session.as_ref().and_then(|s| {
-        let project = checkpoints::project_of(&scene.cwd);
-        checkpoints::latest_cached(&scene.store.state, s.channel.as_str(), &project)
-    });
+    let checkpoint = session
+        .as_ref()
+        .and_then(|s| checkpoints::latest_cached(&scene.store.state, s.channel.as_str(), &scene.cwd));
     let (goal, now) = checkpoint.unwrap_or_default();
     let (goal, now) = (plain(&goal), plain(&now));
     let parked = session.as_ref().and_then(|s| parked(scene, s));
@@ -83,9 +83,8 @@ fn line(scene: &Scene, payload: &StatusLine<'_>) -> String {
 
 /// Joins what the client says now with what is known, and remembers what changed.
 fn keep(scene: &Scene, session: &Session, payload: &StatusLine<'_>) -> Gauge {
-    let sessions = scene.store.sessions();
-    let before = sessions.gauge(&session.id);
-    let mut gauge = before.clone();
+    let open = scene.store.sessions().open_gauge(&session.id);
+    let mut gauge = open.before.clone();
     if let Some(window) = payload.context_window.and_then(|c| c.context_window_size) {
         gauge.window = Some(window);
     }
@@ -105,9 +104,7 @@ fn keep(scene: &Scene, session: &Session, payload: &StatusLine<'_>) -> Gauge {
     let len = session.transcript.as_deref().and_then(|t| std::fs::metadata(t).ok()).map_or(0, |m| m.len());
     gauge.level = measure::level(scene, session, &gauge, None);
     measure::publish(scene, session, &mut gauge, len);
-    if gauge != before
-        && let Err(e) = sessions.put_gauge(&session.id, &gauge)
-    {
+    if let Err(e) = open.keep(&gauge) {
         scene.fault("store a reading", &e);
     }
     gauge

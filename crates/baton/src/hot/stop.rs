@@ -25,7 +25,12 @@ pub fn stop(scene: &Scene, session: &Session, hook_active: bool, background: Vec
     mirror::turn_ended(scene, session);
     let gauge = &measured.gauge;
     let voice = scene.config.context.voice();
-    let rotatable = scene.is_rotatable(&session.agent);
+    // Whether somebody can give a fresh context matters only where something is to be done.
+    let is_quiet = |s: &Session| {
+        let context = StopContext { hook_active, rotatable: true };
+        s.request.is_none() && s.latches.at_stop(gauge.level, voice, context).1 == AtStop::Nothing
+    };
+    let rotatable = !is_quiet(session) && scene.is_rotatable(&session.agent);
     let context = StopContext { hook_active, rotatable };
     let total = gauge.reading.as_ref().map(baton_core::reading::Reading::total);
 
@@ -82,6 +87,7 @@ pub fn stop(scene: &Scene, session: &Session, hook_active: bool, background: Vec
 }
 
 /// The agent ran `baton handoff` in this turn: seal its words with the facts, ask for a fresh context.
+#[cold]
 fn hand_over(scene: &Scene, session: &Session, request: &Request, rotatable: bool) -> Option<String> {
     let narrative = match sealing::requested_text(request) {
         Ok(text) => text,
@@ -99,6 +105,7 @@ fn hand_over(scene: &Scene, session: &Session, request: &Request, rotatable: boo
     seal(scene, &sealing, rotatable, "the agent", file)
 }
 
+#[cold]
 fn seal(scene: &Scene, sealing: &Sealing<'_>, rotate: bool, by: &str, file: Option<&str>) -> Option<String> {
     match sealing::seal(&scene.store, &scene.config, sealing, scene.now) {
         Ok(sealed) => {
@@ -133,6 +140,7 @@ fn tell_parent(scene: &Scene, session: &Session, error: &dyn std::fmt::Display) 
 }
 
 /// The turn ended in an API error. No Stop follows, so this is the end of the turn.
+#[cold]
 pub fn failure(scene: &Scene, session: &Session, error: &str, message: Option<&str>) {
     let turn = if error == "rate_limit" { Turn::Limit } else { Turn::Idle };
     let said = (turn == Turn::Limit).then(|| message.unwrap_or_default().to_owned());

@@ -203,7 +203,7 @@ impl Attended {
             Effect::Loaded(handoff) => {
                 self.journal(store, Event::Loaded(handoff))?;
                 self.log(store, "rotated", rotation::ACTUATOR);
-                store.agents().update(&self.agent.id, PATIENCE, |a| a.in_a_row += 1)?;
+                rotate::count(store, &self.agent.id, PATIENCE)?;
             }
             Effect::GiveUp(why) => {
                 self.log(store, "rotation-failed", &why);

@@ -15,16 +15,22 @@ use crate::sys::fs::{self, FileError, SHARED, Sync};
 
 /// Where the events of `project` lie.
 pub fn folder(project: &Path) -> PathBuf {
-    project.join("thoughts/shared/handoffs/events")
+    project.join(EVENTS)
 }
+
+const EVENTS: &str = "thoughts/shared/handoffs/events";
 
 /// The nearest folder at or above `cwd` that has one, else `cwd` itself as the place to create it.
 pub fn project_of(cwd: &Path) -> PathBuf {
-    cwd.ancestors()
-        .find(|dir| folder(dir).is_dir())
+    events_above(cwd)
         .or_else(|| cwd.ancestors().find(|dir| dir.join(".git").exists()))
         .unwrap_or(cwd)
         .to_owned()
+}
+
+/// The nearest folder at or above `cwd` that has events.
+fn events_above(cwd: &Path) -> Option<&Path> {
+    cwd.ancestors().find(|dir| fs::is_in(dir, EVENTS) && folder(dir).is_dir())
 }
 
 /// Publishes a checkpoint; the folder must exist or be wanted.
@@ -84,8 +90,8 @@ struct Cached {
 }
 
 /// The newest checkpoint's goal and now, at the price of one `stat` when nothing changed.
-pub fn latest_cached(state: &Path, channel: &str, project: &Path) -> Option<(String, String)> {
-    let dir = folder(project);
+pub fn latest_cached(state: &Path, channel: &str, cwd: &Path) -> Option<(String, String)> {
+    let dir = folder(events_above(cwd)?);
     let meta = std::fs::metadata(&dir).ok()?;
     let stamp = meta.mtime() * 1_000_000_000 + meta.mtime_nsec();
     let cache = state.join("cache").join(format!("checkpoint-{channel}.json"));

@@ -41,7 +41,8 @@ pub fn append(state: &Path, line: &Line) {
 }
 
 fn try_append(state: &Path, line: &Line) -> Result<(), FileError> {
-    let path = folder(state).join(format!("{}.jsonl", line.at.strftime("%Y-%m-%d")));
+    let day = jiff::tz::Offset::UTC.to_datetime(line.at).date();
+    let path = folder(state).join(format!("{day}.jsonl"));
     let mut bytes = serde_json::to_vec(line).map_err(|e| FileError::new("encode", &path, e))?;
     bytes.push(b'\n');
     match fs::append_line(&path, &bytes, PRIVATE) {

@@ -141,7 +141,7 @@ impl Mail {
 
     /// How many wait. Cheap: the status line asks on every render.
     pub fn waiting(&self, agent: &AgentId) -> usize {
-        names(&self.dir(agent, "new")).len()
+        if fs::is_in(&self.root, agent.as_str()) { names(&self.dir(agent, "new")).len() } else { 0 }
     }
 
     /// The newest message that waits and is urgent, by its id.
@@ -163,6 +163,9 @@ impl Mail {
     /// Claims the oldest queued message. Messages that a hook claimed and died with are queued again first,
     /// unless `seen` finds them in the transcript.
     pub fn claim(&self, agent: &AgentId, seen: &dyn Fn(&str) -> bool) -> Result<Option<Claimed>, FileError> {
+        if !fs::is_in(&self.root, agent.as_str()) {
+            return Ok(None);
+        }
         self.requeue_abandoned(agent, seen)?;
         let queued = names(&self.dir(agent, "new"));
         // One that somebody is about to show comes first; the others wait for its turn.

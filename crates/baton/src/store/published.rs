@@ -81,11 +81,15 @@ impl<'a> Published<'a> {
     }
 }
 
-/// `/tmp/claude-context-pct-{session}.txt` holds the integer alone. Replaced by rename, so a link planted under
-/// the predictable name is refused and never followed.
+/// `/tmp/claude-context-pct-{session}.txt` holds the integer alone. A file that we made is written over; anything else
+/// under that predictable name is replaced by rename, and a link refused: none is ever followed.
 pub fn percentage(session: &SessionId, percentage: u8) -> Result<(), FileError> {
     let path = percentage_path(session);
-    fs::replace(&path, percentage.to_string().as_bytes(), PRIVATE, Sync::No)
+    let text = percentage.to_string();
+    if fs::overwrite(&path, text.as_bytes()) {
+        return Ok(());
+    }
+    fs::replace(&path, text.as_bytes(), PRIVATE, Sync::No)
 }
 
 /// The session is over; its percentage means nothing any more.

@@ -1,4 +1,5 @@
-//! `sessions/{id}.json` and, apart from it, `sessions/{id}.gauge.json`.
+//! `sessions/{id}.json` and, apart from it, `sessions/{id}.gauge`. Both change at every turn, so they grow by lines:
+//! the last one counts.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,12 +7,26 @@ use std::time::Duration;
 use baton_core::ids::SessionId;
 use baton_core::session::{Gauge, Session};
 
-use super::record::{self, RecordError};
+use super::record::{self, Growing, RecordError};
 use crate::sys::fs::FileError;
 use crate::sys::lock::{Lock, LockError};
 
 pub struct Sessions {
     dir: PathBuf,
+}
+
+/// A gauge that has been read and may be changed. No lock: the newest reading wins.
+pub struct OpenGauge {
+    path: PathBuf,
+    pub before: Gauge,
+    growing: Growing<Gauge>,
+}
+
+impl OpenGauge {
+    /// Writes `gauge` if it shows something else than before.
+    pub fn keep(self, gauge: &Gauge) -> Result<(), FileError> {
+        if *gauge == self.before { Ok(()) } else { self.growing.write(&self.path, gauge) }
+    }
 }
 
 impl Sessions {
@@ -41,7 +56,7 @@ impl Sessions {
         patience: Duration,
         change: impl FnOnce(&mut Session) -> R,
     ) -> Result<Option<R>, RecordError> {
-        record::update(&self.path(id), patience, change)
+        record::grow(&self.path(id), patience, change)
     }
 
     /// Nobody else changes the record while this is held.
@@ -54,8 +69,14 @@ impl Sessions {
         record::read(&self.gauge_path(id)).ok().flatten().unwrap_or_default()
     }
 
-    pub fn put_gauge(&self, id: &SessionId, gauge: &Gauge) -> Result<(), FileError> {
-        record::write(&self.gauge_path(id), gauge)
+    /// The gauge as it is, to be kept when it shows something else.
+    pub fn open_gauge(&self, id: &SessionId) -> OpenGauge {
+        let path = self.gauge_path(id);
+        match Growing::read(&path) {
+            Ok(mut growing) => OpenGauge { path, before: growing.record.take().unwrap_or_default(), growing },
+            // What must not be written may still be read.
+            Err(_) => OpenGauge { path, before: self.gauge(id), growing: Growing::default() },
+        }
     }
 
     /// Records that were written after `since`; the others are not even opened.
@@ -67,6 +88,10 @@ impl Sessions {
             .filter(|e| e.path().extension().is_some_and(|x| x == "json") && recent(e))
             .filter_map(|e| record::read(&e.path()).ok().flatten())
             .collect()
+    }
+
+    pub fn put_gauge(&self, id: &SessionId, gauge: &Gauge) -> Result<(), FileError> {
+        self.open_gauge(id).keep(gauge)
     }
 
     /// All records that can be read, newest first.

@@ -203,11 +203,11 @@ impl Supervisor {
             .args(args)
             .current_dir(&self.options.cwd)
             .env("CLAUDE_SESSION_MANAGER_ID", self.agent.as_str());
-        let child = Child::spawn(command, self.output.captures())
-            .with_context(|| format!("could not start {}", self.program.display()))?;
-        let process = child.process.clone();
+        let starting = || format!("could not start {}", self.program.display());
+        let held = Child::hold(&command, self.output.captures()).with_context(starting)?;
+        let process = held.process().clone();
         self.store.agents().update(&self.agent, PATIENCE, |a| a.process = Some(process))?;
-        Ok(child)
+        held.release().with_context(starting)
     }
 
     fn record(&self) -> Option<Agent> {

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use rustix::process::Signal;
 
 use super::{PATIENCE, Supervisor};
+use crate::rotate;
 use crate::store::rotations;
 use crate::sys::child::Child;
 
@@ -150,8 +151,7 @@ impl Supervisor {
             let handoff = rotation.handoff.clone();
             self.advance(&Event::Loaded(handoff), None);
             self.log_json("rotated", self.times.told());
-            let counted = self.store.agents().update(&self.agent, PATIENCE, |a| a.in_a_row += 1);
-            if let Err(e) = counted {
+            if let Err(e) = rotate::count(&self.store, &self.agent, PATIENCE) {
                 self.log("fault", &e.to_string());
             }
         }

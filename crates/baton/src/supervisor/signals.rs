@@ -19,6 +19,9 @@ pub struct Signals {
 impl Signals {
     /// From now on SIGINT and SIGQUIT are the agent's alone, SIGTERM and SIGHUP are passed on to it, and
     /// SIGCHLD wakes us.
+    ///
+    /// SIGTSTP is the agent's alone too: it takes its time to leave the terminal, or does not stop at all. We stop when it
+    /// has. Stopped before it, we would let the shell continue the job while the agent is still on its way to stop.
     pub fn listen() -> anyhow::Result<Self> {
         let (pipe, writer) = UnixStream::pair()?;
         pipe.set_nonblocking(true)?;
@@ -30,6 +33,7 @@ impl Signals {
             (Signal::INT, Some(&signals.int)),
             (Signal::QUIT, Some(&signals.int)),
             (Signal::CONT, Some(&signals.cont)),
+            (Signal::TSTP, None),
             (Signal::CHILD, None),
         ];
         for (signal, flag) in flags {

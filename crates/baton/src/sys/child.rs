@@ -1,11 +1,16 @@
 //! A child that shares our terminal and our process group: started, watched, signalled by what it is.
 
-use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::process::{Command, Stdio};
+use std::ffi::OsString;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use baton_core::process::Process;
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, waitid};
 
 use super::handle::Handle;
@@ -29,9 +34,85 @@ pub enum Change {
     Stopped,
 }
 
+/// The word with which our own program is started to wait in place of another, and become it.
+pub const HELD: &str = "held-client";
+
+/// A child that has its pid but is not yet the program it shall be. If we die now, it ends.
+#[derive(Debug)]
+pub struct Held {
+    child: Child,
+    gate: UnixStream,
+}
+
+impl Held {
+    /// Who it is, now and as its program.
+    pub fn process(&self) -> &Process {
+        &self.child.process
+    }
+
+    /// Lets it become its program. An error is the system's, as if it had been started directly.
+    pub fn release(mut self) -> io::Result<Child> {
+        self.gate.write_all(&[1])?;
+        // Closed by the program that was started, or told why there is none.
+        let mut why = Vec::new();
+        self.gate.read_to_end(&mut why)?;
+        match <[u8; 4]>::try_from(why) {
+            Ok(code) => {
+                let _ = waitid(WaitId::Pid(self.child.pid), WaitIdOptions::EXITED);
+                Err(io::Error::from_raw_os_error(i32::from_ne_bytes(code)))
+            }
+            Err(_) => Ok(self.child),
+        }
+    }
+}
+
+/// The other side of [`Child::hold`]: waits for the word, then becomes the program. Returns only if it shall not or
+/// cannot.
+pub fn become_client(args: &[OsString]) -> ExitCode {
+    let gate = args.first().and_then(|fd| fd.to_str()).and_then(|fd| fd.parse::<RawFd>().ok());
+    let (Some(gate), Some(program)) = (gate.filter(|fd| *fd > 2), args.get(1)) else {
+        eprintln!("baton: `{HELD}` is how `baton run` starts a client; it is not for people");
+        return ExitCode::from(2);
+    };
+    #[expect(unsafe_code, reason = "a descriptor that comes by its number")]
+    // SAFETY: whoever started us passed this descriptor for us alone to own.
+    let mut gate = UnixStream::from(unsafe { OwnedFd::from_raw_fd(gate) });
+    let mut word = [0];
+    if gate.read_exact(&mut word).is_err() || fcntl_setfd(&gate, FdFlags::CLOEXEC).is_err() {
+        // Who would have watched the client is gone.
+        return ExitCode::FAILURE;
+    }
+    let error = Command::new(program).args(&args[2..]).exec();
+    let _ = gate.write_all(&error.raw_os_error().unwrap_or(0).to_ne_bytes());
+    ExitCode::from(127)
+}
+
 impl Child {
+    /// Starts a process that will be `command`, so that who it is can be recorded before it does anything: a supervisor
+    /// that is killed leaves no client behind that nobody knows of.
+    pub fn hold(command: &Command, capture: bool) -> io::Result<Held> {
+        let (gate, theirs) = UnixStream::pair()?;
+        fcntl_setfd(&theirs, FdFlags::empty())?;
+        // Through /proc it is this very program, even if an update has taken its name away.
+        let ours = Path::new("/proc/self/exe");
+        let ours = if ours.exists() { ours.to_owned() } else { std::env::current_exe()? };
+        let mut held = Command::new(ours);
+        held.arg(HELD).arg(theirs.as_raw_fd().to_string());
+        held.arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => held.env(name, value),
+                None => held.env_remove(name),
+            };
+        }
+        if let Some(dir) = command.get_current_dir() {
+            held.current_dir(dir);
+        }
+        Ok(Held { child: Self::spawn(held, capture)?, gate })
+    }
+
     /// Starts `command` on our terminal; with `capture` its output comes to us.
-    pub fn spawn(mut command: Command, capture: bool) -> io::Result<Self> {
+    fn spawn(mut command: Command, capture: bool) -> io::Result<Self> {
         if capture {
             command.stdout(Stdio::piped());
         }

@@ -3,9 +3,9 @@
 //! A replaced file is written beside its final place under a name of its own, with its mode from the first
 //! instant, and moved over it. Links planted at the final name are refused, not followed.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::fs::{File, Metadata};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -120,6 +120,21 @@ fn exchange(temp: &Path, path: &Path) -> bool {
     return false;
 }
 
+/// Writes a few bytes over as many that are there, by a single write: too few for anybody to see half of them, and a
+/// quarter of what a replacement costs. `false` where that cannot be done, because the file is not there, has another
+/// length, or is not ours alone.
+pub fn overwrite(path: &Path, bytes: &[u8]) -> bool {
+    debug_assert!(bytes.len() <= 8);
+    let Ok(file) = open(path, OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK, 0) else { return false };
+    let ours = file.metadata().is_ok_and(|meta| {
+        meta.is_file()
+            && meta.nlink() == 1
+            && meta.uid() == rustix::process::geteuid().as_raw()
+            && meta.len() == bytes.len() as u64
+    });
+    ours && file.write_at(bytes, 0).is_ok_and(|written| written == bytes.len())
+}
+
 /// Replaces a file that is not ours, whole or not at all, with the mode and the owner it has now.
 pub fn replace_as_it_was(path: &Path, bytes: &[u8], sync: Sync) -> Result<(), FileError> {
     refuse_link(path)?;
@@ -175,14 +190,8 @@ pub fn rename_new(from: &Path, to: &Path) -> Result<(), FileError> {
 pub fn append_line(path: &Path, record: &[u8], mode: u32) -> Result<(), FileError> {
     debug_assert!(record.ends_with(b"\n"));
     let fail = |e: io::Error| FileError::new("append to", path, e);
-    let file = OpenOptions::new()
-        .read(true)
-        .append(true)
-        .create(true)
-        .mode(mode)
-        .custom_flags(flags(OFlags::NOFOLLOW | OFlags::CLOEXEC))
-        .open(path)
-        .map_err(fail)?;
+    let how = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW;
+    let file = open(path, how, mode).map_err(fail)?;
     let len = file.metadata().map_err(fail)?.len();
     let mut last = [b'\n'];
     if len > 0 {
@@ -200,28 +209,130 @@ pub fn append_line(path: &Path, record: &[u8], mode: u32) -> Result<(), FileErro
 
 /// Reads a regular file of at most `max` bytes; `None` if there is none. Links at the final name are refused.
 pub fn read(path: &Path, max: u64) -> Result<Option<Vec<u8>>, FileError> {
-    let fail = |e: io::Error| FileError::new("read", path, e);
-    let mut file = match open_read(path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(fail(e)),
-    };
-    let len = file.metadata().map_err(fail)?.len();
-    if len > max {
-        return Err(fail(io::Error::other(format!("it has {len} bytes, more than the {max} expected"))));
+    let read = open_regular(path).and_then(|(file, about)| read_from(&file, 0, about.len(), max));
+    match read {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(FileError::new("read", path, e)),
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0) + 1);
-    Read::by_ref(&mut file).take(max + 1).read_to_end(&mut bytes).map_err(fail)?;
-    Ok(Some(bytes))
+}
+
+/// The bytes from `start` on of a file that had `len` when it was opened.
+fn read_from(file: &File, start: u64, len: u64, max: u64) -> io::Result<Vec<u8>> {
+    if len > max {
+        return Err(io::Error::other(format!("it has {len} bytes, more than the {max} expected")));
+    }
+    let expected = usize::try_from(len - start).unwrap_or(usize::MAX);
+    // Room for one byte more than there is: a read that leaves it free has seen the end, and need not be repeated.
+    let mut bytes = Vec::with_capacity(expected + 1);
+    loop {
+        let at = start + bytes.len() as u64;
+        match rustix::io::pread(file, rustix::buffer::spare_capacity(&mut bytes), at) {
+            Ok(read) if read == 0 || bytes.len() == expected => return Ok(bytes),
+            Ok(_) if start + bytes.len() as u64 > max => {
+                return Err(io::Error::other(format!("it grew beyond the {max} bytes expected")));
+            }
+            Ok(_) if bytes.len() == bytes.capacity() => bytes.reserve(bytes.len()),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+/// A small file that grows by lines, of which the last whole one counts: a change is one write of one line instead
+/// of a new file, a rename and a removal (measured on ext4: 9 µs against 40 µs).
+pub struct Grown {
+    file: File,
+    len: u64,
+    /// Its end, from the beginning of a line on.
+    pub end: Vec<u8>,
+}
+
+/// So much of the end is read at first; most often it holds several lines.
+const END: u64 = 4 << 10;
+
+impl Grown {
+    /// Reads the end of the file at `path`; `None` if there is none.
+    pub fn open(path: &Path, max: u64, access: Access) -> Result<Option<Self>, FileError> {
+        let how = match access {
+            Access::Read => OFlags::RDONLY,
+            Access::Append => OFlags::RDWR | OFlags::APPEND,
+        };
+        let file = match open(path, how | OFlags::NOFOLLOW | OFlags::NONBLOCK, 0) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(FileError::new("open", path, e)),
+        };
+        let fail = |e: io::Error| FileError::new("read", path, e);
+        let len = regular(&file).map_err(fail)?.len();
+        let mut end = read_from(&file, len.saturating_sub(END), len, max).map_err(fail)?;
+        if len > END {
+            let line = end.iter().position(|b| *b == b'\n').map_or(end.len(), |at| at + 1);
+            end.drain(..line);
+        }
+        Ok(Some(Self { file, len, end }))
+    }
+
+    pub fn size(&self) -> u64 {
+        self.len
+    }
+
+    pub fn is_whole(&self) -> bool {
+        self.end.len() as u64 == self.len
+    }
+
+    /// All of it, for when the end did not tell enough.
+    pub fn all(&self, path: &Path, max: u64) -> Result<Vec<u8>, FileError> {
+        read_from(&self.file, 0, self.len, max).map_err(|e| FileError::new("read", path, e))
+    }
+
+    /// Appends a line by a single write. A torn one before it is closed first.
+    pub fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        debug_assert!(line.ends_with(b"\n"));
+        let mut last = [self.end.last().copied().unwrap_or(b'\n')];
+        if self.end.is_empty() && self.len > 0 {
+            self.file.read_exact_at(&mut last, self.len - 1)?;
+        }
+        if last == [b'\n'] {
+            return self.file.write_all(line);
+        }
+        self.file.write_all(&[b"\n", line].concat())
+    }
+}
+
+/// What a file that grows by lines is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    Append,
 }
 
 /// Opens a regular file for reading without following a link at its name and without blocking on a pipe.
 pub fn open_read(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags(OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK))
-        .open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
+    open_regular(path).map(|(file, _)| file)
+}
+
+/// By one system call; musl makes a second one to set what `CLOEXEC` has set.
+pub fn open(path: &Path, how: OFlags, mode: u32) -> io::Result<File> {
+    let mode = rustix::fs::Mode::from_raw_mode(mode as rustix::fs::RawMode);
+    loop {
+        match rustix::fs::open(path, how | OFlags::CLOEXEC, mode) {
+            Err(Errno::INTR) => {}
+            opened => return Ok(opened?.into()),
+        }
+    }
+}
+
+/// The same, with what is known of it now.
+pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
+    let file = open(path, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK, 0)?;
+    let about = regular(&file)?;
+    Ok((file, about))
+}
+
+fn regular(file: &File) -> io::Result<Metadata> {
+    let about = file.metadata()?;
+    if about.is_file() { Ok(about) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
 /// Removes `path`; it is fine if it was not there.
@@ -284,12 +395,11 @@ impl Temp {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = target.with_file_name(format!(".{name}.{}.{count}.tmp", std::process::id()));
         // A leftover of an earlier process with our pid would be in the way.
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true).mode(mode).custom_flags(flags(OFlags::CLOEXEC));
-        let mut file = match options.open(&path) {
+        let create = || open(&path, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, mode);
+        let mut file = match create() {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                 std::fs::remove_file(&path).map_err(fail)?;
-                options.open(&path).map_err(fail)?
+                create().map_err(fail)?
             }
             other => other.map_err(fail)?,
         };
@@ -327,9 +437,12 @@ pub fn sync_parent(path: &Path) -> Result<(), FileError> {
     File::open(parent).and_then(|dir| dir.sync_all()).map_err(|e| FileError::new(SYNC_FOLDER, parent, e))
 }
 
-fn flags(flags: OFlags) -> i32 {
-    // The bits of O_* constants fit an int on every platform we build for.
-    flags.bits().cast_signed()
+/// Is there anything called `name` in `dir`? Hooks ask this of every folder above them, and nearly always hear no.
+pub fn is_in(dir: &Path, name: &str) -> bool {
+    let mut path = dir.as_os_str().to_owned();
+    path.push("/");
+    path.push(name);
+    rustix::fs::stat(&path).is_ok()
 }
 
 /// Do these two name the same file right now?

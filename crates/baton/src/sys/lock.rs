@@ -3,9 +3,9 @@
 //! A channel's lock file also shows who holds it; that text is for people, and tells the next holder that
 //! the one before was killed.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{Read, Seek};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,8 @@ impl Lock {
 
     /// Takes the lock `path`, waiting at most `patience`.
     pub fn acquire(path: &Path, patience: Duration) -> Result<Self, LockError> {
-        let began = Instant::now();
+        // A free lock is taken without a look at the clock.
+        let mut began = None;
         let mut nap = Duration::from_micros(200);
         loop {
             let file = open(path)?;
@@ -56,7 +57,7 @@ impl Lock {
                 Ok(()) | Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(e)) => return Err(FileError::new("lock", path, e).into()),
             }
-            let waited = began.elapsed();
+            let waited = began.get_or_insert_with(Instant::now).elapsed();
             if waited >= patience {
                 let holder = read_text(&file);
                 let holder = holder.split(':').next().unwrap_or_default().to_owned();
@@ -89,18 +90,11 @@ impl Drop for Lock {
 }
 
 fn open(path: &Path) -> Result<File, FileError> {
-    let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags((OFlags::NOFOLLOW | OFlags::CLOEXEC).bits().cast_signed());
-    match options.open(path) {
+    let open = || super::fs::open(path, OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW, super::fs::PRIVATE);
+    match open() {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             private_dir(path.parent().unwrap_or(Path::new("/")))?;
-            options.open(path).map_err(|e| FileError::new("open the lock", path, e))
+            open().map_err(|e| FileError::new("open the lock", path, e))
         }
         other => other.map_err(|e| FileError::new("open the lock", path, e)),
     }

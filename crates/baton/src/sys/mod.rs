@@ -1,7 +1,9 @@
 //! The operating system: files, locks, processes. The only place that may need `unsafe`.
 
+pub mod arena;
 pub mod changes;
 pub mod child;
+pub mod clock;
 pub mod copy;
 pub mod fs;
 pub mod handle;

@@ -7,10 +7,10 @@
 use std::borrow::Cow;
 use std::io::{self, Read, Seek};
 
-use memchr::memmem::Finder;
 use serde::Deserialize;
 
 use super::tail::{Compacted, Tail, TailUsage, search};
+use crate::scan::Needle;
 use crate::wire::lax;
 
 /// Searches backward through `rollout`, which may grow meanwhile, for at most `reach` bytes.
@@ -21,17 +21,17 @@ pub fn last_usage<R: Read + Seek>(rollout: &mut R, reach: u64) -> io::Result<Tai
 
 /// As keys and values these stand in quotes, which text inside a JSON string cannot imitate.
 struct Judge {
-    count: Finder<'static>,
-    compacted: Finder<'static>,
+    count: Needle,
+    compacted: Needle,
 }
 
 impl Judge {
     fn new() -> Self {
-        Self { count: Finder::new(b"\"token_count\""), compacted: Finder::new(b"\"compacted\"") }
+        Self { count: Needle::new(b"\"token_count\""), compacted: Needle::new(b"\"compacted\"") }
     }
 
     fn line(&self, line: &[u8]) -> Option<Tail> {
-        if self.count.find(line).is_none() && self.compacted.find(line).is_none() {
+        if !self.count.is_in(line) && !self.compacted.is_in(line) {
             return None;
         }
         // An array would be read as a record whose fields come in order.

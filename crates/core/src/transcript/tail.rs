@@ -8,9 +8,9 @@ use std::borrow::Cow;
 use std::io::{self, Read, Seek, SeekFrom};
 
 use jiff::Timestamp;
-use memchr::{memmem::Finder, memrchr};
 use serde::Deserialize;
 
+use crate::scan::{self, Needle};
 use crate::wire::claude::statusline::Usage;
 use crate::wire::lax;
 
@@ -86,7 +86,7 @@ pub(super) fn search<R: Read + Seek>(
         // The carried bytes hold no newline, so only the new ones are searched for one.
         let mut end = held.len();
         let mut search = want;
-        while let Some(newline) = memrchr(b'\n', &held[..search]) {
+        while let Some(newline) = scan::last(b'\n', &held[..search]) {
             if let Some(found) = judge(&held[newline + 1..end]) {
                 return Ok(found);
             }
@@ -105,7 +105,7 @@ pub fn last_usage_in(transcript: &[u8]) -> Tail {
     let judge = Judge::new();
     let mut rest = transcript;
     loop {
-        let newline = memrchr(b'\n', rest);
+        let newline = scan::last(b'\n', rest);
         if let Some(found) = judge.line(&rest[newline.map_or(0, |n| n + 1)..]) {
             return found;
         }
@@ -119,17 +119,17 @@ pub fn last_usage_in(transcript: &[u8]) -> Tail {
 /// Decides what one line means. Two substrings tell most lines apart before any of it is parsed: as keys they
 /// stand in quotes, which text inside a JSON string cannot imitate.
 struct Judge {
-    usage: Finder<'static>,
-    boundary: Finder<'static>,
+    usage: Needle,
+    boundary: Needle,
 }
 
 impl Judge {
     fn new() -> Self {
-        Self { usage: Finder::new(b"\"usage\""), boundary: Finder::new(b"\"compact_boundary\"") }
+        Self { usage: Needle::new(b"\"usage\""), boundary: Needle::new(b"\"compact_boundary\"") }
     }
 
     fn line(&self, line: &[u8]) -> Option<Tail> {
-        if self.usage.find(line).is_none() && self.boundary.find(line).is_none() {
+        if !self.usage.is_in(line) && !self.boundary.is_in(line) {
             return None;
         }
         // An array would be read as a record whose fields come in order.

@@ -3,7 +3,7 @@
 //! A client may leave a hook's stdin open for minutes. The scanner keeps its place between reads, so a payload
 //! that arrives in many pieces is still looked at once.
 
-use memchr::memchr2;
+use crate::scan::Either;
 
 /// What is known after looking at everything that has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,11 +27,12 @@ pub struct FrontScanner {
 impl FrontScanner {
     /// `buffer` holds everything read so far: what an earlier call has seen, and more.
     pub fn feed(&mut self, buffer: &[u8]) -> Front {
+        let ends = Either::new(b'"', b'\\');
         while let Some(&b) = buffer.get(self.at) {
             if self.escaped {
                 self.escaped = false;
             } else if self.in_string {
-                match memchr2(b'"', b'\\', &buffer[self.at..]) {
+                match ends.find(&buffer[self.at..]) {
                     None => {
                         self.at = buffer.len();
                         return Front::Incomplete;

@@ -161,6 +161,10 @@ impl<'a> Later<'a> {
         if !self.0.get().starts_with('"') {
             return None;
         }
+        // Nearly every text is whole; reading one as bytes costs more (see `scan`).
+        if let Ok(Scalar::Text(text)) = serde_json::from_str(self.0.get()) {
+            return Some(text);
+        }
         match serde_json::from_str::<Bytes<'a>>(self.0.get()).ok()?.0 {
             Cow::Borrowed(b) => Some(String::from_utf8_lossy(b)),
             Cow::Owned(b) => Some(Cow::Owned(String::from_utf8_lossy(&b).into_owned())),
