@@ -20,7 +20,7 @@ pub fn continuation(id: &HandoffId) -> String {
     format!("{CONTINUE} {id} left off.")
 }
 
-const CONTINUE: &str = "Continue where the loaded handoff";
+pub(crate) const CONTINUE: &str = "Continue where the loaded handoff";
 /// What a parked agent is told when its limit has ended.
 pub const UNPARK: &str = "The usage limit has ended. Continue.";
 

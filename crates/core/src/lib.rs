@@ -48,6 +48,7 @@ pub mod reading;
 pub mod redact;
 pub mod rotation;
 pub mod say;
+pub mod search;
 pub mod session;
 pub mod statusline;
 pub mod transcript;

@@ -7,6 +7,7 @@ mod companion;
 mod companion_lives;
 mod companion_mail;
 mod memory;
+mod sessions;
 
 use std::path::Path;
 use std::time::Duration;

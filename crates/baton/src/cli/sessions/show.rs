@@ -1,6 +1,5 @@
-//! `baton sessions`: look at past conversations.
+//! `baton sessions show`: what one conversation was about, or all of it.
 
-use std::fmt::Write as _;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -12,15 +11,14 @@ use baton_core::transcript::lines::{self, Line, MAX_LINE};
 use baton_core::transcript::{Action, Item, Parser, Record};
 use serde_json::json;
 
-use super::args::{Sessions as Verb, SessionsArgs};
-use super::screen::{print, print_json};
-use super::{App, Outcome};
+use super::super::screen::{Paint, page, print_json};
+use super::super::{App, Outcome};
+use super::Look;
 use crate::sys::fs;
 use crate::transcripts;
 
-pub fn run(app: &App, args: SessionsArgs) -> anyhow::Result<Outcome> {
-    let Verb::Show { id, ledger: _, turns, raw, json } = args.command;
-    let Some(found) = transcripts::find(&app.store(), &app.paths, &app.channel()?, Some(&id))? else {
+pub fn run(app: &App, id: &str, turns: bool, raw: bool, look: Look) -> anyhow::Result<Outcome> {
+    let Some(found) = transcripts::find(&app.store(), &app.paths, &app.channel()?, Some(id))? else {
         eprintln!("baton: no session {id:?} was found here or in the clients' folders");
         return Ok(Outcome::Nothing);
     };
@@ -30,39 +28,50 @@ pub fn run(app: &App, args: SessionsArgs) -> anyhow::Result<Outcome> {
         std::io::copy(&mut file, &mut std::io::stdout().lock())?;
         return Ok(Outcome::Done);
     }
+    let paint = Paint::stdout();
     if turns {
         let rows = turns_of(&found.path)?;
-        if json {
+        if look.json {
             print_json(
                 &rows.iter().map(|(who, what)| json!({ "who": who, "what": what })).collect::<Vec<_>>(),
             )?;
         } else {
-            let mut text = String::new();
-            for (who, what) in &rows {
-                let _ = writeln!(text, "{who:<8} {}", plain_line(what, 200));
-            }
-            print(&text)?;
+            let text: String = rows.iter().map(|(who, what)| turn_line(paint, who, what)).collect();
+            page(&text, look.paged)?;
         }
         return Ok(Outcome::Done);
     }
     let ledger = found.ledger()?;
-    if json {
+    if look.json {
         print_json(&json!({ "transcript": found.path, "session": found.session, "ledger": ledger }))?;
         return Ok(Outcome::Done);
     }
     let head = found.session.as_ref().map_or_else(String::new, |s| {
-        format!(
-            "Session {} of {} in {}, begun {}\n",
-            s.id,
-            s.agent,
-            app.paths.short(Path::new(&s.cwd)),
-            s.started
-        )
+        let cwd = plain_line(&app.paths.short(Path::new(&s.cwd)), 300);
+        format!("Session {} of {} in {cwd}, begun {}\n", s.id, s.agent, s.started)
     });
+    let place = plain_line(&found.path.display().to_string(), 500);
     let body = render(&ledger, None);
     let body = plain(&body);
-    print(&format!("{head}Transcript {}\n\n{}\n", found.path.display(), redact(&body).text.trim_end()))?;
+    let mut out = paint.dim(&format!("{head}Transcript {place}")) + "\n\n";
+    for line in redact(&body).text.trim_end().lines() {
+        let line = if line.starts_with('#') { paint.bold(line) } else { line.to_owned() };
+        out.push_str(&line);
+        out.push('\n');
+    }
+    page(&out, look.paged)?;
     Ok(Outcome::Done)
+}
+
+fn turn_line(paint: Paint, who: &str, what: &str) -> String {
+    let what = plain_line(what, 200);
+    let name = format!("{who:<8}");
+    match who {
+        "user" => format!("{} {}\n", paint.cyan(&name), paint.bold(&what)),
+        "agent" => format!("{} {what}\n", paint.green(&name)),
+        "failed" => format!("{} {what}\n", paint.red(&name)),
+        _ => format!("{} {}\n", paint.dim(&name), paint.dim(&what)),
+    }
 }
 
 /// Who said and did what, in order, in memory bounded by what is shown.
