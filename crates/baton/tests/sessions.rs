@@ -3,6 +3,7 @@
 mod bad_input;
 mod list;
 mod made;
+mod mirrored;
 mod picker;
 mod resume;
 mod search;

@@ -16,7 +16,7 @@ use crate::sys::fs::{self, PRIVATE, Sync};
 const MAX: u64 = 256 << 20;
 
 /// Changes with the shape of what is kept and with the rules by which titles are made safe.
-const SHAPE: u32 = 1;
+const SHAPE: u32 = 2;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Cache {
@@ -32,6 +32,8 @@ pub struct Cache {
     /// By channel; the stamps of its manifest and its history.
     #[serde(rename = "h")]
     pub links: HashMap<String, ([Option<Stamp>; 2], Vec<Link>)>,
+    #[serde(rename = "o")]
+    pub orphans: super::mirrors::Orphans,
 }
 
 /// One transcript.

@@ -14,10 +14,11 @@ use jiff::Timestamp;
 
 use super::cache::{self, Cache, Facts, Kept, Known, Link};
 use super::sources::{self, Skipped, Source, Stamp};
-use super::{ends, links};
+use super::{ends, links, mirrors};
 use crate::config::Config;
 use crate::paths::Paths;
 use crate::rotate::CONTINUE;
+use crate::store::mirror::Mirror;
 use crate::store::{Store, record};
 use crate::sys::process;
 
@@ -45,12 +46,15 @@ pub struct Row {
 /// Reads what changed since the last time, and keeps it for the next.
 pub fn read(paths: &Paths, config: &Config) -> Catalogue {
     let store = Store::new(paths);
-    let (mut cache, (found, mut skipped)) = std::thread::scope(|scope| {
+    let (mut cache, (mut found, mut skipped)) = std::thread::scope(|scope| {
         let cache = scope.spawn(|| cache::load(&paths.state));
         let found = sources::all(paths);
         (cache.join().unwrap_or_default(), found)
     });
-    let mut changed = refresh_transcripts(&found, &mut cache);
+    let mirror = Mirror::new(&paths.state);
+    let (orphans, mut changed) = mirrors::orphans(&mirror, &found, &mut cache);
+    found.extend(orphans);
+    changed |= refresh_transcripts(&mirror, &found, &mut cache);
     changed |= refresh_records(&paths.state.join("sessions"), &found, &mut cache);
     changed |= links::refresh(&store.handoffs(config), &mut cache);
     if changed {
@@ -74,7 +78,7 @@ pub fn read(paths: &Paths, config: &Config) -> Catalogue {
     Catalogue { rows, skipped, links }
 }
 
-fn refresh_transcripts(found: &[Source], cache: &mut Cache) -> bool {
+fn refresh_transcripts(mirror: &Mirror, found: &[Source], cache: &mut Cache) -> bool {
     let before = cache.transcripts.len();
     let is_fresh = |s: &Source| {
         let kept = s.path.to_str().and_then(|path| cache.transcripts.get(path));
@@ -83,7 +87,11 @@ fn refresh_transcripts(found: &[Source], cache: &mut Cache) -> bool {
     let stale: Vec<&Source> = found.iter().filter(|s| s.path.to_str().is_some() && !is_fresh(s)).collect();
     let read = super::on_all_processors(stale.len(), |n| {
         let source = stale[n];
-        let read = ends::read(&source.path, source.provider);
+        let read = if source.mirrored {
+            mirrors::ends(mirror, &source.id, source.provider)
+        } else {
+            ends::read(&source.path, source.provider)
+        };
         // What failed for a reason outside the file is read again next time: no file has this number.
         let inode = if read.as_ref().is_err_and(|no| no.passing) { 0 } else { source.stamp.inode };
         let facts = read.map(|it| facts(source, &it)).map_err(|no| no.why);

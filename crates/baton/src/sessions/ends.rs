@@ -1,7 +1,7 @@
 //! Reads the two ends of a transcript, and more of either only where a few kilobytes do not tell enough.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
@@ -15,6 +15,8 @@ const FIRST: usize = 16 << 10;
 const FIRST_OF_ROLLOUT: usize = 32 << 10;
 /// Beyond this a conversation is listed with what is known of it.
 const MOST: usize = 1 << 20;
+/// So much of each end is kept of what comes as a stream.
+const STREAM: u64 = 256 << 10;
 
 /// Why a file is no transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +42,25 @@ pub fn read(path: &Path, provider: Provider) -> Result<Summary, No> {
         return Err(no("it is empty"));
     }
     of(&file, size, provider)?.ok_or_else(|| no("no record in it can be read"))
+}
+
+/// The same of bytes that can only be read from the first to the last.
+pub fn stream(mut reader: impl Read) -> Result<Summary, No> {
+    let mut head = Vec::new();
+    Read::by_ref(&mut reader).take(STREAM).read_to_end(&mut head)?;
+    let mut tail = head.clone();
+    loop {
+        let kept = tail.len().saturating_sub(usize::try_from(STREAM).unwrap_or(usize::MAX));
+        tail.drain(..kept);
+        if Read::by_ref(&mut reader).take(STREAM).read_to_end(&mut tail)? == 0 {
+            break;
+        }
+    }
+    let mut summary = Summary::default();
+    summary.head(&head);
+    summary.tail(&tail);
+    let no = || No { why: "no record in it can be read".to_owned(), passing: false };
+    if summary.provider.is_some() { Ok(summary) } else { Err(no()) }
 }
 
 fn of(file: &File, size: u64, provider: Provider) -> io::Result<Option<Summary>> {

@@ -5,6 +5,7 @@ pub mod cache;
 pub mod catalogue;
 pub mod ends;
 pub mod links;
+pub mod mirrors;
 pub mod scan;
 pub mod search;
 pub mod sources;

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::{self, Read};
+use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,10 @@ use baton_core::transcript::passages::{Passage, Role, Turn, passages};
 use jiff::Timestamp;
 use memchr::{memchr, memmem, memrchr};
 
+use super::mirrors;
 use super::scan::{Progress, Wanted, scan};
 use super::sources::Skipped;
+use crate::store::mirror::{Generation, Part};
 use crate::sys::fs;
 
 /// Of a long text so much is kept on each side of what was found.
@@ -47,6 +49,8 @@ pub struct Target {
     pub path: PathBuf,
     pub kind: Kind,
     pub size: u64,
+    /// The generation of a mirror, which need not be one plain file.
+    pub mirror: Option<Box<(Part, Generation)>>,
 }
 
 /// What a file is to its conversation.
@@ -88,11 +92,8 @@ pub struct Found {
     pub cut: bool,
 }
 
-/// Opens what a target stands for.
-pub type Open<'o> = &'o (dyn Fn(&Target) -> io::Result<Box<dyn Read + Send>> + Sync);
-
 /// Looks through `targets` in their order, on all processors.
-pub fn search(targets: &[Target], request: &Request<'_>, progress: &Progress, open: Open<'_>) -> Found {
+pub fn search(targets: &[Target], request: &Request<'_>, progress: &Progress) -> Found {
     let wanted = Wanted::by(request.query);
     let (next, count) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let found = Mutex::new(Found::default());
@@ -104,7 +105,7 @@ pub fn search(targets: &[Target], request: &Request<'_>, progress: &Progress, op
                 return;
             }
             let mut hits = Vec::new();
-            let outcome = open(target).and_then(|reader| {
+            let outcome = mirrors::open(target).and_then(|reader| {
                 scan(reader, &wanted, &mut buffer, progress, |offset, line, before| {
                     if count.load(Ordering::Relaxed) < request.most {
                         count.fetch_add(

@@ -17,6 +17,8 @@ pub struct Source {
     pub provider: Provider,
     pub id: SessionId,
     pub stamp: Stamp,
+    /// Only the mirror still has it.
+    pub mirrored: bool,
 }
 
 /// A file that has the same stamp has not changed.
@@ -82,7 +84,13 @@ fn in_folder(dir: &Path, provider: Provider) -> (Vec<Source>, Vec<Skipped>) {
         // Relative to the open folder: no path is walked again.
         match entry.metadata() {
             Ok(about) if about.is_file() => {
-                sources.push(Source { path: entry.path(), provider, id, stamp: Stamp::of(&about) });
+                sources.push(Source {
+                    path: entry.path(),
+                    provider,
+                    id,
+                    stamp: Stamp::of(&about),
+                    mirrored: false,
+                });
             }
             Ok(_) => skipped.push(Skipped { path: entry.path(), why: "it is not a regular file".into() }),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}

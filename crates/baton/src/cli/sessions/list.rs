@@ -169,6 +169,7 @@ impl<'c> Telling<'c> {
             "resumable": hindrance.is_none(),
             "hindrance": hindrance,
             "transcript": row.source.path,
+            "mirror": row.source.mirrored,
             "bytes": row.source.stamp.size,
         })
     }

@@ -10,6 +10,7 @@ use baton_core::plain::plain_line;
 use baton_core::transcript::Provider;
 
 use super::super::args::WhoseArgs;
+use super::super::backup::restore::{self, Wish};
 use super::super::{App, Outcome};
 use super::{Scope, by_beginning, read};
 use crate::sessions::catalogue::State;
@@ -44,6 +45,9 @@ pub fn start(app: &App, scope: &Scope<'_>, row: &Row, args: &[String]) -> anyhow
         eprintln!("baton: session {id} belongs to another project; run it there:");
         eprintln!("  cd {} && baton sessions resume {id}", quoted(&row.facts.cwd));
         return Ok(Outcome::Failed);
+    }
+    if row.source.mirrored {
+        return restored(app, scope, row, args);
     }
     if let Some(why) = Hindrances::new(app).of(row) {
         eprintln!("baton: session {id} cannot be resumed: {why}");
@@ -82,6 +86,21 @@ pub fn start(app: &App, scope: &Scope<'_>, row: &Row, args: &[String]) -> anyhow
     end_like(change)
 }
 
+/// Brings back what only the mirror has, and then starts the client on it.
+fn restored(app: &App, scope: &Scope<'_>, row: &Row, args: &[String]) -> anyhow::Result<Outcome> {
+    let id = row.source.id.as_str();
+    let wish = Wish { what: id, generation: None, to: None, force: false, dry_run: false };
+    match restore::run(app, &app.store(), &wish, false)? {
+        Outcome::Done => {}
+        other => return Ok(other),
+    }
+    let catalogue = read(app);
+    match catalogue.rows.iter().find(|now| now.source.id == row.source.id && !now.source.mirrored) {
+        Some(row) => start(app, scope, row, args),
+        None => anyhow::bail!("session {id} was restored but is not where its client keeps conversations"),
+    }
+}
+
 /// A path as a shell takes it.
 fn quoted(path: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-~+@:".contains(c);
@@ -115,7 +134,10 @@ impl<'a> Hindrances<'a> {
         let Some(place) = folders.get(cwd).and_then(Option::as_ref) else {
             return Some(format!("its folder {} is gone", self.app.paths.short(Path::new(cwd))));
         };
-        let is_there = row.source.provider == Provider::Codex || row.source.path.parent() == Some(place);
+        // What only the mirror has is brought back before it is resumed.
+        let is_there = row.source.mirrored
+            || row.source.provider == Provider::Codex
+            || row.source.path.parent() == Some(place);
         (!is_there).then(|| format!("the client looks for it in {}", self.app.paths.short(place)))
     }
 

@@ -1,8 +1,9 @@
 //! `baton sessions search`: who said it, when, and where it stands.
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal as _, Read, Write as _};
+use std::io::{IsTerminal as _, Write as _};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -23,9 +24,9 @@ use super::list::Telling;
 use super::{Look, Scope, read, say_skipped};
 use crate::sessions::scan::Progress;
 use crate::sessions::search::{Found, Hit, Kind, Request, Target, search};
-use crate::sessions::{Catalogue, Row};
+use crate::sessions::{Catalogue, Row, Source, mirrors};
+use crate::store::mirror::Mirror;
 use crate::sys::child::{Change, end_like};
-use crate::sys::fs;
 
 /// So many matches are looked at before the search ends: the newest transcripts come first.
 const MOST: usize = 2_000;
@@ -62,7 +63,7 @@ pub fn run(app: &App, args: &SearchArgs, look: Look) -> anyhow::Result<Outcome> 
     };
     let catalogue = read(app);
     let scope = Scope::new(app, &args.whose)?;
-    let targets = targets(&catalogue, &scope, since);
+    let targets = targets(app, &catalogue, &scope, since);
     let found = watched(&targets, &request)?;
     say_skipped(app, &found.skipped);
     if found.too_long > 0 {
@@ -96,26 +97,31 @@ pub fn run(app: &App, args: &SearchArgs, look: Look) -> anyhow::Result<Outcome> 
 }
 
 /// The files of the conversations in `scope`, the newest first.
-fn targets(catalogue: &Catalogue, scope: &Scope<'_>, since: Option<Timestamp>) -> Vec<Target> {
+fn targets(app: &App, catalogue: &Catalogue, scope: &Scope<'_>, since: Option<Timestamp>) -> Vec<Target> {
     let since = since.map_or(i64::MIN, |t| i64::try_from(t.as_nanosecond()).unwrap_or(i64::MIN));
-    let rows = catalogue.rows.iter().filter(|row| scope.holds(row));
+    let mirror = Mirror::new(&app.paths.state);
     let mut targets: Vec<(i64, Target)> = Vec::new();
-    for row in rows {
-        let source = &row.source;
-        let target = |path, kind, size| Target {
-            session: source.id.clone(),
-            provider: source.provider,
+    for row in catalogue.rows.iter().filter(|row| scope.holds(row)) {
+        let Source { path, provider, id, stamp, mirrored } = &row.source;
+        let live = |path: PathBuf, kind, size| Target {
+            session: id.clone(),
+            provider: *provider,
             path,
             kind,
             size,
+            mirror: None,
         };
         // A file that was last written before holds nothing written since.
-        if source.stamp.modified >= since {
-            targets.push((source.stamp.modified, target(source.path.clone(), Kind::Live, source.stamp.size)));
+        if !mirrored && stamp.modified >= since {
+            targets.push((stamp.modified, live(path.clone(), Kind::Live, stamp.size)));
+            for path in row.source.subagents() {
+                let size = std::fs::metadata(&path).map_or(0, |m| m.len());
+                targets.push((stamp.modified, live(path, Kind::Subagent, size)));
+            }
         }
-        for path in source.subagents() {
-            let size = std::fs::metadata(&path).map_or(0, |m| m.len());
-            targets.push((source.stamp.modified, target(path, Kind::Subagent, size)));
+        if let Ok(Some(kept)) = mirror.of(id) {
+            let parts = mirrors::targets(&kept, *provider, (!mirrored).then_some(path.as_path()));
+            targets.extend(parts.into_iter().map(|target| (stamp.modified, target)));
         }
     }
     targets.sort_by_key(|(modified, _)| std::cmp::Reverse(*modified));
@@ -128,15 +134,12 @@ fn watched(targets: &[Target], request: &Request<'_>) -> anyhow::Result<Found> {
     let interrupt = signal_hook::flag::register(signal_hook::consts::SIGINT, progress.stop.clone())
         .context("could not listen for Ctrl+C")?;
     let total: u64 = targets.iter().map(|t| t.size).sum();
-    let open = |target: &Target| -> std::io::Result<Box<dyn Read + Send>> {
-        Ok(Box::new(fs::open_read(&target.path)?))
-    };
     let is_seen = std::io::stderr().is_terminal();
     let found = std::thread::scope(|scope| {
         let caller = std::thread::current();
-        let (progress, open) = (&progress, &open);
+        let progress = &progress;
         let work = scope.spawn(move || {
-            let found = search(targets, request, progress, open);
+            let found = search(targets, request, progress);
             caller.unpark();
             found
         });

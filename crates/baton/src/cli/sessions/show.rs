@@ -1,12 +1,14 @@
 //! `baton sessions show`: what one conversation was about, or all of it.
 
-use std::io::BufReader;
-use std::path::Path;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use baton_core::handoff::render::render;
+use baton_core::ledger::Ledger;
 use baton_core::plain::{plain, plain_line};
 use baton_core::redact::redact;
+use baton_core::session::Session;
 use baton_core::transcript::lines::{self, Line, MAX_LINE};
 use baton_core::transcript::{Action, Item, Parser, Record};
 use serde_json::json;
@@ -14,23 +16,24 @@ use serde_json::json;
 use super::super::screen::{Paint, page, print_json};
 use super::super::{App, Outcome};
 use super::Look;
+use crate::store::mirror::Mirror;
 use crate::sys::fs;
 use crate::transcripts;
 
 pub fn run(app: &App, id: &str, turns: bool, raw: bool, look: Look) -> anyhow::Result<Outcome> {
-    let Some(found) = transcripts::find(&app.store(), &app.paths, &app.channel()?, Some(id))? else {
-        eprintln!("baton: no session {id:?} was found here or in the clients' folders");
+    let Some(mut found) = open(app, id)? else {
+        eprintln!("baton: no session {id:?} was found here, in the clients' folders or in a mirror");
         return Ok(Outcome::Nothing);
     };
+    let place = plain_line(&found.path.display().to_string(), 500);
+    let doing = || format!("could not read {place}");
     if raw {
-        let mut file =
-            fs::open_read(&found.path).with_context(|| format!("could not read {}", found.path.display()))?;
-        std::io::copy(&mut file, &mut std::io::stdout().lock())?;
+        std::io::copy(&mut found.reader, &mut std::io::stdout().lock())?;
         return Ok(Outcome::Done);
     }
     let paint = Paint::stdout();
     if turns {
-        let rows = turns_of(&found.path)?;
+        let rows = turns_of(found.reader).with_context(doing)?;
         if look.json {
             print_json(
                 &rows.iter().map(|(who, what)| json!({ "who": who, "what": what })).collect::<Vec<_>>(),
@@ -41,7 +44,7 @@ pub fn run(app: &App, id: &str, turns: bool, raw: bool, look: Look) -> anyhow::R
         }
         return Ok(Outcome::Done);
     }
-    let ledger = found.ledger()?;
+    let ledger = Ledger::of(BufReader::with_capacity(256 << 10, found.reader)).with_context(doing)?;
     if look.json {
         print_json(&json!({ "transcript": found.path, "session": found.session, "ledger": ledger }))?;
         return Ok(Outcome::Done);
@@ -50,7 +53,6 @@ pub fn run(app: &App, id: &str, turns: bool, raw: bool, look: Look) -> anyhow::R
         let cwd = plain_line(&app.paths.short(Path::new(&s.cwd)), 300);
         format!("Session {} of {} in {cwd}, begun {}\n", s.id, s.agent, s.started)
     });
-    let place = plain_line(&found.path.display().to_string(), 500);
     let body = render(&ledger, None);
     let body = plain(&body);
     let mut out = paint.dim(&format!("{head}Transcript {place}")) + "\n\n";
@@ -61,6 +63,32 @@ pub fn run(app: &App, id: &str, turns: bool, raw: bool, look: Look) -> anyhow::R
     }
     page(&out, look.paged)?;
     Ok(Outcome::Done)
+}
+
+/// A conversation, wherever it still is.
+struct Open {
+    path: PathBuf,
+    session: Option<Session>,
+    reader: Box<dyn Read + Send>,
+}
+
+/// The transcript, else what the mirror holds of it.
+fn open(app: &App, id: &str) -> anyhow::Result<Option<Open>> {
+    let store = app.store();
+    if let Some(found) = transcripts::find(&store, &app.paths, &app.channel()?, Some(id))? {
+        let tale = || format!("could not read {}", found.path.display());
+        let reader = Box::new(fs::open_read(&found.path).with_context(tale)?);
+        return Ok(Some(Open { path: found.path, session: found.session, reader }));
+    }
+    let mirror = Mirror::new(&app.paths.state);
+    let mut matching = mirror.sessions().into_iter().filter(|s| s.as_str().starts_with(id));
+    let (Some(session), None) = (matching.next(), matching.next()) else { return Ok(None) };
+    let Some(kept) = mirror.of(&session)? else { return Ok(None) };
+    let Some((part, generation)) = kept.newest() else { return Ok(None) };
+    let tale = || format!("could not read {}", generation.path.display());
+    let reader = part.open(generation).with_context(tale)?;
+    let session = store.sessions().get(&session).ok().flatten();
+    Ok(Some(Open { path: generation.path.clone(), session, reader }))
 }
 
 fn turn_line(paint: Paint, who: &str, what: &str) -> String {
@@ -75,11 +103,10 @@ fn turn_line(paint: Paint, who: &str, what: &str) -> String {
 }
 
 /// Who said and did what, in order, in memory bounded by what is shown.
-fn turns_of(path: &Path) -> anyhow::Result<Vec<(&'static str, String)>> {
-    let file = fs::open_read(path).with_context(|| format!("could not read {}", path.display()))?;
+fn turns_of(reader: impl Read) -> std::io::Result<Vec<(&'static str, String)>> {
     let mut parser = Parser::default();
     let mut rows = Vec::new();
-    lines::for_each(BufReader::with_capacity(256 << 10, file), 0, MAX_LINE, |line, offset| match line {
+    lines::for_each(BufReader::with_capacity(256 << 10, reader), 0, MAX_LINE, |line, offset| match line {
         Line::Whole(bytes) | Line::Torn(bytes) => {
             if let Some(record) = parser.feed(bytes, offset)
                 && !record.sidechain
@@ -88,8 +115,7 @@ fn turns_of(path: &Path) -> anyhow::Result<Vec<(&'static str, String)>> {
             }
         }
         Line::TooLong(bytes) => rows.push(("?", format!("a line of {bytes} bytes was passed over"))),
-    })
-    .with_context(|| format!("could not read {}", path.display()))?;
+    })?;
     Ok(rows)
 }
 
