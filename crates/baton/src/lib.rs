@@ -22,6 +22,7 @@ pub mod poke;
 pub mod providers;
 pub mod rotate;
 pub mod sealing;
+pub mod sessions;
 pub mod store;
 pub mod supervisor;
 pub mod sys;

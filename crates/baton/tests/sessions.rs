@@ -1,5 +1,14 @@
 //! Looking at past conversations, and at the handoff that one would give.
 
+mod bad_input;
+mod list;
+mod made;
+mod mirrored;
+mod picker;
+mod resume;
+mod search;
+mod tree;
+
 use baton_testkit::Home;
 use baton_testkit::hooks::Client;
 use serde_json::json;

@@ -50,6 +50,7 @@ pub mod redact;
 pub mod rotation;
 pub mod say;
 pub mod scan;
+pub mod search;
 pub mod session;
 pub mod statusline;
 pub mod transcript;

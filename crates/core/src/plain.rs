@@ -47,6 +47,9 @@ pub fn plain(text: &str) -> Cow<'_, str> {
 
 /// `text` on one line of at most `max_width` columns: white space folded, cut with `…`.
 pub fn plain_line(text: &str, max_width: usize) -> String {
+    if let Some(line) = ascii_line(text, max_width) {
+        return line;
+    }
     let mut line = String::new();
     let mut width = 0;
     // Where the line would have to end so that `…` still fits.
@@ -73,6 +76,18 @@ pub fn plain_line(text: &str, max_width: usize) -> String {
         }
     }
     line
+}
+
+/// The same for text of plain ASCII with single spaces, which most lines are: no character needs a look of its own.
+fn ascii_line(text: &str, max_width: usize) -> Option<String> {
+    let text = text.trim_ascii();
+    let is_simple = text.bytes().all(|b| matches!(b, b' '..=b'~')) && !text.contains("  ");
+    match max_width.checked_sub(1) {
+        _ if !is_simple => None,
+        _ if text.len() <= max_width => Some(text.to_owned()),
+        Some(room) => Some(text[..room].trim_ascii_end().to_owned() + "…"),
+        None => Some(String::new()),
+    }
 }
 
 /// An upper bound of the columns a terminal gives `c`: joined emoji take fewer, none takes more.

@@ -5,6 +5,7 @@ pub mod agent;
 pub mod clients;
 pub mod codex;
 pub mod daemon;
+pub mod history;
 pub mod home;
 pub mod hooks;
 pub mod kill;

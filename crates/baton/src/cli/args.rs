@@ -82,7 +82,9 @@ that begins with it. Called twice, the last one counts. Exit codes: 1 no such fi
     Inbox(InboxArgs),
     /// Messages that an agent, or you, sent, and what became of them
     Outbox(InboxArgs),
-    /// Look at past conversations
+    /// Find, read and resume past conversations of every client
+    #[command(after_help = "\
+In a terminal, `baton sessions` alone lets you choose one: type to filter, Enter resumes, Esc leaves.")]
     Sessions(SessionsArgs),
     /// Copies of conversations: look at them, check them, bring them back
     #[command(after_help = "\
@@ -788,11 +790,39 @@ pub enum UnitKind {
 #[derive(Debug, Args)]
 pub struct SessionsArgs {
     #[command(subcommand)]
-    pub command: Sessions,
+    pub command: Option<Sessions>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Do not page long output
+    #[arg(long, global = true)]
+    pub no_pager: bool,
+}
+
+/// Whose conversations are meant.
+#[derive(Debug, Args, Default)]
+pub struct WhoseArgs {
+    /// Of all projects, not only of this one
+    #[arg(long)]
+    pub all: bool,
+    /// Of this project: its folder, the folder's name, or its channel
+    #[arg(long, value_name = "PROJECT", conflicts_with = "all")]
+    pub project: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Sessions {
+    /// List conversations, newest first (what `baton sessions` does when it is not in a terminal)
+    #[command(after_help = "\
+A row tells what it was about, when and how long, how many tokens it held, how it ended, and the handoffs
+in and out. A mark before the title: `>` runs now, `-` cannot be resumed as it is. Titles have no secrets.")]
+    List {
+        #[command(flatten)]
+        whose: WhoseArgs,
+        /// At most this many; 0 for all
+        #[arg(long, short = 'n', default_value_t = 20, value_name = "N")]
+        limit: usize,
+    },
     /// What one conversation was about
     Show {
         /// A session id (its beginning is enough) or a transcript
@@ -803,11 +833,75 @@ pub enum Sessions {
         /// Who said and did what, one line each
         #[arg(long, conflicts_with = "raw")]
         turns: bool,
-        /// The transcript as it is
+        /// The transcript as it is, secrets included
         #[arg(long)]
         raw: bool,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
     },
+    /// Find words in what was said and done, also before compactions and in mirrors
+    #[command(after_help = "\
+Words must all be in one message; '\"a phrase\"' is one piece. Small letters match capital ones too.
+The best come first: words together, the user's own, the newest. Known secrets are found but not shown.")]
+    Search(SearchArgs),
+    /// Start the client on a conversation again
+    #[command(after_help = "\
+Everything behind `--` goes to the client. A conversation of another project is not resumed here; the
+command that does it there is printed (exit 1).")]
+    Resume {
+        /// A session id (its beginning is enough)
+        #[arg(required_unless_present = "last")]
+        id: Option<String>,
+        /// The newest conversation of this project
+        #[arg(long, conflicts_with = "id")]
+        last: bool,
+        /// Options for the client
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
+    /// The chains of sessions and the handoffs between them
+    Tree {
+        /// Only the chain of this session (the beginning of its id is enough)
+        id: Option<String>,
+        #[command(flatten)]
+        whose: WhoseArgs,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct SearchArgs {
+    /// Words and '"phrases"'
+    #[arg(required = true)]
+    pub query: Vec<String>,
+    /// Take the query as a regular expression
+    #[arg(long)]
+    pub regex: bool,
+    /// Only what this one said: user, assistant, tool
+    #[arg(long, value_enum)]
+    pub role: Option<RoleArg>,
+    /// Only calls of this tool and what they gave
+    #[arg(long, value_name = "NAME")]
+    pub tool: Option<String>,
+    /// Only calls about this file; the end of its path is enough
+    #[arg(long, value_name = "PATH")]
+    pub file: Option<String>,
+    /// Not before: 2026-11-01, 2026-11-01T12:00Z, or 3h, 7d ago
+    #[arg(long, value_name = "WHEN")]
+    pub since: Option<String>,
+    /// Before
+    #[arg(long, value_name = "WHEN")]
+    pub until: Option<String>,
+    #[command(flatten)]
+    pub whose: WhoseArgs,
+    /// Lines of context around each hit
+    #[arg(long, short = 'C', default_value_t = 0, value_name = "N")]
+    pub context: usize,
+    /// At most this many hits
+    #[arg(long, short = 'n', default_value_t = 20, value_name = "N")]
+    pub limit: usize,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum RoleArg {
+    User,
+    Assistant,
+    Tool,
 }

@@ -1,7 +1,7 @@
 //! `baton backup`: the mirrored conversations as their owner sees them.
 
 mod export;
-mod restore;
+pub mod restore;
 mod tar;
 
 use std::fmt::Write as _;

@@ -42,6 +42,14 @@ impl Paint {
     pub fn yellow(self, text: &str) -> String {
         self.wrap("33", text)
     }
+
+    pub fn cyan(self, text: &str) -> String {
+        self.wrap("36", text)
+    }
+
+    pub fn red(self, text: &str) -> String {
+        self.wrap("31", text)
+    }
 }
 
 /// Writes to standard output; the caller's error says so when the reader has gone.
@@ -50,6 +58,53 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
         .context("could not write to standard output; see where it leads and try again")
+}
+
+/// Writes to standard output, through `$PAGER` or `less` where that is a terminal too small for it.
+pub fn page(text: &str, paged: bool) -> anyhow::Result<()> {
+    let rows = if paged { crate::sys::terminal::size().map(|(_, rows)| usize::from(rows)) } else { None };
+    match rows {
+        Some(rows) if text.lines().count() >= rows && through_pager(text) => Ok(()),
+        _ => print(text),
+    }
+}
+
+/// `false` if there is no pager and nothing was shown.
+fn through_pager(text: &str) -> bool {
+    use std::process::{Command, Stdio};
+    let pager = std::env::var("PAGER").unwrap_or_else(|_| "less".to_owned());
+    if pager.trim().is_empty() || pager.trim() == "cat" {
+        return false;
+    }
+    // With arguments it is a command line, as for every program that reads this variable.
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", &pager]).stdin(Stdio::piped());
+    if std::env::var_os("LESS").is_none() {
+        command.env("LESS", "FRX");
+    }
+    // Ctrl+C belongs to the pager: if it ended us, the shell and the pager would fight over the terminal.
+    let interrupted = std::sync::Arc::default();
+    let held = signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted);
+    let Ok(mut child) = command.spawn() else { return false };
+    if let Some(mut stdin) = child.stdin.take() {
+        // Whoever leaves it early has read enough.
+        let _ = stdin.write_all(text.as_bytes());
+    }
+    let ended = child.wait();
+    if let Ok(id) = held {
+        signal_hook::low_level::unregister(id);
+    }
+    // The shell's own code for a program that is not there.
+    ended.is_ok_and(|status| status.code() != Some(127) && status.code() != Some(126))
+}
+
+/// `12k`, `1.2M`: a number of tokens.
+pub fn tokens(count: u64) -> String {
+    match count {
+        0..1_000 => count.to_string(),
+        1_000..1_000_000 => format!("{}k", count / 1_000),
+        _ => format!("{:.1}M", count as f64 / 1_000_000.0),
+    }
 }
 
 pub fn print_json<T: serde::Serialize>(value: &T) -> anyhow::Result<()> {

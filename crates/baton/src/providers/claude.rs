@@ -126,16 +126,16 @@ fn compaction(paths: &Paths, cwd: &Path, _: &Caller) -> CompactionSettings {
     })
 }
 
+/// Where it keeps the conversations of `cwd`.
+pub fn folder(paths: &Paths, cwd: &Path) -> PathBuf {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    paths.claude.join("projects").join(cwd.display().to_string().chars().map(plain).collect::<String>())
+}
+
 /// A folder for each working folder, a file for each conversation.
 fn transcripts(paths: &Paths, cwd: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder(paths, cwd)).into_iter().flatten().flatten();
     entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|x| x == "jsonl")).collect()
-}
-
-fn folder(paths: &Paths, cwd: &Path) -> PathBuf {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-    let name: String = cwd.display().to_string().chars().map(plain).collect();
-    paths.claude.join("projects").join(name)
 }
 
 fn session_of(transcript: &Path) -> Option<SessionId> {

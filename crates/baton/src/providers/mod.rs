@@ -19,6 +19,7 @@ use baton_core::transcript::tail::Tail;
 
 use crate::paths::Paths;
 
+pub use claude::folder as claude_folder;
 pub use codex::{config_override, read_config};
 
 /// One agent program.

@@ -1,8 +1,12 @@
 //! The terminal's state: kept before an agent gets it, put back after one was killed.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcsetattr};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
 
 /// What a killed full-screen program may have left switched on: alternate screen, mouse, focus and paste
 /// reporting, extended keys, a hidden cursor, colours.
@@ -33,5 +37,84 @@ impl Kept {
 
     pub fn is_terminal(&self) -> bool {
         self.0.is_some()
+    }
+}
+
+/// Columns and rows of standard output's terminal, if it is one.
+pub fn size() -> Option<(u16, u16)> {
+    let size = tcgetwinsize(rustix::stdio::stdout()).ok()?;
+    (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
+}
+
+/// What to show while something is asked of the user: the alternate screen, lines not wrapped.
+const ASK: &[u8] = b"\x1b[?1049h\x1b[?7l";
+const ASKED: &[u8] = b"\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
+
+/// The terminal while it gives us key by key; put back when dropped, and signals that end programs end the asking
+/// first.
+pub struct Raw {
+    before: Termios,
+    ended: Arc<AtomicBool>,
+    signals: Vec<signal_hook::SigId>,
+}
+
+impl Raw {
+    /// `None` where there is nobody to ask.
+    pub fn enter() -> io::Result<Option<Self>> {
+        let (stdin, stdout) = (rustix::stdio::stdin(), rustix::stdio::stdout());
+        if !isatty(stdin) || !isatty(stdout) {
+            return Ok(None);
+        }
+        let before = tcgetattr(stdin)?;
+        let ended = Arc::new(AtomicBool::new(false));
+        let mut signals = Vec::new();
+        for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP, signal_hook::consts::SIGINT]
+        {
+            signals.push(signal_hook::flag::register(signal, Arc::clone(&ended))?);
+        }
+        let mut raw = before.clone();
+        raw.make_raw();
+        let it = Self { before, ended, signals };
+        tcsetattr(stdin, OptionalActions::Now, &raw)?;
+        it.show(ASK)?;
+        Ok(Some(it))
+    }
+
+    pub fn show(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        out.write_all(bytes)?;
+        out.flush()
+    }
+
+    /// The next bytes that were typed; nothing if none came in time. The error: the terminal is gone, or we shall end.
+    pub fn read<'b>(&self, buffer: &'b mut [u8], patience: Duration) -> io::Result<&'b [u8]> {
+        let stdin = rustix::stdio::stdin();
+        let timeout = Timespec::try_from(patience).map_err(io::Error::other)?;
+        let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+        let ready = match poll(&mut fds, Some(&timeout)) {
+            Ok(ready) => ready,
+            Err(rustix::io::Errno::INTR) => 0,
+            Err(e) => return Err(e.into()),
+        };
+        if self.ended.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        if ready == 0 {
+            return Ok(&[]);
+        }
+        match rustix::io::read(stdin, &mut *buffer)? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            n => Ok(&buffer[..n]),
+        }
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        let _ = self.show(ASKED);
+        let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &self.before);
+        for id in self.signals.drain(..) {
+            signal_hook::low_level::unregister(id);
+        }
     }
 }

@@ -9,6 +9,7 @@ mod companion;
 mod companion_lives;
 mod companion_mail;
 mod memory;
+mod sessions;
 mod tmux;
 
 use std::path::Path;

@@ -236,7 +236,7 @@ const CLIENTS: [&str; 8] = [
 ];
 
 /// What stands in a user record as text: the user's words, a command, or something the client put there.
-fn prompt(text: Str<'_>, queued: bool) -> Option<Item<'_>> {
+pub(super) fn prompt(text: Str<'_>, queued: bool) -> Option<Item<'_>> {
     let trimmed = text.trim_start();
     if trimmed.is_empty() {
         return None;

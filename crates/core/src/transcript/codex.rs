@@ -135,7 +135,7 @@ fn response<'a>(it: Payload<'a>, items: &mut Vec<Item<'a>>) {
 }
 
 /// The client speaks in the user's role too; what it says comes in tags of its own.
-fn from_client(text: &str) -> bool {
+pub(super) fn from_client(text: &str) -> bool {
     const STARTS: [&str; 7] = [
         "<environment_context>",
         "<user_instructions>",

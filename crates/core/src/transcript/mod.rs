@@ -7,8 +7,10 @@ pub mod claude;
 pub mod codex;
 pub mod lines;
 mod parser;
+pub mod passages;
 mod record;
 pub mod rollout;
+pub mod summary;
 pub mod tail;
 
 pub use parser::{Counts, Parser, Provider};

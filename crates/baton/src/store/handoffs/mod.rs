@@ -119,7 +119,7 @@ impl Handoffs {
         self.root.join("archive").join(format!("{id}.md"))
     }
 
-    fn history_path(&self, channel: &ChannelName) -> PathBuf {
+    pub(crate) fn history_path(&self, channel: &ChannelName) -> PathBuf {
         self.root.join(format!("{channel}.history.jsonl"))
     }
 

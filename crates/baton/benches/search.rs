@@ -1,0 +1,110 @@
+//! What searching costs against ripgrep, the same literal over the same files, interleaved.
+//!
+//! `BATON_CORPUS=DIR cargo bench -p baton --bench search`: DIR holds `.jsonl` or `.jsonl.gz` transcripts, which are
+//! repeated to a gigabyte under the target folder; without it generated ones are. Needs `rg`. Exits with 1 above the
+//! target. Of the words that occur in the files, those with at most a thousand hits are taken.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use baton_testkit::{history, quality};
+
+const SIZE: u64 = 1 << 30;
+const ROUNDS: usize = 7;
+const TARGET: f64 = 1.5;
+
+fn main() -> ExitCode {
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the target folder takes a new one");
+    let files = fill(home.path());
+    let size: u64 = files.iter().filter_map(|f| f.metadata().ok()).map(|m| m.len()).sum();
+    println!(
+        "{} transcripts, {} MB, all in the page cache; {ROUNDS} rounds, interleaved",
+        files.len(),
+        size >> 20
+    );
+    let words = std::env::var("BATON_WORDS").unwrap_or_else(|_| {
+        "zzqqxx-not-there golangci-lint checkpointing worktree Renamed TestHandle".to_owned()
+    });
+    let mut worst: f64 = 0.0;
+    // The list behind the search is read once.
+    run(home.path(), &baton("warm"));
+    for word in words.split_whitespace() {
+        let (ours, theirs) = (baton(word), rg(home.path(), word));
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            a.push(run(home.path(), &ours).0);
+            b.push(run(home.path(), &theirs).0);
+        }
+        let hits = count(home.path(), &rg(home.path(), word));
+        let (a, b) = (median(a), median(b));
+        let ratio = a.as_secs_f64() / b.as_secs_f64();
+        let judged = hits <= 1_000;
+        if judged {
+            worst = worst.max(ratio);
+        }
+        let note = if judged { "" } else { "  (not judged: more than 1,000 lines)" };
+        println!("{word:<24} rg {b:>9.3?}  baton {a:>9.3?}  ratio {ratio:.2}  {hits} lines{note}");
+    }
+    println!("worst ratio {worst:.2} (target: at most {TARGET})");
+    if worst <= TARGET { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Copies of the corpus as sessions of their own, up to a gigabyte.
+fn fill(home: &Path) -> Vec<PathBuf> {
+    let folder = home.join(".claude/projects/-work-app");
+    std::fs::create_dir_all(&folder).expect("a home takes a new folder");
+    let Some(corpus) = std::env::var_os("BATON_CORPUS") else {
+        history::generate(home, 2_000, usize::try_from(SIZE / 2_000).expect("half a megabyte"));
+        return walk(&home.join(".claude/projects"));
+    };
+    let texts = quality::corpus::load(Path::new(&corpus)).expect("BATON_CORPUS is a folder of transcripts");
+    let (mut files, mut total) = (Vec::new(), 0);
+    for copy in 0.. {
+        for (n, text) in texts.iter().enumerate() {
+            let path = folder.join(format!("{n:08x}-0000-4000-8000-{copy:012x}.jsonl"));
+            std::fs::write(&path, &text.bytes).expect("the target folder takes a gigabyte");
+            total += text.bytes.len() as u64;
+            files.push(path);
+        }
+        if total >= SIZE {
+            break;
+        }
+    }
+    files
+}
+
+fn walk(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path());
+    entries.flat_map(|p| if p.is_dir() { walk(&p) } else { vec![p] }).collect()
+}
+
+fn baton(word: &str) -> Vec<String> {
+    [env!("CARGO_BIN_EXE_baton"), "sessions", "search", "--all", "-n", "1000", word]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+/// All of its threads, no ignore files, as text: what a person who knows it would run.
+fn rg(home: &Path, word: &str) -> Vec<String> {
+    let folder = home.join(".claude/projects").display().to_string();
+    ["rg", "-uu", "-a", "-F", "--no-config", "-e", word, &folder].map(str::to_owned).to_vec()
+}
+
+fn run(home: &Path, args: &[String]) -> (Duration, bool) {
+    let mut command = Command::new(&args[0]);
+    command.args(&args[1..]).env("HOME", home).current_dir(home).stdout(Stdio::null()).stderr(Stdio::null());
+    let began = Instant::now();
+    let status = command.status().unwrap_or_else(|e| panic!("{} does not start: {e}", args[0]));
+    (began.elapsed(), status.success())
+}
+
+fn count(home: &Path, args: &[String]) -> usize {
+    let output = Command::new(&args[0]).args(&args[1..]).env("HOME", home).output().expect("rg starts");
+    memchr::memchr_iter(b'\n', &output.stdout).count()
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}

@@ -1,0 +1,160 @@
+//! `baton sessions resume`: the client started on a conversation again, after it was seen to be one of this project.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use baton_core::ids::AgentId;
+use baton_core::launch::{Launch, Now};
+use baton_core::plain::plain_line;
+use baton_core::transcript::Provider;
+
+use super::super::args::WhoseArgs;
+use super::super::backup::restore::{self, Wish};
+use super::super::{App, Outcome};
+use super::{Scope, by_beginning, read};
+use crate::sessions::catalogue::State;
+use crate::sessions::{Row, ends};
+use crate::supervisor::{self, Options};
+use crate::sys::child::end_like;
+use crate::{channel, providers};
+
+pub fn run(app: &App, id: Option<&str>, args: &[String]) -> anyhow::Result<Outcome> {
+    let catalogue = read(app);
+    let scope = Scope::new(app, &WhoseArgs::default())?;
+    let row = if let Some(id) = id {
+        by_beginning(&catalogue, id)
+    } else {
+        let newest = catalogue.rows.iter().find(|row| scope.holds(row));
+        if newest.is_none() {
+            eprintln!(
+                "baton: there is no session in {}; `baton sessions list --all` names others",
+                scope.name()
+            );
+        }
+        newest
+    };
+    let Some(row) = row else { return Ok(Outcome::Nothing) };
+    start(app, &scope, row, args)
+}
+
+/// Verifies that the conversation is there, readable and of this project, and starts its client on it.
+pub fn start(app: &App, scope: &Scope<'_>, row: &Row, args: &[String]) -> anyhow::Result<Outcome> {
+    let (id, cwd) = (&row.source.id, row.cwd());
+    if !scope.holds(row) {
+        eprintln!("baton: session {id} belongs to another project; run it there:");
+        eprintln!("  cd {} && baton sessions resume {id}", quoted(&row.facts.cwd));
+        return Ok(Outcome::Failed);
+    }
+    if row.source.mirrored {
+        return restored(app, scope, row, args);
+    }
+    if let Some(why) = Hindrances::new(app).of(row) {
+        eprintln!("baton: session {id} cannot be resumed: {why}");
+        return Ok(Outcome::Failed);
+    }
+    // What the list shows may be older than what is there now.
+    let file = plain_line(&app.paths.short(&row.source.path), 300);
+    match ends::read(&row.source.path, row.source.provider) {
+        Err(no) => {
+            eprintln!("baton: session {id} cannot be resumed: {file}: {}", no.why);
+            return Ok(Outcome::Failed);
+        }
+        Ok(now) if now.session.as_deref().is_some_and(|inside| inside != id.as_str()) => {
+            let inside = plain_line(&now.session.unwrap_or_default(), 60);
+            eprintln!("baton: {file} holds session {inside}, not {id}; it is not resumed");
+            return Ok(Outcome::Failed);
+        }
+        Ok(_) => {}
+    }
+    let Some(provider) = providers::find(row.provider()) else {
+        eprintln!("baton: it does not start {} itself; run it there:", row.provider());
+        eprintln!("  cd {} && {} resume {id}", quoted(&row.facts.cwd), row.provider());
+        return Ok(Outcome::Failed);
+    };
+    let grammar = &provider.grammar;
+    let now = Now { model: None, permission_mode: None };
+    let args = Launch::parse(grammar, args).resume(grammar, id.as_str(), None, &now);
+    // The agent comes back under its name, unless it goes on elsewhere.
+    let agent = row.known.as_ref().and_then(|known| AgentId::new(known.agent.clone()).ok());
+    let name = agent.filter(|agent| !app.store().agents().is_live(agent));
+    if channel::real(&cwd) != channel::real(&app.cwd) {
+        eprintln!("baton: resuming in {}", app.paths.short(&cwd));
+    }
+    let options = Options { provider, args, name, keep_alive: false, cwd };
+    let change = supervisor::run(app.store(), app.resolved.config.clone(), options)?;
+    end_like(change)
+}
+
+/// Brings back what only the mirror has, and then starts the client on it.
+fn restored(app: &App, scope: &Scope<'_>, row: &Row, args: &[String]) -> anyhow::Result<Outcome> {
+    let id = row.source.id.as_str();
+    let wish = Wish { what: id, generation: None, to: None, force: false, dry_run: false };
+    match restore::run(app, &app.store(), &wish, false)? {
+        Outcome::Done => {}
+        other => return Ok(other),
+    }
+    let catalogue = read(app);
+    match catalogue.rows.iter().find(|now| now.source.id == row.source.id && !now.source.mirrored) {
+        Some(row) => start(app, scope, row, args),
+        None => anyhow::bail!("session {id} was restored but is not where its client keeps conversations"),
+    }
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-~+@:".contains(c);
+    if path.chars().all(plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
+}
+
+/// Why conversations cannot be resumed; what is known of a folder is asked once.
+pub struct Hindrances<'a> {
+    app: &'a App,
+    folders: RefCell<HashMap<String, Option<PathBuf>>>,
+}
+
+impl<'a> Hindrances<'a> {
+    pub fn new(app: &'a App) -> Self {
+        Self { app, folders: RefCell::default() }
+    }
+
+    /// Why `row` cannot be resumed as it is, if it cannot.
+    pub fn of(&self, row: &Row) -> Option<String> {
+        if let State::Running(pid) = row.state() {
+            return Some(format!("it runs now, in process {pid}"));
+        }
+        let cwd = &row.facts.cwd;
+        if !cwd.starts_with('/') {
+            return Some("its transcript does not tell its folder".to_owned());
+        }
+        if !self.folders.borrow().contains_key(cwd) {
+            self.folders.borrow_mut().insert(cwd.clone(), self.place(Path::new(cwd)));
+        }
+        let folders = self.folders.borrow();
+        let Some(place) = folders.get(cwd).and_then(Option::as_ref) else {
+            return Some(format!("its folder {} is gone", self.app.paths.short(Path::new(cwd))));
+        };
+        // What only the mirror has is brought back before it is resumed.
+        let is_there = row.source.mirrored
+            || row.source.provider == Provider::Codex
+            || row.source.path.parent() == Some(place);
+        (!is_there).then(|| format!("the client looks for it in {}", self.app.paths.short(place)))
+    }
+
+    /// Where the client looks for the conversations of `cwd`; nothing if that is gone.
+    fn place(&self, cwd: &Path) -> Option<PathBuf> {
+        let real = std::fs::canonicalize(cwd).ok().filter(|p| p.is_dir())?;
+        Some(providers::claude_folder(&self.app.paths, &real))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_in_a_command_is_one_word_of_the_shell() {
+        assert_eq!(quoted("~/work/app"), "~/work/app");
+        assert_eq!(quoted("/a b/it's; rm -rf x"), r"'/a b/it'\''s; rm -rf x'");
+    }
+}

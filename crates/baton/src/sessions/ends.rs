@@ -1,0 +1,114 @@
+//! Reads the two ends of a transcript, and more of either only where a few kilobytes do not tell enough.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use baton_core::transcript::Provider;
+use baton_core::transcript::summary::Summary;
+
+use crate::sys::fs;
+
+/// The first read of each end; a rollout begins with instructions of twenty kilobytes.
+const FIRST: usize = 16 << 10;
+const FIRST_OF_ROLLOUT: usize = 32 << 10;
+/// Beyond this a conversation is listed with what is known of it.
+const MOST: usize = 1 << 20;
+/// So much of each end is kept of what comes as a stream.
+const STREAM: u64 = 256 << 10;
+
+/// Why a file is no transcript.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct No {
+    pub why: String,
+    /// It may be one the next time, though it has not changed.
+    pub passing: bool,
+}
+
+impl From<io::Error> for No {
+    fn from(e: io::Error) -> Self {
+        let is_gone = e.kind() == io::ErrorKind::NotFound;
+        Self { why: if is_gone { "it has vanished".to_owned() } else { e.to_string() }, passing: true }
+    }
+}
+
+/// What the ends of the transcript at `path` tell.
+pub fn read(path: &Path, provider: Provider) -> Result<Summary, No> {
+    let file = fs::open_read(path)?;
+    let size = file.metadata()?.len();
+    let no = |why: &str| No { why: why.to_owned(), passing: false };
+    if size == 0 {
+        return Err(no("it is empty"));
+    }
+    of(&file, size, provider)?.ok_or_else(|| no("no record in it can be read"))
+}
+
+/// The same of bytes that can only be read from the first to the last.
+pub fn stream(mut reader: impl Read) -> Result<Summary, No> {
+    let mut head = Vec::new();
+    Read::by_ref(&mut reader).take(STREAM).read_to_end(&mut head)?;
+    let mut tail = head.clone();
+    loop {
+        let kept = tail.len().saturating_sub(usize::try_from(STREAM).unwrap_or(usize::MAX));
+        tail.drain(..kept);
+        if Read::by_ref(&mut reader).take(STREAM).read_to_end(&mut tail)? == 0 {
+            break;
+        }
+    }
+    let mut summary = Summary::default();
+    summary.head(&head);
+    summary.tail(&tail);
+    let no = || No { why: "no record in it can be read".to_owned(), passing: false };
+    if summary.provider.is_some() { Ok(summary) } else { Err(no()) }
+}
+
+fn of(file: &File, size: u64, provider: Provider) -> io::Result<Option<Summary>> {
+    let mut summary = Summary::default();
+    let first = if provider == Provider::Codex { FIRST_OF_ROLLOUT } else { FIRST };
+    let mut buffer = Vec::new();
+    let mut want = first;
+    loop {
+        let held = buffer.len();
+        extend(file, &mut buffer, held as u64, want)?;
+        let whole = buffer.len() as u64 >= size || buffer.len() < want;
+        if summary.head(&buffer) || whole || want >= MOST {
+            break;
+        }
+        want *= 4;
+    }
+    if buffer.len() as u64 >= size {
+        summary.tail(&buffer);
+        return Ok(summary.provider.is_some().then_some(summary));
+    }
+    let mut want = FIRST;
+    loop {
+        let from = size.saturating_sub(want as u64);
+        buffer.clear();
+        extend(file, &mut buffer, from, want)?;
+        if summary.tail(&buffer) || from == 0 || want >= MOST {
+            return Ok(summary.provider.is_some().then_some(summary));
+        }
+        want *= 4;
+    }
+}
+
+/// Reads from `at` until `buffer` holds `want` bytes or the file ends, which may have been cut meanwhile.
+fn extend(file: &File, buffer: &mut Vec<u8>, at: u64, want: usize) -> io::Result<()> {
+    let held = buffer.len();
+    buffer.resize(want, 0);
+    let mut got = held;
+    while got < want {
+        match file.read_at(&mut buffer[got..], at + (got - held) as u64) {
+            Ok(0) => break,
+            Ok(n) => got += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => {
+                buffer.truncate(got);
+                return Err(e);
+            }
+        }
+    }
+    buffer.truncate(got);
+    Ok(())
+}

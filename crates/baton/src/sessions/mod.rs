@@ -1,0 +1,45 @@
+//! Past conversations of every client: found where the clients keep them, listed from the two ends of their
+//! transcripts, searched whole.
+
+pub mod cache;
+pub mod catalogue;
+pub mod ends;
+pub mod links;
+pub mod mirrors;
+pub mod scan;
+pub mod search;
+pub mod sources;
+
+pub use catalogue::{Catalogue, Row};
+pub use sources::Source;
+
+/// `work` for each number below `count`, on all processors; the answers in their order.
+pub(crate) fn on_all_processors<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    // A piece of the work at a time, so that the threads do not fight over the counter.
+    const PIECE: usize = 16;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count / PIECE + 1);
+    if threads <= 1 {
+        return (0..count).map(work).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let mut pieces: Vec<(usize, Vec<T>)> = std::thread::scope(|scope| {
+        let run = || {
+            let mut done = Vec::new();
+            loop {
+                let start = next.fetch_add(PIECE, Ordering::Relaxed);
+                if start >= count {
+                    return done;
+                }
+                done.push((start, (start..count.min(start + PIECE)).map(&work).collect()));
+            }
+        };
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
+        threads
+            .into_iter()
+            .flat_map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    pieces.sort_by_key(|(start, _)| *start);
+    pieces.into_iter().flat_map(|(_, done)| done).collect()
+}

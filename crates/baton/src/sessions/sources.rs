@@ -1,0 +1,140 @@
+//! Where the clients keep their transcripts: `projects/*/{id}.jsonl` of Claude Code, `sessions/Y/M/D/rollout-*-{id}.jsonl`
+//! of Codex. Nothing is opened here.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use baton_core::ids::SessionId;
+use baton_core::transcript::Provider;
+
+use crate::paths::Paths;
+
+/// A transcript as the folder shows it.
+#[derive(Debug, Clone)]
+pub struct Source {
+    pub path: PathBuf,
+    pub provider: Provider,
+    pub id: SessionId,
+    pub stamp: Stamp,
+    /// Only the mirror still has it.
+    pub mirrored: bool,
+}
+
+/// A file that has the same stamp has not changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Stamp {
+    #[serde(rename = "s")]
+    pub size: u64,
+    /// Nanoseconds.
+    #[serde(rename = "m")]
+    pub modified: i64,
+    #[serde(rename = "i")]
+    pub inode: u64,
+}
+
+impl Stamp {
+    pub fn of(about: &Metadata) -> Self {
+        let modified = about.mtime().saturating_mul(1_000_000_000).saturating_add(about.mtime_nsec());
+        Self { size: about.len(), modified, inode: about.ino() }
+    }
+
+    pub fn at(path: &Path) -> Option<Self> {
+        std::fs::symlink_metadata(path).ok().filter(Metadata::is_file).map(|m| Self::of(&m))
+    }
+}
+
+/// Something that has the name of a transcript and is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    pub path: PathBuf,
+    pub why: String,
+}
+
+/// All transcripts of all clients, in no order.
+pub fn all(paths: &Paths) -> (Vec<Source>, Vec<Skipped>) {
+    let mut folders: Vec<(PathBuf, Provider)> =
+        folders_in(&paths.claude.join("projects"), 1).into_iter().map(|f| (f, Provider::Claude)).collect();
+    folders.extend(folders_in(&paths.codex().join("sessions"), 3).into_iter().map(|f| (f, Provider::Codex)));
+    let found = super::on_all_processors(folders.len(), |n| in_folder(&folders[n].0, folders[n].1));
+    let (mut sources, mut skipped) = (Vec::new(), Vec::new());
+    for (some, not) in found {
+        sources.extend(some);
+        skipped.extend(not);
+    }
+    (sources, skipped)
+}
+
+/// The folders `depth` levels below `dir`.
+fn folders_in(dir: &Path, depth: u32) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    // A link to a folder is a folder: people keep these on other disks.
+    let is_folder = |e: &std::fs::DirEntry| {
+        e.file_type().is_ok_and(|t| t.is_dir() || (t.is_symlink() && e.path().is_dir()))
+    };
+    let folders = entries.filter(is_folder).map(|e| e.path());
+    if depth <= 1 { folders.collect() } else { folders.flat_map(|f| folders_in(&f, depth - 1)).collect() }
+}
+
+fn in_folder(dir: &Path, provider: Provider) -> (Vec<Source>, Vec<Skipped>) {
+    let (mut sources, mut skipped) = (Vec::new(), Vec::new());
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(id) = name.to_str().and_then(|name| id_of(provider, name)) else { continue };
+        // Relative to the open folder: no path is walked again.
+        match entry.metadata() {
+            Ok(about) if about.is_file() => {
+                sources.push(Source {
+                    path: entry.path(),
+                    provider,
+                    id,
+                    stamp: Stamp::of(&about),
+                    mirrored: false,
+                });
+            }
+            Ok(_) => skipped.push(Skipped { path: entry.path(), why: "it is not a regular file".into() }),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => skipped.push(Skipped { path: entry.path(), why: e.to_string() }),
+        }
+    }
+    (sources, skipped)
+}
+
+/// The session that a file of this name belongs to; a subagent's file is nobody's.
+fn id_of(provider: Provider, name: &str) -> Option<SessionId> {
+    let stem = name.strip_suffix(".jsonl")?;
+    let id = match provider {
+        Provider::Claude if stem.starts_with("agent-") => return None,
+        Provider::Claude => stem,
+        // `rollout-2026-11-16T00-41-53-{uuid}`.
+        Provider::Codex => stem.strip_prefix("rollout-").and_then(|s| s.get(s.len().checked_sub(36)?..))?,
+    };
+    SessionId::new(id).ok()
+}
+
+impl Source {
+    /// The transcripts of the subagents that this conversation started.
+    pub fn subagents(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.path.with_extension("").join("subagents")).into_iter().flatten();
+        let paths = entries.flatten().map(|e| e.path());
+        paths.filter(|p| p.extension().is_some_and(|e| e == "jsonl") && p.is_file()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_tells_whose_transcript_it_is() {
+        let claude = |n: &str| id_of(Provider::Claude, n).map(|id| id.to_string());
+        let codex = |n: &str| id_of(Provider::Codex, n).map(|id| id.to_string());
+        let uuid = "01a1e1cd-a4af-7f20-a71c-091785698e3b";
+        assert_eq!(claude("abc.jsonl").as_deref(), Some("abc"));
+        assert_eq!(claude("agent-1.jsonl"), None);
+        assert_eq!(claude("abc.json"), None);
+        assert_eq!(codex(&format!("rollout-2026-11-16T00-41-53-{uuid}.jsonl")).as_deref(), Some(uuid));
+        assert_eq!(codex("rollout-x.jsonl"), None);
+        assert_eq!(codex("rollout-ééééééééééééééééééé.jsonl"), None, "cut in the middle of a character");
+    }
+}

@@ -1,0 +1,85 @@
+//! Past conversations of the real clients: listed, searched and resumed.
+
+use anyhow::{Context as _, Result};
+use baton_testkit::clients::claude::{Claude, takes_input};
+use baton_testkit::clients::codex::Codex;
+use baton_testkit::model::{Script, ScriptedModel, shell, text};
+use baton_testkit::tmux::{Ended, Tmux};
+use serde_json::Value;
+
+use super::{LONG, baton, place};
+use crate::BATON;
+
+fn rows(place: &baton_testkit::clients::Place, args: &[&str]) -> Result<Vec<Value>> {
+    serde_json::from_str(&baton(place, args)?).context("a list is JSON")
+}
+
+#[test]
+fn claude_a_session_that_is_listed_is_resumed_and_knows_what_was_said() -> Result<()> {
+    let script = Script::new()
+        .turn(shell("echo THE-OUTPUT-OF-THE-TOOL").usage(30_000))
+        .turn(text("Ready for the zebra.").usage(31_000))
+        .turn(text("Still here.").usage(32_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    baton(&place, &["install", "--yes"])?;
+    let tmux = Tmux::new()?;
+    let claude = claude.allow(&["Bash"]);
+    let pane = claude.start(&tmux, "first")?;
+    pane.submit("Count the zebras of the farm.")?;
+    pane.wait_for("Ready for the zebra.", LONG)?;
+    pane.submit("/exit")?;
+    assert_eq!(pane.wait_for_end(LONG)?, Ended::Code(0));
+
+    let listed = rows(&place, &["sessions", "list", "--json"])?;
+    assert_eq!(listed.len(), 1, "{listed:#?}");
+    let row = &listed[0];
+    assert_eq!(row["title"], "Count the zebras of the farm.");
+    assert_eq!(
+        (row["provider"].as_str(), row["resumable"].as_bool()),
+        (Some("claude"), Some(true)),
+        "{row:#}"
+    );
+    assert_eq!((row["state"].as_str(), row["reason"].as_str()), (Some("ended"), Some("prompt_input_exit")));
+    assert!(row["tokens"].as_u64() >= Some(31_000), "{row:#}");
+    let found = rows(&place, &["sessions", "search", "THE-OUTPUT-OF-THE-TOOL", "--json"])?;
+    let roles: Vec<_> = found.iter().map(|h| (h["role"].as_str(), h["tool"].as_str())).collect();
+    assert_eq!(roles, [(Some("tool"), Some("Bash")); 2], "the call and its result, each once: {found:#?}");
+
+    let launch = claude.launch().under(BATON, &["sessions", "resume", "--last", "--"]);
+    let pane = tmux.run("second", &launch)?;
+    pane.wait_until("the input line", LONG, takes_input)?;
+    pane.wait_for("Ready for the zebra.", LONG)?;
+    pane.submit("Are you there?")?;
+    pane.wait_for("Still here.", LONG)?;
+    let asked = model.main_requests();
+    let last = asked.last().context("the model was asked")?;
+    assert_eq!(last.session, asked[0].session, "the same conversation goes on");
+    assert!(last.text().contains("Count the zebras of the farm."), "{}", last.text());
+    pane.submit("/exit")?;
+    assert_eq!(pane.wait_for_end(LONG)?, Ended::Code(0));
+    assert_eq!(rows(&place, &["sessions", "list", "--json"])?.len(), 1);
+    Ok(())
+}
+
+#[test]
+fn codex_a_session_is_listed_shown_and_searched_through_the_same_commands() -> Result<()> {
+    let script = Script::new().turn(text("Hello from the rollout.").usage(20_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(codex) = Codex::new(&place, &model)? else { return Ok(()) };
+    let finished = codex.exec("Greet the zebras.", LONG)?;
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    let listed = rows(&place, &["sessions", "list", "--json"])?;
+    assert_eq!(listed.len(), 1, "{listed:#?}");
+    let row = &listed[0];
+    assert_eq!((row["title"].as_str(), row["provider"].as_str()), (Some("Greet the zebras."), Some("codex")));
+    assert_eq!((row["ending"].as_str(), row["tokens"].is_u64()), (Some("answered"), true), "{row:#}");
+    let found = rows(&place, &["sessions", "search", "rollout", "--json"])?;
+    assert_eq!((found.len(), found[0]["role"].as_str()), (1, Some("assistant")), "{found:#?}");
+    let id = row["id"].as_str().context("a row has an id")?;
+    let shown = baton(&place, &["sessions", "show", id, "--turns"])?;
+    assert!(shown.contains("Greet the zebras.") && shown.contains("Hello from the rollout."), "{shown}");
+    Ok(())
+}

@@ -1,0 +1,233 @@
+//! `baton sessions list`: a row for each conversation, thousands at once.
+
+use std::time::Duration;
+
+use baton_testkit::hooks::Client;
+use baton_testkit::{Home, history, trace};
+use serde_json::{Value, json};
+
+use super::made::{Claude, codex, id};
+use crate::BATON;
+
+/// A project of its own with one conversation, and another project with two.
+fn two_projects() -> Home {
+    let home = Home::in_memory(BATON);
+    home.write("work/app/.baton.toml", "");
+    home.write("work/other/.baton.toml", "");
+    let app = home.project();
+    Claude::new(&home, 1, &app).user("Port the parser.").says("Ported.").says("Tested.").write();
+    let other = home.path().join("work/other");
+    Claude::new(&home, 2, &other)
+        .user("Fix the lexer.")
+        .calls("t", "Bash", &json!({ "command": "make" }))
+        .write();
+    let other = std::fs::canonicalize(other).unwrap();
+    codex(&home.path().join(".codex"), 3, &other, "Say hello", "Hello.");
+    home
+}
+
+#[test]
+fn a_row_tells_what_it_was_about_when_how_long_tokens_and_how_it_ended() {
+    let home = two_projects();
+    let rows = home.run("sessions list --all --json").json();
+    let rows = rows.as_array().unwrap();
+    assert_eq!(
+        rows.iter().map(|r| r["title"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["Say hello", "Fix the lexer.", "Port the parser."]
+    );
+    let row = &rows[2];
+    assert_eq!((row["id"].as_str(), row["provider"].as_str()), (Some(id(1).as_str()), Some("claude")));
+    assert_eq!((row["tokens"].as_u64(), row["seconds"].as_u64()), (Some(42_000), Some(120)));
+    assert_eq!((row["ending"].as_str(), row["resumable"].as_bool()), (Some("answered"), Some(true)));
+    assert_eq!((row["branch"].as_str(), row["model"].as_str()), (Some("main"), Some("claude-opus-5-5")));
+    assert_eq!(rows[1]["ending"], "unfinished");
+    assert_eq!((rows[0]["provider"].as_str(), rows[0]["tokens"].as_u64()), (Some("codex"), Some(5050)));
+    let text = home.run("sessions list --all").ok();
+    let line = text.lines().find(|l| l.contains("Port the parser.")).unwrap();
+    for part in ["00000001", "2m", "42k", "done", "~/work/app"] {
+        assert!(line.contains(part), "{part} is missing in {text}");
+    }
+}
+
+#[test]
+fn this_project_is_listed_unless_another_or_all_are_asked_for() {
+    let home = two_projects();
+    let titles = |line: &str| {
+        let rows = home.run(line).json();
+        rows.as_array().unwrap().iter().map(|r| r["title"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(titles("sessions list --json"), ["Port the parser."]);
+    assert_eq!(
+        titles("sessions --json"),
+        ["Port the parser."],
+        "without a terminal the list is what it does"
+    );
+    assert_eq!(titles("sessions list --project other --json"), ["Say hello", "Fix the lexer."]);
+    assert_eq!(titles("sessions list --project ../other --json"), ["Say hello", "Fix the lexer."]);
+    assert_eq!(titles("sessions list --all -n 1 --json"), ["Say hello"]);
+    assert!(home.run("sessions list --all -n 1").ok().contains("and 2 more"));
+    let nothing = home.run("sessions list --project nowhere");
+    assert_eq!(nothing.code, Some(3), "{nothing:?}");
+}
+
+#[test]
+fn codex_is_found_where_its_variable_says() {
+    let home = two_projects();
+    let elsewhere = home.path().join("elsewhere");
+    codex(&elsewhere, 9, &home.project(), "Only there", "Yes.");
+    let mut command = home.baton(["sessions", "list", "--all", "--json"]);
+    let rows = baton_testkit::home::run(command.env("CODEX_HOME", &elsewhere)).json();
+    let titles: Vec<_> = rows.as_array().unwrap().iter().map(|r| r["title"].as_str().unwrap()).collect();
+    assert_eq!(titles, ["Only there", "Fix the lexer.", "Port the parser."]);
+}
+
+#[test]
+fn handoffs_in_and_out_are_told_and_a_session_that_only_continued_has_the_title_of_the_one_before() {
+    let home = Home::in_memory(BATON);
+    home.write("work/app/.claude/keep", "");
+    let mut client = Client::new(&home);
+    let asks = |client: &Client<'_>, text: &str| {
+        let at = format!("{:.3}", jiff::Timestamp::now());
+        client.record(&json!({ "type": "user", "uuid": text, "timestamp": at, "cwd": home.project(), "sessionId": client.session,
+            "message": { "role": "user", "content": text } }));
+    };
+    client.starts("startup").silent();
+    asks(&client, "Write the parser");
+    client.answers(1000);
+    client.hook("UserPromptSubmit").silent();
+    let first = client.session.clone();
+    let file = home.write("h.md", "# State\nHalf done.\n");
+    let sealed = home.run(&format!("handoffs seal {} --session {first}", file.display())).ok();
+    client.clears().ok();
+    client.hook("UserPromptSubmit").ok();
+    asks(&client, "Continue where the loaded handoff HO-1 left off.");
+    client.answers(1000);
+    let rows = home.run("sessions list --json").json();
+    let row = |id: &str| rows.as_array().unwrap().iter().find(|r| r["id"] == id).unwrap().clone();
+    let handoff = json!([sealed.trim()]);
+    assert_eq!(
+        (&row(&first)["handoffs_out"], &row(&first)["handoffs_in"]),
+        (&handoff, &json!([])),
+        "{rows:#}"
+    );
+    let second = row(&client.session);
+    assert_eq!(second["handoffs_in"], handoff, "{rows:#}");
+    assert_eq!(second["title"], "↳ Write the parser");
+    assert_eq!((second["state"].as_str(), second["resumable"].as_bool()), (Some("running"), Some(false)));
+    assert_eq!(
+        (row(&first)["state"].as_str(), row(&first)["reason"].as_str()),
+        (Some("ended"), Some("clear"))
+    );
+    let text = home.run("sessions list").ok();
+    assert!(text.contains("1→") && text.contains("→1") && text.contains("running"), "{text}");
+    let gone = client.session.clone();
+    drop(client);
+    let rows = home.run("sessions list --json").json();
+    let row = rows.as_array().unwrap().iter().find(|r| r["id"] == gone.as_str()).unwrap().clone();
+    assert_eq!(row["state"], "died", "killed without an end");
+}
+
+/// The transcripts that a listing opens.
+fn opened(home: &Home) -> (usize, String) {
+    let (calls, ran) = trace::record(home, "sessions list --all --json");
+    let opened = calls.iter().filter(|c| c.name == "openat" && c.line.contains(".jsonl")).count();
+    (opened, ran.ok())
+}
+
+#[test]
+fn a_second_listing_opens_no_transcript_but_those_that_changed() {
+    if !trace::available() {
+        return;
+    }
+    let home = two_projects();
+    let (first, told) = opened(&home);
+    assert_eq!(first, 3);
+    assert_eq!(opened(&home), (0, told.clone()), "nothing changed");
+    let path =
+        Claude::new(&home, 1, &home.project()).user("Port the parser.").says("Ported, and more.").write();
+    let (third, changed) = opened(&home);
+    assert_eq!(third, 1, "only the one that changed");
+    assert_ne!(changed, told);
+    std::fs::remove_file(path).unwrap();
+    let (fourth, fewer) = opened(&home);
+    assert_eq!((fourth, fewer.matches("\"id\"").count()), (0, 2));
+}
+
+#[test]
+fn a_damaged_cache_is_thrown_away_and_one_that_is_missing_is_no_loss() {
+    let home = two_projects();
+    let told = home.run("sessions list --all --json").ok();
+    let cache = home.state().join("cache/sessions.json");
+    let good = std::fs::read(&cache).unwrap();
+    let mut flipped = good.clone();
+    let at = good.windows(4).position(|w| w == b"Port").unwrap();
+    flipped[at] = b'S';
+    let half = good[..good.len() / 2].to_vec();
+    for bad in [flipped, half, Vec::new(), vec![0xff; 5000], b"{}\n{}".to_vec()] {
+        std::fs::write(&cache, &bad).unwrap();
+        assert_eq!(home.run("sessions list --all --json").ok(), told);
+        assert_eq!(std::fs::read(&cache).unwrap().len(), good.len(), "a good one takes its place");
+    }
+    std::fs::remove_file(&cache).unwrap();
+    assert_eq!(home.run("sessions list --all --json").ok(), told);
+    std::fs::remove_file(&cache).unwrap();
+    std::fs::create_dir_all(&cache).unwrap();
+    assert_eq!(
+        home.run("sessions list --all --json").ok(),
+        told,
+        "a cache that cannot be written is only slower"
+    );
+}
+
+/// What a command costs the processors: the clock would also tell what else the machine does.
+fn cpu(home: &Home, line: &str) -> (Duration, String) {
+    let mut command = home.command("bash");
+    command
+        .args(["-c", "TIMEFORMAT='%U %S'; time \"$0\" \"$@\""])
+        .arg(home.binary())
+        .args(line.split_whitespace());
+    let ran = baton_testkit::home::run(&mut command);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let seconds: f64 = ran.err.split_whitespace().map(|n| n.parse::<f64>().unwrap()).sum();
+    (Duration::from_secs_f64(seconds), ran.out)
+}
+
+/// The bench measures; this holds it to ten times the target, and what is known already to less than half of that: the
+/// tests' build is hardly optimised, and a busy machine makes even the processors slower.
+#[test]
+fn five_thousand_sessions_are_listed_at_once() {
+    let home = Home::in_memory(BATON);
+    history::generate(home.path(), 5_000, 3 << 10);
+    let least = |count: usize, forget: bool| {
+        let timed = |_| {
+            if forget {
+                let _ = std::fs::remove_file(home.state().join("cache/sessions.json"));
+            }
+            let (took, rows) = cpu(&home, "sessions list --all -n 0");
+            assert_eq!(rows.lines().count(), 5_001);
+            took
+        };
+        (0..count).map(timed).min().unwrap()
+    };
+    let (first, again) = (least(2, true), least(3, false));
+    assert!(first < Duration::from_millis(1500), "{first:?}");
+    assert!(again < Duration::from_millis(600) && again * 2 < first, "{again:?} of {first:?}");
+}
+
+#[test]
+fn a_title_has_no_secret_and_no_control_character() {
+    let home = Home::in_memory(BATON);
+    let secret = ["ghp", "_", &"a1B2".repeat(9)].concat();
+    Claude::new(&home, 1, &home.project())
+        .user(&format!("Use {secret}\u{1b}[31m\u{202e} now\nplease"))
+        .write();
+    for line in ["sessions list --all", "sessions list --all --json"] {
+        let told = home.run(line).ok();
+        assert!(told.contains("[REDACTED:") && !told.contains("a1B2a1B2"), "{told}");
+        assert!(!told.contains('\u{1b}') && !told.contains('\u{202e}'), "{told:?}");
+    }
+    let cache = std::fs::read_to_string(home.state().join("cache/sessions.json")).unwrap();
+    assert!(!cache.contains("a1B2a1B2"), "the cache holds only what is shown");
+    let value: Value = home.run("sessions list --all --json").json();
+    assert!(value[0]["title"].as_str().unwrap().ends_with("now please"), "{value}");
+}

@@ -1,0 +1,105 @@
+//! `baton sessions` in a terminal, and how long output is paged there.
+
+use anyhow::Result;
+use baton_testkit::Home;
+use baton_testkit::pty::{Pty, code};
+
+use super::made::{Claude, id};
+use super::resume::{home, started, with_client};
+
+fn sessions(home: &Home, args: &[&str]) -> std::process::Command {
+    let mut command = home.baton(["sessions"].iter().chain(args));
+    with_client(home, &mut command);
+    command
+}
+
+#[test]
+fn typing_filters_arrows_choose_and_enter_resumes() -> Result<()> {
+    let home = home();
+    for (n, title) in [(1, "Port the parser"), (2, "Fix the parser"), (3, "Write the docs")] {
+        Claude::new(&home, n, &home.project()).user(title).says("Yes.").write();
+    }
+    Claude::new(&home, 4, &home.path().join("work/other")).user("Elsewhere").says("Yes.").write();
+    let mut pty = Pty::start(&sessions(&home, &[]))?;
+    let screen = pty.wait_for("Write the docs")?;
+    assert!(screen.contains("(3 of 4)") && !screen.contains("Elsewhere"), "{screen}");
+    pty.send("\t")?;
+    pty.wait_for("Elsewhere")?;
+    pty.send("\tPARSER")?;
+    pty.wait_until("two choices", |s| s.contains("(2 of 4)") && !s.contains("Write the docs"))?;
+    pty.send("\x1b[B")?;
+    pty.wait_until("the second one marked", |s| s.contains("> 00000001"))?;
+    pty.send("\r")?;
+    assert_eq!(code(pty.wait_for_end()?), 0);
+    let screen = pty.screen();
+    assert!(screen.contains("resumed") && !screen.contains("Resume which"), "{screen}");
+    assert!(started(&home).unwrap().contains(&id(1)));
+    Ok(())
+}
+
+#[test]
+fn esc_leaves_and_the_terminal_is_as_it_was() -> Result<()> {
+    let home = home();
+    Claude::new(&home, 1, &home.project()).user("Port the parser").says("Yes.").write();
+    for (key, expected) in [("\x1b", 0), ("\x03", 0)] {
+        let mut pty = Pty::start(&sessions(&home, &[]))?;
+        let before = Pty::start(&home.command("true"))?.left()?;
+        pty.wait_for("Port the parser")?;
+        assert!(pty.left()?.modes.contains("alternate true"));
+        pty.send(key)?;
+        assert_eq!(code(pty.wait_for_end()?), expected);
+        let after = pty.left()?;
+        assert_eq!(
+            (after.termios, after.modes, after.text.trim()),
+            (before.termios, before.modes, ""),
+            "{key:?}"
+        );
+    }
+    assert_eq!(started(&home), None);
+    Ok(())
+}
+
+#[test]
+fn a_signal_while_choosing_leaves_the_terminal_as_it_was() -> Result<()> {
+    let home = home();
+    Claude::new(&home, 1, &home.project()).user("Port the parser").says("Yes.").write();
+    let mut pty = Pty::start(&sessions(&home, &[]))?;
+    let before = Pty::start(&home.command("true"))?.left()?;
+    pty.wait_for("Port the parser")?;
+    pty.signal(rustix::process::Signal::TERM)?;
+    pty.wait_for_end()?;
+    let after = pty.left()?;
+    assert_eq!((after.termios, after.modes), (before.termios, before.modes));
+    Ok(())
+}
+
+#[test]
+fn long_output_goes_through_the_pager_and_short_output_does_not() -> Result<()> {
+    let home = home();
+    for n in 1..40 {
+        Claude::new(&home, n, &home.project()).user("Port the parser").says("Yes.").write();
+    }
+    let paged = |args: &[&str]| -> Result<(usize, String)> {
+        let out = home.path().join("paged");
+        let _ = std::fs::remove_file(&out);
+        let mut command = sessions(&home, args);
+        command.env("PAGER", format!("cat >'{}'", out.display()));
+        let mut pty = Pty::start(&command)?;
+        assert_eq!(code(pty.wait_for_end()?), 0);
+        Ok((std::fs::read_to_string(out).map_or(0, |t| t.lines().count()), pty.screen()))
+    };
+    assert_eq!(paged(&["list", "-n", "0"])?.0, 40);
+    assert_eq!(paged(&["list", "-n", "5"])?.0, 0, "it fits the screen");
+    let (to_pager, screen) = paged(&["list", "-n", "0", "--no-pager"])?;
+    assert!(to_pager == 0 && screen.contains("Port the parser"), "{screen}");
+    let mut command = sessions(&home, &["list", "-n", "0"]);
+    command.env("PAGER", "no-such-pager");
+    let mut pty = Pty::start(&command)?;
+    assert_eq!(code(pty.wait_for_end()?), 0);
+    assert!(
+        pty.screen().contains("Port the parser"),
+        "without a pager it is simply printed: {}",
+        pty.screen()
+    );
+    Ok(())
+}

@@ -1,0 +1,322 @@
+//! What a listing tells of one conversation, from the two ends of its transcript: a gigabyte costs what a megabyte does.
+//!
+//! The caller reads some kilobytes of the beginning and of the end, and more of either where [`Summary::head`] or
+//! [`Summary::tail`] says that it was not enough.
+
+use jiff::Timestamp;
+use memchr::{memmem, memrchr};
+use serde::{Deserialize, Serialize};
+
+use super::parser::{Parsed, Provider};
+use super::record::Item;
+use super::tail::{Tail, last_usage_in};
+use super::{claude, codex};
+use crate::wire::lax;
+
+/// How much of a first prompt is kept: a title, not the prompt.
+const MAX_TITLE: usize = 400;
+
+/// How the conversation stands at its last record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ending {
+    /// The end of the file tells nothing.
+    #[default]
+    Unknown,
+    /// The agent had answered.
+    Answered,
+    /// The user stopped the turn.
+    Interrupted,
+    /// In the middle of a turn: a prompt or a tool's result that nobody answered.
+    Unfinished,
+    /// The last request failed.
+    Failed,
+}
+
+impl Ending {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Answered => "answered",
+            Self::Interrupted => "interrupted",
+            Self::Unfinished => "unfinished",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// One conversation in a few words. Text is as the transcript has it: nothing is redacted or made plain here.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Summary {
+    pub provider: Option<Provider>,
+    pub session: Option<String>,
+    pub cwd: Option<String>,
+    pub branch: Option<String>,
+    /// A name that the user or the client gave it.
+    pub name: Option<String>,
+    /// The first thing the user asked for.
+    pub asked: Option<String>,
+    pub begun: Option<Timestamp>,
+    pub last: Option<Timestamp>,
+    /// What the context held at the last answer.
+    pub tokens: Option<u64>,
+    pub model: Option<String>,
+    pub ending: Ending,
+    /// The work of a subagent: not a conversation of its own.
+    pub sidechain: bool,
+}
+
+impl Summary {
+    /// Takes what the first bytes of a transcript tell. `false`: more of them would tell more.
+    pub fn head(&mut self, bytes: &[u8]) -> bool {
+        let mut command = None;
+        for line in bytes.split_inclusive(|b| *b == b'\n') {
+            // The last line of a piece is cut; only a whole file may lack its last newline, and then it parses.
+            let Some(parsed) = self.parse(line) else {
+                self.title(line);
+                continue;
+            };
+            self.title(line);
+            let record = parsed.record;
+            self.sidechain |= record.sidechain;
+            fill(&mut self.session, record.session);
+            fill(&mut self.cwd, record.cwd);
+            fill(&mut self.branch, record.branch);
+            if self.begun.is_none() {
+                self.begun = record.time.as_deref().and_then(|t| t.parse().ok());
+            }
+            for item in record.items {
+                match item {
+                    Item::Prompt(text) | Item::Queued(text) if self.asked.is_none() => {
+                        self.asked = Some(beginning(&text));
+                    }
+                    Item::Command { name, args } if command.is_none() => {
+                        command = Some(beginning(format!("{name} {args}").trim_end()));
+                    }
+                    _ => {}
+                }
+            }
+            if self.asked.is_some() && self.cwd.is_some() && self.begun.is_some() {
+                return true;
+            }
+        }
+        if self.name.is_none() {
+            self.name = command;
+        }
+        false
+    }
+
+    /// Takes what the last bytes of a transcript tell; `bytes` may begin in the middle of a line. `false`: more of
+    /// them would tell more.
+    pub fn tail(&mut self, bytes: &[u8]) -> bool {
+        let mut rest = bytes;
+        (self.last, self.ending) = (None, Ending::Unknown);
+        while !rest.is_empty() && (self.last.is_none() || self.ending == Ending::Unknown) {
+            let newline = memrchr(b'\n', &rest[..rest.len() - 1]);
+            let line = &rest[newline.map_or(0, |n| n + 1)..];
+            rest = &rest[..newline.map_or(0, |n| n + 1)];
+            let Some(parsed) = self.parse(line) else { continue };
+            if self.last.is_none() {
+                self.last = parsed.record.time.as_deref().and_then(|t| t.parse().ok());
+            }
+            if parsed.record.sidechain || self.ending != Ending::Unknown {
+                continue;
+            }
+            let failed = memmem::find(line, b"\"isApiErrorMessage\":true").is_some();
+            self.ending = if failed { Ending::Failed } else { ending(&parsed.record.items) };
+        }
+        self.last_title(bytes);
+        let full = match self.provider {
+            Some(Provider::Codex) => codex_tokens(bytes).map(|tokens| (Some(tokens), None)),
+            _ => match last_usage_in(bytes) {
+                Tail::Usage(usage) => Some((Some(usage.tokens + usage.output), usage.model)),
+                Tail::Compacted(compacted) => Some((compacted.post_tokens, None)),
+                Tail::Nothing | Tail::OutOfReach => None,
+            },
+        };
+        if let Some((tokens, model)) = &full {
+            self.tokens = *tokens;
+            self.model.clone_from(model);
+        }
+        self.last.is_some() && self.ending != Ending::Unknown && full.is_some()
+    }
+
+    /// What the conversation was about.
+    pub fn about(&self) -> Option<&str> {
+        self.name
+            .as_deref()
+            .filter(|n| !n.starts_with('/'))
+            .or(self.asked.as_deref())
+            .or(self.name.as_deref())
+    }
+
+    fn parse<'l>(&mut self, line: &'l [u8]) -> Option<Parsed<'l>> {
+        let line = line.trim_ascii();
+        let parsed = match self.provider {
+            Some(Provider::Claude) => claude::parse(line),
+            Some(Provider::Codex) => codex::parse(line),
+            None => codex::parse(line).or_else(|| claude::parse(line)),
+        }?;
+        self.provider = Some(parsed.provider);
+        Some(parsed)
+    }
+
+    /// A name in `line`, if it gives one. The last one wins.
+    fn title(&mut self, line: &[u8]) {
+        if NAMES.iter().any(|key| memmem::find(&line[..line.len().min(64)], key).is_some())
+            && let Ok(named) = serde_json::from_slice::<Named<'_>>(line)
+            && let Some(name) = named.custom.or(named.ai).or(named.summary)
+            && !name.trim().is_empty()
+        {
+            self.name = Some(beginning(&name));
+        }
+    }
+
+    /// The newest name in the end of the file: a conversation is renamed by another record.
+    fn last_title(&mut self, bytes: &[u8]) {
+        if let Some(at) = memmem::rfind(bytes, b"\"type\":\"custom-title\"") {
+            let start = memrchr(b'\n', &bytes[..at]).map_or(0, |n| n + 1);
+            let end = memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |n| at + n);
+            self.title(&bytes[start..end]);
+        }
+    }
+}
+
+const NAMES: [&[u8]; 3] = [b"\"custom-title\"", b"\"ai-title\"", b"\"type\":\"summary\""];
+
+#[derive(Deserialize)]
+struct Named<'a> {
+    #[serde(default, borrow, rename = "customTitle", deserialize_with = "lax::text")]
+    custom: Option<std::borrow::Cow<'a, str>>,
+    #[serde(default, borrow, rename = "aiTitle", deserialize_with = "lax::text")]
+    ai: Option<std::borrow::Cow<'a, str>>,
+    #[serde(default, borrow, deserialize_with = "lax::text")]
+    summary: Option<std::borrow::Cow<'a, str>>,
+}
+
+fn fill(place: &mut Option<String>, value: Option<std::borrow::Cow<'_, str>>) {
+    if place.is_none() {
+        *place = value.map(std::borrow::Cow::into_owned);
+    }
+}
+
+fn beginning(text: &str) -> String {
+    let text = text.trim();
+    text.char_indices().nth(MAX_TITLE).map_or(text, |(at, _)| &text[..at]).to_owned()
+}
+
+/// How the conversation stands if these are its last acts.
+fn ending(items: &[Item<'_>]) -> Ending {
+    items
+        .iter()
+        .rev()
+        .find_map(|item| match item {
+            Item::TurnEnded | Item::Reply(_) | Item::Boundary => Some(Ending::Answered),
+            Item::Interrupted => Some(Ending::Interrupted),
+            Item::Call { .. } | Item::Outcome { .. } | Item::Prompt(_) | Item::Queued(_) => {
+                Some(Ending::Unfinished)
+            }
+            // `/exit` and the like come after the last turn and are no part of it.
+            Item::Command { .. } | Item::TaskEnded { .. } | Item::Link(_) => None,
+        })
+        .unwrap_or_default()
+}
+
+/// The last `token_count` that counts something: right after a compaction comes one of zeros.
+fn codex_tokens(bytes: &[u8]) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct Line {
+        payload: Payload,
+    }
+    #[derive(Deserialize)]
+    struct Payload {
+        info: Option<Info>,
+    }
+    #[derive(Deserialize)]
+    struct Info {
+        last_token_usage: Usage,
+    }
+    #[derive(Deserialize)]
+    struct Usage {
+        total_tokens: u64,
+    }
+    let mut end = bytes.len();
+    while let Some(at) = memmem::rfind(&bytes[..end], b"\"type\":\"token_count\"") {
+        let start = memrchr(b'\n', &bytes[..at]).map_or(0, |n| n + 1);
+        let stop = memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |n| at + n);
+        let line: Option<Line> = serde_json::from_slice(&bytes[start..stop]).ok();
+        let tokens = line.and_then(|l| l.payload.info).map(|i| i.last_token_usage.total_tokens);
+        if let Some(tokens) = tokens.filter(|n| *n > 0) {
+            return Some(tokens);
+        }
+        end = start;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLAUDE: &str = r#"{"type":"mode","mode":"normal","sessionId":"s"}
+{"type":"user","uuid":"u1","timestamp":"2026-11-16T01:00:00Z","cwd":"/p","gitBranch":"main","sessionId":"s","message":{"role":"user","content":"Port the parser."}}
+{"type":"assistant","uuid":"a1","timestamp":"2026-11-16T01:05:00Z","cwd":"/p","sessionId":"s","message":{"id":"m","role":"assistant","model":"opus","content":[{"type":"text","text":"Done."}],"usage":{"input_tokens":900,"output_tokens":100}}}
+"#;
+
+    fn of(text: &str) -> Summary {
+        let mut summary = Summary::default();
+        summary.head(text.as_bytes());
+        summary.tail(text.as_bytes());
+        summary
+    }
+
+    #[test]
+    fn both_ends_tell_what_it_was_about_when_how_full_and_how_it_ended() {
+        let it = of(CLAUDE);
+        assert_eq!(it.about(), Some("Port the parser."));
+        assert_eq!((it.session.as_deref(), it.cwd.as_deref()), (Some("s"), Some("/p")));
+        assert_eq!((it.tokens, it.model.as_deref()), (Some(1000), Some("opus")));
+        assert_eq!(it.ending, Ending::Answered);
+        let minutes = it.last.unwrap().duration_since(it.begun.unwrap()).as_mins();
+        assert_eq!(minutes, 5);
+    }
+
+    #[test]
+    fn a_name_that_was_given_wins_over_the_first_prompt_and_the_last_one_counts() {
+        let name =
+            |n: &str| format!(r#"{{"type":"custom-title","customTitle":"{n}","sessionId":"s"}}"#) + "\n";
+        let it = of(&format!("{}{CLAUDE}{}", name("early"), name("late")));
+        assert_eq!(it.about(), Some("late"));
+    }
+
+    #[test]
+    fn what_stands_last_tells_how_it_ended() {
+        let line = |l: &str| format!("{CLAUDE}{l}\n");
+        let call = r#"{"type":"assistant","timestamp":"2026-11-16T01:06:00Z","message":{"id":"n","content":[{"type":"tool_use","id":"t","name":"Bash","input":{"command":"ls"}}]}}"#;
+        assert_eq!(of(&line(call)).ending, Ending::Unfinished);
+        let stopped = r#"{"type":"user","timestamp":"2026-11-16T01:06:00Z","message":{"content":[{"type":"text","text":"[Request interrupted by user]"}]}}"#;
+        assert_eq!(of(&line(stopped)).ending, Ending::Interrupted);
+        let failed = r#"{"type":"assistant","isApiErrorMessage":true,"timestamp":"2026-11-16T01:06:00Z","message":{"id":"n","content":[{"type":"text","text":"API Error"}]}}"#;
+        assert_eq!(of(&line(failed)).ending, Ending::Failed);
+        let exit = r#"{"type":"user","timestamp":"2026-11-16T01:06:00Z","message":{"content":"<command-name>/exit</command-name>"}}"#;
+        assert_eq!(of(&line(exit)).ending, Ending::Answered);
+        let torn = of(&format!("{CLAUDE}{}", &call[..80]));
+        assert_eq!(torn.ending, Ending::Answered, "a torn line says nothing");
+    }
+
+    #[test]
+    fn a_rollout_is_read_by_the_same_rules() {
+        let it = of(
+            r#"{"timestamp":"2026-11-16T00:41:53Z","type":"session_meta","payload":{"id":"c1","cwd":"/q","git":{"branch":"dev"}}}
+{"timestamp":"2026-11-16T00:41:54Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"Say hello"}]}}
+{"timestamp":"2026-11-16T00:41:55Z","type":"event_msg","payload":{"type":"token_count","info":{"last_token_usage":{"total_tokens":5050}}}}
+{"timestamp":"2026-11-16T00:41:56Z","type":"event_msg","payload":{"type":"token_count","info":{"last_token_usage":{"total_tokens":0}}}}
+{"timestamp":"2026-11-16T00:41:57Z","type":"event_msg","payload":{"type":"task_complete"}}
+"#,
+        );
+        assert_eq!(it.provider, Some(Provider::Codex));
+        assert_eq!((it.about(), it.session.as_deref()), (Some("Say hello"), Some("c1")));
+        assert_eq!((it.tokens, it.ending), (Some(5050), Ending::Answered));
+        assert_eq!(it.branch.as_deref(), Some("dev"));
+    }
+}
