@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use baton_core::ids::SessionId;
-use baton_core::pane::CONTINUE;
 use baton_core::plain::{plain, plain_line};
 use baton_core::redact::redact;
 use baton_core::session::Session;
@@ -18,6 +17,7 @@ use super::sources::{self, Skipped, Source, Stamp};
 use super::{ends, links, mirrors};
 use crate::config::Config;
 use crate::paths::Paths;
+use crate::rotate::is_from_a_person;
 use crate::store::mirror::Mirror;
 use crate::store::{Store, record};
 use crate::sys::process;
@@ -120,7 +120,7 @@ fn facts(source: &Source, it: &Summary) -> Facts {
             .unwrap_or_default(),
         branch: it.branch.as_deref().map(|b| plain_line(b, 60)),
         title: it.about().map(safe).unwrap_or_default(),
-        continued: it.asked.as_deref().is_some_and(|a| a.starts_with(CONTINUE)),
+        continued: it.asked.as_deref().is_some_and(|asked| !is_from_a_person(asked)),
         begun: it.begun.map(Timestamp::as_millisecond),
         last: it.last.map(Timestamp::as_millisecond),
         tokens: it.tokens,

@@ -31,11 +31,8 @@ fn a_chain_shows_its_sessions_the_handoffs_between_them_and_what_was_begun_anew(
     assert_eq!(steps[1]["from"], steps[0]["session"]);
     assert_eq!(steps[1]["handoff"]["status"], "consumed");
     let last = steps[2]["session"].as_str().unwrap();
-    assert_eq!(
-        home.run(&format!("sessions tree {last}")).ok(),
-        tree,
-        "any session of it shows the whole chain"
-    );
+    let whole = home.run(&format!("sessions tree {last} --json")).json();
+    assert_eq!(whole, json, "any session of it shows the whole chain");
     assert!(home.run("sessions tree 00000001").ok().contains("Alone"));
     assert_eq!(home.run("sessions tree ffffffff").code, Some(3));
 }
