@@ -19,11 +19,14 @@ fn main() {
     assert_eq!(served.get("/sessions")["sessions"].as_array().map(Vec::len), Some(AGENTS));
     println!("{AGENTS} agents known: {} KiB anonymous", load::figure(pid, "RssAnon"));
 
+    // What the start has left to do is done by then.
+    std::thread::sleep(Duration::from_secs(8));
     let (began, before) = (Instant::now(), load::sleeps(pid));
     std::thread::sleep(Duration::from_secs(10));
-    let wakes = (load::sleeps(pid) - before) as f64 / began.elapsed().as_secs_f64();
+    let wakes = load::woken(&before, &load::sleeps(pid)) as f64 / began.elapsed().as_secs_f64();
     println!("idle: {wakes:.2} wake-ups a second, {} KiB anonymous", load::figure(pid, "RssAnon"));
 
+    let before = load::processor_time(pid);
     let report = load::run(&served, AGENTS, 50, 2000, Duration::from_secs(seconds));
     let rate = report.sent as f64 / report.took.as_secs_f64();
     println!(
@@ -36,6 +39,8 @@ fn main() {
         let p = |n| ms(Report::percentile(sorted, n));
         println!("{name}: p50 {:.2} ms, p99 {:.2} ms, worst {:.2} ms", p(50), p(99), p(100));
     }
+    let each = (load::processor_time(pid) - before) / u32::try_from(report.sent.max(1)).unwrap_or(u32::MAX);
+    println!("the daemon's processor time: {each:.1?} a request");
     println!("peak {} KiB anonymous", load::figure(pid, "RssAnon"));
     let lost = load::lost(&served, &report);
     println!("lost: {}", lost.len());

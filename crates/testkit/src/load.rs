@@ -195,14 +195,27 @@ pub fn figure(pid: u32, name: &str) -> u64 {
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// How often all threads of a process were put to sleep: each is a wake-up before.
-pub fn sleeps(pid: u32) -> u64 {
+/// How often each thread of a process was put to sleep: each is a wake-up before.
+pub fn sleeps(pid: u32) -> HashMap<String, u64> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     threads
         .filter_map(|t| {
             let status = std::fs::read_to_string(t.path().join("status")).ok()?;
             let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
-            line.trim().parse::<u64>().ok()
+            Some((t.file_name().into_string().ok()?, line.trim().parse::<u64>().ok()?))
         })
-        .sum()
+        .collect()
+}
+
+/// Wake-ups between two looks, of the threads that are still there.
+pub fn woken(before: &HashMap<String, u64>, now: &HashMap<String, u64>) -> u64 {
+    now.iter().map(|(thread, count)| count - before.get(thread).copied().unwrap_or(0)).sum()
+}
+
+/// What a process has used of the processors, in steps of ten milliseconds.
+pub fn processor_time(pid: u32) -> Duration {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 10)
 }
