@@ -300,6 +300,7 @@ fn event(wire: &mut Wire) -> (String, String, Value) {
     let (mut id, mut name) = (String::new(), String::new());
     loop {
         let line = wire.line().unwrap();
+        assert!(!line.starts_with(": still here"), "no event came for half a minute");
         if let Some(rest) = line.strip_prefix("id: ") {
             rest.trim_end().clone_into(&mut id);
         } else if let Some(rest) = line.strip_prefix("event: ") {

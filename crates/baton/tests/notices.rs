@@ -57,6 +57,8 @@ fn a_parent_hears_once_that_its_child_is_idle_blocked_or_dead() {
 fn a_rotation_causes_no_stop_or_idle_notification() {
     let home = Home::new(BATON);
     let (_parent, mut child) = family(&home);
+    let other = Client::new(&home).env("CLAUDE_SESSION_MANAGER_ID", "app-1");
+    other.starts("startup").silent();
     let served = Served::new(&home);
     let words = home.write("handoff.md", "# Words\nNext: the parser.");
     child.hook("UserPromptSubmit").ok();
@@ -67,12 +69,17 @@ fn a_rotation_causes_no_stop_or_idle_notification() {
         served.get("/sessions/app-2")["rotation"].is_string(),
         "sealed, and a fresh context is asked for"
     );
+    // Another child ends its turn after that, and is told: by then the first would have been told too.
+    other.hook("UserPromptSubmit").ok();
+    other.hook("Stop").ok();
+    wait_until("the other's end is told", || count(&home, "app-3 has ended its turn") == 1);
+    assert_eq!(count(&home, "app-2 has ended its turn"), 0, "{:?}", mail(&home, "app-1"));
     child.clears();
     child.hook("UserPromptSubmit").ok();
-    // The turn of the fresh context ends as any other; whatever came before would be in the box by then.
+    // The turn of the fresh context ends as any other.
     child.hook("Stop").ok();
-    wait_until("the real end is told", || count(&home, "has ended its turn") >= 1);
-    assert_eq!(count(&home, "has ended its turn"), 1, "{:?}", mail(&home, "app-1"));
+    wait_until("the real end is told", || count(&home, "app-2 has ended its turn") >= 1);
+    assert_eq!(count(&home, "app-2 has ended its turn"), 1, "{:?}", mail(&home, "app-1"));
     assert_eq!(count(&home, "failed"), 0);
 }
 
