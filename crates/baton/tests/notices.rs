@@ -83,6 +83,32 @@ fn a_rotation_causes_no_stop_or_idle_notification() {
     assert_eq!(count(&home, "failed"), 0);
 }
 
+/// Seed 004's stop notification: the sender learns that the turn in which its message was read has ended.
+#[test]
+fn a_sender_that_asked_hears_once_when_the_turn_has_ended() {
+    let home = Home::new(BATON);
+    let sender = Client::new(&home);
+    sender.starts("startup").silent();
+    let target = Client::new(&home);
+    target.starts("startup").silent();
+    let _served = Served::new(&home);
+    target.hook("UserPromptSubmit").ok();
+    home.run("send app-2 --from app-1 --notify have a look").ok();
+    home.run("send app-2 --from app-1 and at this").ok();
+    target.hook("PostToolUse").ok();
+    assert!(mail(&home, "app-1").is_empty(), "it works on");
+    target.hook("Stop").ok();
+    wait_until("the sender is told", || count(&home, "app-2 has ended its turn") == 1);
+    // The next turn is not what it asked about.
+    target.hook("UserPromptSubmit").ok();
+    target.hook("Stop").ok();
+    home.run("send app-2 --from app-1 --notify once more").ok();
+    target.hook("UserPromptSubmit").ok();
+    target.hook("Stop").ok();
+    wait_until("told about the second", || count(&home, "app-2 has ended its turn") == 2);
+    assert_eq!(mail(&home, "app-1").len(), 2, "{:?}", mail(&home, "app-1"));
+}
+
 #[test]
 fn a_clean_end_is_no_death_and_a_top_level_agent_tells_nobody() {
     let home = Home::new(BATON);

@@ -46,6 +46,10 @@ pub fn run(app: &App, args: &SendArgs) -> anyhow::Result<Outcome> {
     let session = agent.session.as_ref().and_then(|id| store.sessions().get(id).ok().flatten());
     // Who has a pane is typed to by its attendant.
     let woken = agent.pane.is_none() && session.as_ref().is_some_and(wake::wake);
+    if args.notify {
+        // It is the daemon that sees the turn end.
+        crate::daemon::client::ensure(&app.paths, &[])?;
+    }
     if args.json {
         print_json(&message)?;
     } else {

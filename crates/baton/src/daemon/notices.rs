@@ -118,6 +118,8 @@ fn answer_senders(daemon: &Daemon, agent: &Agent, notice: Notice, now: Timestamp
         let short: String = message.id.chars().take(100).collect();
         let (key, text) = (format!("read-{short}"), Kind::Idle.text(agent.id.as_str(), ""));
         match AgentId::new(message.from.as_str()) {
+            // A parent hears it anyway.
+            Ok(sender) if agent.parent.as_ref() == Some(&sender) && daemon.config().notify.parent => {}
             Ok(sender) if message.from != "user" => {
                 let mail = Keyed {
                     key: &key,

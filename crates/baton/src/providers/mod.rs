@@ -123,13 +123,6 @@ pub enum Integration {
 /// In the order in which they are looked for when none is named. The first is meant where nobody says.
 pub const PROVIDERS: &[Provider] = &[claude::CLAUDE, codex::CODEX, codex::CODEX_APP, claude::DEMO];
 
-/// Those that run without a terminal, which nobody could clear: an agent of theirs cannot hand over to itself.
-const WITHOUT_TERMINAL: &[&str] = &["codex-app"];
-
-pub fn has_terminal(name: &str) -> bool {
-    !WITHOUT_TERMINAL.contains(&name)
-}
-
 pub fn find(name: &str) -> Option<&'static Provider> {
     PROVIDERS.iter().find(|p| p.name == name)
 }

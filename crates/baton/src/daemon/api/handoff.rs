@@ -44,9 +44,8 @@ fn schedule(daemon: &Daemon, target: &str, handoff: &Handoff) -> Reply {
         };
         (entry.agent.session.clone(), entry.agent.provider.clone())
     };
-    if !crate::providers::has_terminal(&provider) {
-        let why = format!("sm handoff is not supported for {provider} sessions");
-        return Reply::error(StatusCode::CONFLICT, &why);
+    if let Some(why) = crate::providers::face::refuses_handoff(&provider) {
+        return Reply::error(StatusCode::CONFLICT, why);
     }
     let Some(session) = session else {
         return Reply::error(StatusCode::CONFLICT, &format!("{target} has no conversation yet"));
