@@ -48,7 +48,8 @@ pub async fn watch(daemon: Arc<Daemon>) {
         }
         let now = Timestamp::now();
         for id in seen.agents {
-            due.entry(id).or_insert(now);
+            // Also where a later look was planned: what it waited for may have come.
+            due.insert(id, now);
         }
         let rotations = if std::mem::take(&mut fresh) { recent_rotations(&daemon) } else { seen.rotations };
         let ready: Vec<AgentId> =
