@@ -39,7 +39,8 @@ fn main() {
         let p = |n| ms(Report::percentile(sorted, n));
         println!("{name}: p50 {:.2} ms, p99 {:.2} ms, worst {:.2} ms", p(50), p(99), p(100));
     }
-    let each = (load::processor_time(pid) - before) / u32::try_from(report.sent.max(1)).unwrap_or(u32::MAX);
+    let each = load::processor_time(pid).saturating_sub(before)
+        / u32::try_from(report.sent.max(1)).unwrap_or(u32::MAX);
     println!("the daemon's processor time: {each:.1?} a request");
     println!("peak {} KiB anonymous", load::figure(pid, "RssAnon"));
     let lost = load::lost(&served, &report);

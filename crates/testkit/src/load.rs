@@ -1,6 +1,6 @@
 //! Many agents and many requests at once, counted.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use baton_core::agent::Agent;
@@ -196,7 +196,7 @@ pub fn figure(pid: u32, name: &str) -> u64 {
 }
 
 /// How often each thread of a process was put to sleep: each is a wake-up before.
-pub fn sleeps(pid: u32) -> HashMap<String, u64> {
+pub fn sleeps(pid: u32) -> BTreeMap<String, u64> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     threads
         .filter_map(|t| {
@@ -208,7 +208,7 @@ pub fn sleeps(pid: u32) -> HashMap<String, u64> {
 }
 
 /// Wake-ups between two looks, of the threads that are still there.
-pub fn woken(before: &HashMap<String, u64>, now: &HashMap<String, u64>) -> u64 {
+pub fn woken(before: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>) -> u64 {
     now.iter().map(|(thread, count)| count - before.get(thread).copied().unwrap_or(0)).sum()
 }
 
