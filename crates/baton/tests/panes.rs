@@ -138,8 +138,7 @@ impl World {
     pub fn session(&self, name: &str) -> Value {
         let agent = self.agent(name);
         let Some(id) = agent["session"].as_str() else { return Value::Null };
-        let bytes = std::fs::read(self.home.state().join(format!("sessions/{id}.json"))).unwrap_or_default();
-        serde_json::from_slice(&bytes).unwrap_or_default()
+        baton_testkit::home::record(&self.home.state().join(format!("sessions/{id}.json")))
     }
 
     pub fn state_of(&self, name: &str, message: &str) -> String {

@@ -5,6 +5,12 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
+/// What a session's record at `path` says now: the last of its lines counts. `null` if there is none.
+pub fn record(path: &Path) -> serde_json::Value {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines().rev().find_map(|line| serde_json::from_str(line).ok()).unwrap_or_default()
+}
+
 /// A temporary home with one project folder. Removed when dropped.
 #[derive(Debug)]
 pub struct Home {

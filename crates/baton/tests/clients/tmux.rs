@@ -79,9 +79,7 @@ impl Panes {
 
     fn turn(&self, name: &str) -> Option<String> {
         let id = self.agent(name)["session"].as_str()?.to_owned();
-        let session: Value =
-            serde_json::from_slice(&std::fs::read(self.state().join(format!("sessions/{id}.json"))).ok()?)
-                .ok()?;
+        let session = baton_testkit::home::record(&self.state().join(format!("sessions/{id}.json")));
         Some(session["turn"].as_str()?.to_owned())
     }
 
