@@ -45,6 +45,10 @@ const LOAD: SignedDuration = SignedDuration::from_secs(10);
 const INTERRUPT: SignedDuration = SignedDuration::from_secs(5);
 /// What an attendant that was killed had typed shows its effect within this.
 const RESUME: SignedDuration = SignedDuration::from_secs(2);
+/// A client brings a draft that was put by back within this.
+const RETURN: SignedDuration = SignedDuration::from_secs(5);
+/// While that is waited for, so long from look to look.
+const BLINK: SignedDuration = SignedDuration::from_millis(100);
 /// When something is in the way, so long until the next look.
 const SOON: SignedDuration = SignedDuration::from_millis(700);
 /// After text that nobody took, so long until mail is tried again; hooks deliver it meanwhile.
@@ -164,6 +168,8 @@ pub struct State {
     left_clear: bool,
     /// The turn that we have interrupted: never a second Escape.
     interrupted: Option<Timestamp>,
+    /// A draft was put by and something submitted: until then the client may bring it back, and must not be typed over.
+    returns_by: Option<Timestamp>,
     /// Before that the composer was empty: what is in it now is what the client put back.
     was_empty: bool,
     /// How often something was in the way, one look after the other.

@@ -107,6 +107,29 @@ fn a_draft_is_stashed_for_a_rotation_and_waited_for_with_mail() {
 }
 
 #[test]
+fn a_draft_that_was_put_by_is_awaited_before_anything_else_is_typed() {
+    let draft = || screen(Composer::Draft("half a th".into()));
+    let (s, _) = play(
+        CLAUDE,
+        [
+            (1, Input::Looked(rotating())),
+            (1, draft()),
+            (1, screen(Composer::Empty)),
+            (1, Input::Typed(true)),
+            (2, Input::Looked(Look { session: Some(sid("s2")), ..idle() })),
+        ],
+    );
+    let (s, e) = s.next(screen(Composer::Empty), CLAUDE, at(2));
+    assert_eq!(e, [], "the client is about to bring it back");
+    let (s, e) = s.next(Input::Tick, CLAUDE, at(3));
+    assert_eq!(e, [Effect::Read]);
+    let (s, e) = s.next(draft(), CLAUDE, at(3));
+    assert_eq!(e, [Effect::Stash, Effect::Read]);
+    let (_, e) = s.next(screen(Composer::Empty), CLAUDE, at(3));
+    assert_eq!(e, [Effect::Type(Text::Continuation(handoff()))]);
+}
+
+#[test]
 fn copy_mode_is_left_first_and_a_dialog_is_waited_for() {
     let mail = || Input::Looked(Look { mail: 1, ..idle() });
     let mode = || Input::Screen(Screen { composer: Composer::Empty, in_mode: true });

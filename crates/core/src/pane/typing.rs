@@ -4,8 +4,8 @@ use jiff::Timestamp;
 
 use super::screen::{Composer, Screen};
 use super::{
-    ANSWER, CONTINUE, DRAFT, Doing, Effect, HIDDEN, INTERRUPT, LAST_ANSWER, MODE, Manners, READ, SOON, State,
-    Step, Text,
+    ANSWER, BLINK, CONTINUE, DRAFT, Doing, Effect, HIDDEN, INTERRUPT, LAST_ANSWER, MODE, Manners, READ,
+    RETURN, SOON, State, Step, Text,
 };
 
 /// Is what lies in the composer text of ours? `/clear` only if it is to be typed: a person may have written that.
@@ -39,7 +39,13 @@ impl State {
                     );
                 }
                 match &screen.composer {
+                    Composer::Empty if !stashed && self.returns_by.is_some_and(|at| now < at) => {
+                        // It is on its way back: what is typed now would become one text with it.
+                        self.doing = None;
+                        self.not_before = Some(now + BLINK);
+                    }
                     Composer::Empty => {
+                        self.returns_by = stashed.then_some(now + RETURN);
                         (self.entered_own, self.left_clear) = (false, false);
                         self.type_text(text, now, effects);
                     }
