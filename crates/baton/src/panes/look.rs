@@ -34,6 +34,12 @@ pub struct Found {
 
 pub fn look(store: &Store, config: &Config, agent: &Agent, typing: &Typing, now: Timestamp) -> Found {
     let session = agent.session.as_ref().and_then(|id| store.sessions().get(id).ok().flatten());
+    // A hook that seals writes the agent's request before it says in the session that it is done: read the other way
+    // round, so that an idle session without its request is never seen.
+    let fresh = store.agents().get(&agent.id).ok().flatten();
+    let moved = fresh.as_ref().is_some_and(|fresh| fresh.session != agent.session);
+    let agent = fresh.as_ref().unwrap_or(agent);
+    let session = session.filter(|_| !moved);
     let mut found = Found { look: Look::default(), refused: None, again: None };
     found.look.session.clone_from(&agent.session);
     // A conversation that has not begun, or has just ended, takes nothing.
