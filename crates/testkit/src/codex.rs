@@ -147,16 +147,14 @@ impl<'a> CodexClient<'a> {
     #[track_caller]
     pub fn kept(&self) -> Value {
         let path = self.home.state().join(format!("sessions/{}.json", self.thread));
-        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        serde_json::from_str(&text).expect("a record is JSON")
+        crate::home::record(&path)
     }
 
     /// The reading that baton keeps of this thread.
     #[track_caller]
     pub fn gauge(&self) -> Value {
         let path = self.home.state().join(format!("sessions/{}.gauge", self.thread));
-        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        serde_json::from_str(&text).expect("a gauge is JSON")
+        crate::home::record(&path)
     }
 }
 

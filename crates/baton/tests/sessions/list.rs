@@ -130,7 +130,7 @@ fn handoffs_in_and_out_are_told_and_a_session_that_only_continued_has_the_title_
 /// The transcripts that a listing opens.
 fn opened(home: &Home) -> (usize, String) {
     let (calls, ran) = trace::record(home, "sessions list --all --json");
-    let opened = calls.iter().filter(|c| c.name == "openat" && c.line.contains(".jsonl")).count();
+    let opened = calls.iter().filter(|c| c.name.starts_with("open") && c.line.contains(".jsonl")).count();
     (opened, ran.ok())
 }
 
