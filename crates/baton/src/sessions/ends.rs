@@ -10,9 +10,8 @@ use baton_core::transcript::summary::Summary;
 
 use crate::sys::fs;
 
-/// The first read of each end; a rollout begins with instructions of twenty kilobytes.
+/// The first read of the end.
 const FIRST: usize = 16 << 10;
-const FIRST_OF_ROLLOUT: usize = 32 << 10;
 /// Beyond this a conversation is listed with what is known of it.
 const MOST: usize = 1 << 20;
 /// So much of each end is kept of what comes as a stream.
@@ -65,7 +64,7 @@ pub fn stream(mut reader: impl Read) -> Result<Summary, No> {
 
 fn of(file: &File, size: u64, provider: Provider) -> io::Result<Option<Summary>> {
     let mut summary = Summary::default();
-    let first = if provider == Provider::Codex { FIRST_OF_ROLLOUT } else { FIRST };
+    let first = provider.head();
     let mut buffer = Vec::new();
     let mut want = first;
     loop {

@@ -32,7 +32,7 @@ pub fn orphans(mirror: &Mirror, found: &[Source], cache: &mut Cache) -> (Vec<Sou
             Some((was, orphan)) if was == &folder => Some((folder, orphan.clone())),
             _ => {
                 let it = mirror.of(&gone[n]).ok()??;
-                let provider = if it.meta.provider == "codex" { Provider::Codex } else { Provider::Claude };
+                let provider = Provider::of(&it.meta.provider);
                 let path = it.newest()?.1.path.display().to_string();
                 Some((folder, (path, provider)))
             }

@@ -19,6 +19,26 @@ pub enum Provider {
     Codex,
 }
 
+impl Provider {
+    /// Whose form the transcripts of the provider of this name have.
+    pub fn of(name: &str) -> Self {
+        if matches!(name, "codex" | "codex-app") { Self::Codex } else { Self::Claude }
+    }
+
+    /// So many bytes at the beginning tell what a conversation is about; a rollout begins with its instructions.
+    pub fn head(self) -> usize {
+        match self {
+            Self::Claude => 16 << 10,
+            Self::Codex => 32 << 10,
+        }
+    }
+
+    /// The client finds a conversation only in the folder that stands for its project.
+    pub fn is_kept_by_project(self) -> bool {
+        self == Self::Claude
+    }
+}
+
 /// What the lines were, in numbers; a reader of the handoff is told when they are not all good.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use baton_core::ids::AgentId;
 use baton_core::launch::{Launch, Now};
 use baton_core::plain::plain_line;
-use baton_core::transcript::Provider;
 
 use super::super::args::WhoseArgs;
 use super::super::backup::restore::{self, Wish};
@@ -136,7 +135,7 @@ impl<'a> Hindrances<'a> {
         };
         // What only the mirror has is brought back before it is resumed.
         let is_there = row.source.mirrored
-            || row.source.provider == Provider::Codex
+            || !row.source.provider.is_kept_by_project()
             || row.source.path.parent() == Some(place);
         (!is_there).then(|| format!("the client looks for it in {}", self.app.paths.short(place)))
     }
