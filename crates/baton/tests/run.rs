@@ -715,7 +715,7 @@ fn retire_stops_an_agent_for_good() {
     assert_eq!(code(run.ends()), 143);
     assert_eq!(home.run("status --json").fails(3), "");
     let agents = home.run("agents --json").json();
-    assert_eq!(agents[0]["state"], "ended");
+    assert_eq!(agents[0]["state"], "dead");
     assert!(home.run("retire a").ok().contains("was not running"));
 }
 
