@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Pages that are not touched cost nothing.
 const SIZE: usize = 128 << 10;
 /// So much of it most hooks use.
+#[cfg(target_os = "linux")]
 const USUAL: usize = 40 << 10;
 /// Larger pieces are few, and theirs to grow.
 const LARGEST: usize = SIZE / 4;
