@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
 
 use baton::store::mirror::{Mirror, Mirrored, Origin, PER_HOOK};
 use baton_core::ids::SessionId;
@@ -316,10 +317,13 @@ fn a_transcript_that_changes_while_it_is_copied_is_whole_in_the_end() {
     let transcript = dir.path().join("t.jsonl");
     std::fs::write(&transcript, "").unwrap();
     let origin = Origin { session: &session, provider: "claude", transcript: &transcript, cwd: "/" };
+    // The writer goes on until hooks have met it often enough, however the two are scheduled.
+    let met = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             let mut rng = Rng::new(7);
-            for n in 0..3_000 {
+            let mut n = 0;
+            while n < 3_000 || !met.load(Ordering::Relaxed) {
                 let mut file = std::fs::OpenOptions::new().append(true).open(&transcript).unwrap();
                 writeln!(file, "{{\"n\":{n},\"id\":{}}}", rng.roll()).unwrap();
                 let len = file.metadata().unwrap().len();
@@ -328,15 +332,17 @@ fn a_transcript_that_changes_while_it_is_copied_is_whole_in_the_end() {
                     1 => std::fs::write(&transcript, "{\"rewritten\":true}\n").unwrap(),
                     _ => {}
                 }
+                n += 1;
             }
         });
-        let mut hooks = 0;
+        let (mut hooks, mut generations) = (0, 0);
         while !writer.is_finished() {
             let source = std::fs::File::open(&transcript).unwrap();
-            mirror.take(&origin, &source, PER_HOOK).unwrap();
+            let took = mirror.take(&origin, &source, PER_HOOK).unwrap();
             hooks += 1;
+            generations += u32::from(took.began);
+            met.store(hooks > 20 && generations > 4, Ordering::Relaxed);
         }
-        assert!(hooks > 20, "only {hooks} hooks ran meanwhile");
     });
     let source = std::fs::File::open(&transcript).unwrap();
     while mirror.take(&origin, &source, PER_HOOK).unwrap().left > 0 {}
