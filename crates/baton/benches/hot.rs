@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use baton_testkit::bench::{Spread, release_binary};
 use serde_json::json;
 
 const ROUNDS: usize = 400;
@@ -114,7 +115,7 @@ struct Bench {
 
 impl Bench {
     fn new(dir: &Path) -> Self {
-        let baton = release_binary();
+        let baton = release_binary(env!("CARGO_TARGET_TMPDIR"), env!("CARGO_BIN_EXE_baton"));
         let bench = Self {
             dir: dir.to_owned(),
             empty: empty_binary(dir, &baton),
@@ -250,20 +251,6 @@ curl -s --max-time 0.5 -X POST http://127.0.0.1:9/hooks/context-usage -H 'Conten
 echo "$USED%"
 "#;
 
-/// The binary that `scripts/build-release` makes, else the one that cargo built for this bench.
-fn release_binary() -> PathBuf {
-    if let Some(path) = std::env::var_os("BATON_BENCH") {
-        return path.into();
-    }
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it lies in the target folder");
-    let arch = std::env::consts::ARCH;
-    let built = ["musl", "gnu"].map(|libc| target.join(format!("{arch}-unknown-linux-{libc}/release/baton")));
-    built.into_iter().find(|path| path.is_file()).unwrap_or_else(|| {
-        println!("scripts/build-release has not run; this is cargo's own build, which starts more slowly");
-        env!("CARGO_BIN_EXE_baton").into()
-    })
-}
-
 /// An empty `main`, linked as `baton` is.
 fn empty_binary(dir: &Path, baton: &Path) -> PathBuf {
     let (source, binary) = (dir.join("empty.rs"), dir.join("empty"));
@@ -345,25 +332,4 @@ fn interleaved(rows: &mut [Row], rounds: usize) -> Vec<Spread> {
         }
     }
     took.into_iter().map(Spread::of).collect()
-}
-
-/// The fastest tenth tells the cost where other work keeps the machine busy; the median is what is promised.
-struct Spread {
-    p10: Duration,
-    p50: Duration,
-    p90: Duration,
-}
-
-impl Spread {
-    fn of(mut took: Vec<Duration>) -> Self {
-        took.sort();
-        Self { p10: took[took.len() / 10], p50: took[took.len() / 2], p90: took[took.len() * 9 / 10] }
-    }
-}
-
-impl std::fmt::Display for Spread {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let ms = |d: Duration| d.as_secs_f64() * 1e3;
-        write!(f, "p10 {:>7.3}  p50 {:>7.3}  p90 {:>7.3} ms", ms(self.p10), ms(self.p50), ms(self.p90))
-    }
 }

@@ -4,10 +4,11 @@
 //! `scripts/build-release && cargo bench -p baton --bench rotate`; another binary can be given in `BATON_BENCH`. Exits
 //! with 1 when the median is above its target.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use baton_testkit::bench::release_binary;
 use serde_json::Value;
 
 const ROTATIONS: usize = 60;
@@ -18,7 +19,7 @@ const SCRIPT: &str =
 
 fn main() -> ExitCode {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the target folder takes a new one");
-    let baton = release_binary();
+    let baton = release_binary(env!("CARGO_TARGET_TMPDIR"), env!("CARGO_BIN_EXE_baton"));
     println!("{}\n{}", baton.display(), file_system(dir.path()));
     let (home, app) = (dir.path().join("home"), dir.path().join("home/app"));
     let bin = dir.path().join("bin");
@@ -94,17 +95,4 @@ fn file_system(dir: &Path) -> String {
     let kind = Command::new("stat").args(["-f", "-c", "%T"]).arg(dir).output();
     let kind = kind.map(|out| String::from_utf8_lossy(&out.stdout).trim().to_owned()).unwrap_or_default();
     format!("file system: {kind}")
-}
-
-/// The binary that `scripts/build-release` makes, else the one that cargo built for this bench.
-fn release_binary() -> PathBuf {
-    if let Some(path) = std::env::var_os("BATON_BENCH") {
-        // `baton run` starts it from another folder.
-        return std::path::absolute(path).expect("there is a working folder");
-    }
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it lies in the target folder");
-    let arch = std::env::consts::ARCH;
-    let built = ["musl", "gnu"].map(|libc| target.join(format!("{arch}-unknown-linux-{libc}/release/baton")));
-    let found = built.into_iter().find(|path| path.is_file());
-    found.unwrap_or_else(|| env!("CARGO_BIN_EXE_baton").into())
 }

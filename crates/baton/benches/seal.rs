@@ -7,11 +7,11 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use baton::store::handoffs::{Draft, Handoffs};
 use baton_core::handoff::{Entry, Kind};
 use baton_core::ids::{ChannelName, SessionId};
+use baton_testkit::bench::{Spread, timed};
 use jiff::{SignedDuration, Timestamp};
 
 const ROUNDS: i64 = 300;
@@ -51,8 +51,8 @@ fn main() -> ExitCode {
     let (seal, replace) = (Spread::of(seals), Spread::of(replaces));
     let ratio = seal.p50.as_secs_f64() / replace.p50.as_secs_f64();
     println!("{} bytes, {ROUNDS} rounds, interleaved", body.len());
-    println!("seal                   p50 {:>9.3?}  p95 {:>9.3?}", seal.p50, seal.p95);
-    println!("synced atomic replace  p50 {:>9.3?}  p95 {:>9.3?}", replace.p50, replace.p95);
+    println!("seal                   {seal}");
+    println!("synced atomic replace  {replace}");
     println!("ratio of the medians   {ratio:.2} (target: at most {TARGET:.1})");
     if ratio <= TARGET { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -65,22 +65,4 @@ fn replace(path: &Path, bytes: &[u8]) {
     std::fs::rename(&temp, path).expect("the same folder");
     let parent = path.parent().expect("it lies in a folder");
     File::open(parent).and_then(|dir| dir.sync_all()).expect("a folder can be synced");
-}
-
-fn timed(act: impl FnOnce()) -> Duration {
-    let began = Instant::now();
-    act();
-    began.elapsed()
-}
-
-struct Spread {
-    p50: Duration,
-    p95: Duration,
-}
-
-impl Spread {
-    fn of(mut took: Vec<Duration>) -> Self {
-        took.sort();
-        Self { p50: took[took.len() / 2], p95: took[took.len() * 95 / 100] }
-    }
 }

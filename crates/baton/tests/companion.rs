@@ -426,37 +426,3 @@ fn a_measure_of_the_mod_is_a_reading() {
         "{status}"
     );
 }
-
-/// Printed; the ceiling is ten times the target, which is the time of the ledger plus 50 ms.
-#[test]
-fn a_compaction_is_answered_in_the_time_of_its_ledger_and_a_little_more() {
-    let mut rounds: Vec<(Duration, Duration)> = Vec::new();
-    for _ in 0..5 {
-        let home = Home::new(BATON);
-        let client = client(&home);
-        client.starts("startup");
-        for n in 0..400 {
-            let result = format!("line {n} of the output of a command\n").repeat(200);
-            client.record(
-                &json!({ "type": "user", "isSidechain": false, "message": { "role": "user", "content": [
-                { "type": "tool_result", "tool_use_id": format!("t{n}"), "content": result } ] } }),
-            );
-        }
-        client.answers(168_000);
-        let transcript = client.transcript();
-        let began = Instant::now();
-        let file = std::fs::File::open(&transcript).unwrap();
-        baton_core::ledger::Ledger::default().read(BufReader::with_capacity(256 << 10, file)).unwrap();
-        let ledger = began.elapsed();
-        let began = Instant::now();
-        let answer = compact(&home, &client.session, "auto", &json!([]));
-        rounds.push((began.elapsed().saturating_sub(ledger), ledger));
-        assert_eq!(answer["do"], "handoff");
-    }
-    rounds.sort();
-    let ((best, _), (over, ledger)) = (rounds[0], rounds[2]);
-    eprintln!(
-        "compaction: answered {over:.1?} after its ledger of {ledger:.1?}, at best {best:.1?} (target 50 ms)"
-    );
-    assert!(best < Duration::from_millis(500), "{over:?} over the ledger's {ledger:?}");
-}

@@ -2,6 +2,7 @@
 //! clients on a scripted model.
 
 pub mod agent;
+pub mod bench;
 pub mod clients;
 pub mod codex;
 pub mod daemon;

@@ -145,7 +145,10 @@ fn an_automatic_compaction_is_answered_and_the_pending_prompt_is_kept() -> Resul
     assert_eq!(rotations.len(), 1);
     assert_eq!((&rotations[0]["actuator"], &rotations[0]["step"]), (&"mod".into(), &"done".into()));
     assert!(baton(&place, &["handoffs", "--json"])?.contains("\"status\": \"consumed\""));
-    let session = &records(&place, "sessions")[0];
+    let files = std::fs::read_dir(state(&place).join("sessions"))?.flatten().map(|e| e.path());
+    let sessions: Vec<PathBuf> = files.filter(|p| p.extension().is_some_and(|e| e == "json")).collect();
+    assert_eq!(sessions.len(), 1, "{sessions:?}");
+    let session = baton_testkit::home::record(&sessions[0]);
     assert_eq!(session["latches"]["cycle"], 1, "a new cycle has begun");
     assert!(state(&place).join("compaction.json").exists(), "where it came was not remembered");
 
