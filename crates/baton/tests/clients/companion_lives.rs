@@ -327,3 +327,28 @@ fn an_older_client_without_mods_falls_back_to_hooks() -> Result<()> {
     assert!(model.main_requests()[2].text().contains("PLAIN-STATE"));
     Ok(())
 }
+
+/// Removed while a client runs: with its next turn the mod is gone, the conversation stays, and nothing is left behind.
+#[test]
+fn an_uninstall_beside_a_running_client_leaves_no_companion_and_the_conversation_alone() -> Result<()> {
+    let model = ScriptedModel::start(Script::new().otherwise(text("Ready.").usage(20_000)))?;
+    let place = super::place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    baton(&place, &["install", "--yes"])?;
+    let tmux = Tmux::new()?;
+    let pane = claude.start(&tmux, "client")?;
+    let pid = companion(&place)?;
+    pane.submit("Begin.")?;
+    pane.wait_for("Ready.", LONG)?;
+    baton(&place, &["uninstall", "--yes"])?;
+    pane.submit("Go on without it.")?;
+    let asked = model.wait_for(2, LONG)?;
+    assert!(asked[1].last_user_text().contains("Go on without it."), "{}", asked[1].text());
+    assert!(asked[1].text().contains("Begin."), "the conversation was lost");
+    pane.wait_until("the input line", LONG, takes_input)?;
+    wait_until("the end of the companion", || is_gone(pid))?;
+    assert_eq!(records(&place, "companions").len(), 0);
+    pane.submit("/exit")?;
+    pane.wait_for_end(LONG)?;
+    wait_until_deserted(&place)
+}
