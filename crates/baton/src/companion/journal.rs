@@ -45,7 +45,7 @@ pub fn advance(state: &Path, rotation: Rotation, event: Event) -> Result<Rotatio
 
 /// Ends what earlier companions of this agent left open.
 pub fn settle(store: &Store, agent: &Agent) -> Result<(), FileError> {
-    let left = rotations::all(&store.state).into_iter().filter(|r| {
+    let left = rotations::which(&store.state, |r| {
         r.agent == agent.id && r.actuator == ACTUATOR && r.step.is_open() && !process::is_alive(&r.supervisor)
     });
     for rotation in left {
@@ -61,7 +61,7 @@ pub fn close(store: &Store, agent: &Agent, rotation: Rotation) -> Result<(), Fil
     let elsewhere = |r: &Rotation| {
         r.handoff == rotation.handoff && r.id != rotation.id && r.at >= rotation.at && r.step != Step::Failed
     };
-    let loaded = !waits && !rotations::all(&store.state).iter().any(elsewhere);
+    let loaded = !waits && !rotations::any(&store.state, elsewhere);
     let facts = Facts { old_alive: true, new_alive: false, loaded };
     advance(&store.state, rotation, Event::Found(facts)).map(drop)
 }
@@ -71,5 +71,5 @@ pub fn rotated(store: &Store, agent: &Agent, handoff: &HandoffId) -> bool {
     let ours = |r: &Rotation| {
         r.agent == agent.id && r.actuator == ACTUATOR && r.handoff == *handoff && !r.step.is_open()
     };
-    rotations::all(&store.state).iter().any(ours)
+    rotations::any(&store.state, ours)
 }

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use baton_core::ids::AgentId;
 use baton_core::process::Process;
+use baton_core::rotation::Step;
 use jiff::Timestamp;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
 
 use super::rt::{First, first};
 use super::{Daemon, notices, retention};
+use crate::store::rotations;
 use crate::sys::changes::Changes;
 use crate::sys::handle::Handle;
 use crate::sys::process;
@@ -105,7 +107,8 @@ pub async fn watch(daemon: Arc<Daemon>) {
 
 /// Failures that came while no daemon ran.
 fn recent_rotations(daemon: &Daemon) -> Vec<String> {
-    crate::store::rotations::all(&daemon.store.state).into_iter().map(|r| r.id).collect()
+    let failed = rotations::which(&daemon.store.state, |r| r.step == Step::Failed);
+    failed.into_iter().map(|r| r.id).collect()
 }
 
 /// Waits for the end of each living process that is not waited for yet. `true` if some are not.

@@ -97,10 +97,9 @@ pub fn take_up(
     session: Option<&Session>,
     me: &Process,
 ) -> Result<Option<Left>, FileError> {
-    let mut left: Vec<Rotation> = rotations::all(&store.state)
-        .into_iter()
-        .filter(|r| r.agent == agent.id && r.actuator == ACTUATOR && !process::is_alive(&r.supervisor))
-        .collect();
+    let mut left = rotations::which(&store.state, |r| {
+        r.agent == agent.id && r.actuator == ACTUATOR && !process::is_alive(&r.supervisor)
+    });
     let Some(mut last) = left.pop() else { return Ok(None) };
     for older in left.into_iter().filter(|r| r.step.is_open()) {
         advance(store, older, Event::Found(Facts { old_alive: true, new_alive: false, loaded: false }))?;

@@ -20,16 +20,20 @@ pub fn put(state: &Path, rotation: &Rotation) -> Result<(), FileError> {
     fs::replace(&path, &bytes, PRIVATE, Sync::Yes)
 }
 
-/// All rotations on record, oldest first.
-pub fn all(state: &Path) -> Vec<Rotation> {
-    let mut rotations: Vec<Rotation> = std::fs::read_dir(folder(state))
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|e| e.path())
-        .filter(|p| p.extension().is_some_and(|e| e == "json"))
-        .filter_map(|p| record::read(&p).ok().flatten())
-        .collect();
+/// The rotations on record that are wanted, oldest first. Only these are held in memory: there may be thousands.
+pub fn which(state: &Path, wanted: impl Fn(&Rotation) -> bool) -> Vec<Rotation> {
+    let mut rotations: Vec<Rotation> = each(state).filter(wanted).collect();
     rotations.sort_by(|a, b| a.at.cmp(&b.at).then_with(|| a.id.cmp(&b.id)));
     rotations
+}
+
+/// Is there such a rotation on record?
+pub fn any(state: &Path, is_it: impl Fn(&Rotation) -> bool) -> bool {
+    each(state).any(|r| is_it(&r))
+}
+
+fn each(state: &Path) -> impl Iterator<Item = Rotation> {
+    let entries = std::fs::read_dir(folder(state)).into_iter().flatten().flatten();
+    let records = entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "json"));
+    records.filter_map(|p| record::read(&p).ok().flatten())
 }

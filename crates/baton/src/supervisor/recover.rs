@@ -33,19 +33,15 @@ pub fn open_rotations(
     launch: &Launch,
 ) -> anyhow::Result<Found> {
     let mut found = Found { adopt: None, to_say: Vec::new() };
-    let orphans = || {
-        rotations::all(&store.state)
-            .into_iter()
-            .filter(|r| r.step.is_open() && !process::is_alive(&r.supervisor))
-    };
-    if orphans().next().is_none() {
+    let is_orphan = |r: &Rotation| r.step.is_open() && !process::is_alive(&r.supervisor);
+    if !rotations::any(&store.state, is_orphan) {
         return Ok(found);
     }
     // Of two starts at once only one recovers.
     let _lock = Lock::acquire(&store.state.join("run/recover.lock"), PATIENCE)?;
     let channel = channel(store, config, options)?;
     let me = process::identify(std::process::id());
-    for mut rotation in orphans() {
+    for mut rotation in rotations::which(&store.state, is_orphan) {
         let Some(agent) = store.agents().get(&rotation.agent)? else { continue };
         let facts = facts(store, config, &agent, &rotation);
         let (next, effects) = rotation.next(Event::Found(facts), false);
