@@ -36,6 +36,7 @@ mod providers;
 mod race;
 mod retention;
 mod run;
+mod screen;
 mod serve;
 mod sessions;
 mod settings;

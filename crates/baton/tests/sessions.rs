@@ -2,7 +2,7 @@
 
 mod bad_input;
 mod list;
-mod made;
+pub mod made;
 mod mirrored;
 mod picker;
 mod resume;

@@ -1,6 +1,8 @@
 //! What is looked for in conversations: words that must all be there, phrases, or a regular expression; and how well
 //! a text answers it.
 
+pub mod any_case;
+
 use std::ops::Range;
 
 use regex::{Regex, RegexBuilder};

@@ -3,6 +3,7 @@
 //! A first run records the calls that touch the test's home; then each of them can be made to fail, or be the
 //! last one, by its name and number.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
@@ -65,6 +66,28 @@ pub fn record_as(home: &Home, line: &str, dress: &dyn Fn(&mut Command)) -> (Vec<
         }
     }
     (calls, ran)
+}
+
+/// Runs `line` to its end and counts everything it asks of the kernel, by the name of the call.
+pub fn counted(home: &Home, line: &str) -> (BTreeMap<String, usize>, Ran) {
+    let log = home.path().join("strace.log");
+    let mut command = home.command("strace");
+    command.args(["-qq", "-f", "-e", "signal=none", "-s", "0", "-o"]).arg(&log);
+    let ran = run(command.arg(home.binary()).args(line.split_whitespace()));
+    let text = std::fs::read_to_string(&log).expect("strace wrote its log");
+    let _ = std::fs::remove_file(&log);
+    let mut counts = BTreeMap::new();
+    for line in text.lines() {
+        // `1234  <... read resumed> …` is the end of a call that was counted when it began.
+        let name =
+            line.split_once(char::is_whitespace).and_then(|(_, rest)| rest.trim_start().split_once('('));
+        if let Some((name, _)) =
+            name.filter(|(name, _)| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'))
+        {
+            *counts.entry(name.to_owned()).or_insert(0) += 1;
+        }
+    }
+    (counts, ran)
 }
 
 /// Runs `line` while strace answers `call` with `fault`, like `error=ENOSPC` or `signal=KILL`.

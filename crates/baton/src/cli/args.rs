@@ -120,6 +120,12 @@ status line that is there keeps working. `baton uninstall` makes it all as it wa
     Config(ConfigArgs),
     /// See in a minute what baton does, in a temporary home
     Demo(DemoArgs),
+    /// Complete commands and options in a shell
+    #[command(after_help = "\
+bash  baton completions bash > ~/.local/share/bash-completion/completions/baton
+zsh   baton completions zsh > ~/.zfunc/_baton     (a folder that is in $fpath before compinit runs)
+fish  baton completions fish > ~/.config/fish/completions/baton.fish")]
+    Completions(CompletionsArgs),
     /// What the client calls on each event: reads one JSON payload, answers within its deadline, exits 0
     Hook {
         /// The client that calls, where it is not Claude Code
@@ -155,6 +161,9 @@ pub struct HandoffsArgs {
     /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
+    /// Do not page long output
+    #[arg(long, global = true)]
+    pub no_pager: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -614,7 +623,7 @@ pub enum Backup {
 A transcript that says more than the copy, or something else, is not replaced without --force, and is kept then.
 With --to the conversation moves: its working folder and paths become those of the other project.")]
     Restore {
-        /// A session id (its beginning is enough), or a folder that `export` made
+        /// A session id (its beginning is enough), or a folder or archive that `export` made
         session: String,
         /// What it held before it was rewritten or cut; `list --json` shows the numbers [default: the newest]
         #[arg(long, value_name = "N")]
@@ -735,6 +744,18 @@ Times and ids are stamped, facts from the transcript are added, secrets are reda
 }
 
 #[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    pub shell: ShellArg,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum ShellArg {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+#[derive(Debug, Args)]
 pub struct LogArgs {
     /// Wait for more
     #[arg(long, short = 'f')]
@@ -754,6 +775,9 @@ pub struct LogArgs {
     /// Print JSON, one line each
     #[arg(long)]
     pub json: bool,
+    /// Do not page long output
+    #[arg(long)]
+    pub no_pager: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,8 @@
 //! `baton backup`: the mirrored conversations as their owner sees them.
 
 mod export;
+mod import;
+mod prune;
 pub mod restore;
 mod tar;
 
@@ -35,7 +37,7 @@ pub fn run(app: &App, args: BackupArgs) -> anyhow::Result<Outcome> {
         Verb::Prune { dry_run, keep_days, max_mb } => {
             let keep = keep_days.unwrap_or(app.resolved.config.mirror.keep_days);
             let most = max_mb.unwrap_or(app.resolved.config.mirror.max_mb);
-            prune(&store, dry_run, keep, most, args.json)
+            prune::run(app, &store, &prune::Wish { dry_run, keep_days: keep, max_mb: most }, args.json)
         }
         Verb::Compress { session } => compress(&store, session.as_deref(), args.json),
         Verb::Pin { session } => pin(&store, &session, true),
@@ -182,8 +184,13 @@ fn verify(store: &Store, what: Option<&str>, json: bool) -> anyhow::Result<Outco
     let generations = || found.iter().flat_map(|m| &m.parts).flat_map(|p| &p.generations);
     let mut progress = Progress::new("verifying", generations().map(|g| g.bytes).sum());
     let (mut damaged, mut rows) = (0, Vec::new());
-    for m in &found {
-        let behind = catch_up(store, m);
+    let sessions = found.len();
+    for m in found {
+        if let Err(e) = catch_up(store, &m) {
+            eprintln!("baton: what the transcript of {} grew by could not be taken: {e:#}", m.session);
+        }
+        // What was taken may have begun a new generation.
+        let m = store.mirror().of(&m.session)?.unwrap_or(m);
         for part in &m.parts {
             for generation in &part.generations {
                 let checked = m.check(part, generation, &mut |bytes| {
@@ -191,30 +198,27 @@ fn verify(store: &Store, what: Option<&str>, json: bool) -> anyhow::Result<Outco
                     true
                 });
                 damaged += usize::from(checked.is_err());
-                rows.push((m, part, generation, checked.err()));
+                rows.push((m.session.clone(), part.name.clone(), generation.clone(), checked.err()));
             }
-        }
-        if let Err(e) = behind {
-            eprintln!("baton: what the transcript of {} grew by could not be taken: {e:#}", m.session);
         }
     }
     drop(progress);
     if json {
         let rows: Vec<_> = rows
             .iter()
-            .map(|(m, part, g, error)| {
-                json!({ "session": m.session, "part": part.name, "generation": g.number, "path": g.path,
+            .map(|(session, part, g, error)| {
+                json!({ "session": session, "part": part, "generation": g.number, "path": g.path,
                 "bytes": g.bytes, "error": error })
             })
             .collect();
         print_json(&rows)?;
     } else {
-        for (m, part, g, error) in &rows {
+        for (session, part, g, error) in &rows {
             if let Some(error) = error {
-                eprintln!("baton: {} of session {}, {}: {error}", part.name, m.session, g.path.display());
+                eprintln!("baton: {part} of session {session}, {}: {error}", g.path.display());
             }
         }
-        print(&format!("{} generations of {} sessions, {damaged} damaged\n", rows.len(), found.len()))?;
+        print(&format!("{} generations of {sessions} sessions, {damaged} damaged\n", rows.len()))?;
     }
     Ok(if damaged > 0 { Outcome::Failed } else { Outcome::Done })
 }
@@ -229,62 +233,6 @@ fn catch_up(store: &Store, m: &Mirrored) -> anyhow::Result<()> {
     let origin = Origin { session: &m.session, provider: &m.meta.provider, transcript, cwd: &m.meta.cwd };
     store.mirror().catch_up(&origin, Duration::from_mins(10)).context("could not catch up")?;
     Ok(())
-}
-
-fn prune(store: &Store, dry_run: bool, keep_days: u64, max_mb: u64, json: bool) -> anyhow::Result<Outcome> {
-    let mut found = all(store);
-    let mut total: u64 = found.iter().map(Mirrored::stored).sum();
-    let oldest_kept = days_ago(keep_days);
-    let most = max_mb.saturating_mul(1_000_000);
-    let (mut gone, mut spared) = (Vec::new(), 0);
-    // The oldest go first.
-    while let Some(m) = found.pop() {
-        let old = m.modified().zip(oldest_kept).is_some_and(|(at, kept)| at < kept);
-        let over = max_mb > 0 && total > most;
-        if !old && !over {
-            continue;
-        }
-        if m.pinned || is_live(store, &m.session) {
-            spared += 1;
-            continue;
-        }
-        total -= m.stored();
-        let why = if old { format!("older than {keep_days} days") } else { format!("more than {max_mb} MB") };
-        gone.push((m, why));
-    }
-    if !dry_run {
-        for (m, _) in &gone {
-            store.mirror().remove(&m.session)?;
-        }
-    }
-    let freed: u64 = gone.iter().map(|(m, _)| m.stored()).sum();
-    if json {
-        let rows: Vec<_> = gone
-            .iter()
-            .map(|(m, why)| json!({ "session": m.session, "why": why, "stored": m.stored() }))
-            .collect();
-        print_json(
-            &json!({ "dry_run": dry_run, "removed": rows, "freed": freed, "kept": total, "spared": spared }),
-        )?;
-        return Ok(Outcome::Done);
-    }
-    let mut out = String::new();
-    for (m, why) in &gone {
-        let _ = writeln!(out, "{}  {}  {why}", m.session, size(m.stored()));
-    }
-    let did = if dry_run { "would be removed" } else { "removed" };
-    let _ = writeln!(out, "{} sessions {did}, {}; {} stay", gone.len(), size(freed), size(total));
-    if spared > 0 {
-        let _ = writeln!(out, "{spared} that are pinned or still running were spared");
-    }
-    print(&out)?;
-    Ok(Outcome::Done)
-}
-
-/// So many days before now; none for 0, which means for ever.
-fn days_ago(days: u64) -> Option<SystemTime> {
-    let long = Duration::from_secs(days.saturating_mul(24 * 3600));
-    SystemTime::now().checked_sub(long).filter(|_| days > 0)
 }
 
 /// Compresses conversations that are over; `daemon` and people call the same.

@@ -14,24 +14,24 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::args::{Handoffs as Verb, HandoffsArgs};
-use super::screen::{Paint, age, local, print, print_json, table};
+use super::screen::{Paint, age, local, page, print, print_json, table};
 use super::{App, Outcome, client_pid, session_from_env};
 use crate::store::handoffs::{Draft, MAX_DOCUMENT, Repaired, newest_first};
 use crate::sys::process;
 use crate::transcripts;
 
 pub fn run(app: &App, args: HandoffsArgs) -> anyhow::Result<Outcome> {
-    let json = args.json;
+    let (json, paged) = (args.json, !args.no_pager);
     let now = Timestamp::now();
     match args.command.unwrap_or(Verb::List { all: false, limit: 20 }) {
-        Verb::List { all, limit } => list(app, all, limit, json, now),
-        Verb::Show { id } => show(app, &id, json),
+        Verb::List { all, limit } => list(app, all, limit, Look { json, paged }, now),
+        Verb::Show { id } => show(app, &id, Look { json, paged }),
         Verb::Current => current(app, json, now),
         Verb::Load { id, peek, session, agent } => {
             load(app, id.as_ref(), peek, session, agent.as_ref(), json, now)
         }
         Verb::Clear { id } => clear(app, id.as_ref(), json, now),
-        Verb::History => history(app, json),
+        Verb::History => history(app, Look { json, paged }),
         Verb::Path => path(app, json),
         Verb::Seal { file, kind, session, for_agent } => {
             seal(app, &file, &kind, session, for_agent.as_ref(), json, now)
@@ -41,7 +41,14 @@ pub fn run(app: &App, args: HandoffsArgs) -> anyhow::Result<Outcome> {
     }
 }
 
-fn list(app: &App, all: bool, limit: usize, json: bool, now: Timestamp) -> anyhow::Result<Outcome> {
+/// How the answer is to look.
+#[derive(Clone, Copy)]
+struct Look {
+    json: bool,
+    paged: bool,
+}
+
+fn list(app: &App, all: bool, limit: usize, look: Look, now: Timestamp) -> anyhow::Result<Outcome> {
     let handoffs = app.handoffs();
     let channels = if all { handoffs.channels()? } else { vec![app.channel()?] };
     let mut entries: Vec<(ChannelName, Entry)> = Vec::new();
@@ -60,7 +67,7 @@ fn list(app: &App, all: bool, limit: usize, json: bool, now: Timestamp) -> anyho
     entries.sort_by(|a, b| newest_first(&a.1, &b.1));
     let more = entries.len().saturating_sub(limit);
     entries.truncate(limit);
-    if json {
+    if look.json {
         let rows: Vec<_> = entries.iter().map(|(c, e)| with_channel(c, e)).collect();
         print_json(&rows)?;
         return Ok(outcome);
@@ -95,7 +102,7 @@ fn list(app: &App, all: bool, limit: usize, json: bool, now: Timestamp) -> anyho
     if more > 0 {
         let _ = writeln!(out, "… and {more} more; `-n {}` shows them all", limit + more);
     }
-    print(&out)?;
+    page(&out, look.paged)?;
     Ok(outcome)
 }
 
@@ -118,15 +125,15 @@ fn with_channel(channel: &ChannelName, entry: &Entry) -> serde_json::Value {
     value
 }
 
-fn show(app: &App, id: &HandoffId, json: bool) -> anyhow::Result<Outcome> {
+fn show(app: &App, id: &HandoffId, look: Look) -> anyhow::Result<Outcome> {
     let Some(text) = app.handoffs().show(id)? else {
         eprintln!("baton: there is no handoff {id}; `baton handoffs list --all` names them");
         return Ok(Outcome::Nothing);
     };
-    if json {
+    if look.json {
         print_json(&json!({ "id": id, "document": text }))?;
     } else {
-        print(&text)?;
+        page(&text, look.paged)?;
     }
     Ok(Outcome::Done)
 }
@@ -165,7 +172,7 @@ fn load(
     let dir = crate::channel::real(&app.cwd).display().to_string();
     let who = Claimant { session: &session, agent, process: process.as_ref(), working_dir: &dir };
     let loaded = match (id, peek) {
-        (Some(id), true) => return show(app, id, json),
+        (Some(id), true) => return show(app, id, Look { json, paged: false }),
         (Some(id), false) => handoffs.load_id(&channel, id, &session, pid, now)?,
         (None, true) => handoffs.peek(&channel, &who, now)?,
         (None, false) => handoffs.load(&channel, &who, pid, now)?,
@@ -214,13 +221,13 @@ fn clear(app: &App, id: Option<&HandoffId>, json: bool, now: Timestamp) -> anyho
     Ok(Outcome::Done)
 }
 
-fn history(app: &App, json: bool) -> anyhow::Result<Outcome> {
+fn history(app: &App, look: Look) -> anyhow::Result<Outcome> {
     let channel = app.channel()?;
     let (events, unread) = app.handoffs().history(&channel)?;
     if unread > 0 {
         eprintln!("baton: {unread} lines of the history could not be read and were passed over");
     }
-    if json {
+    if look.json {
         print_json(&events)?;
         return Ok(Outcome::Done);
     }
@@ -248,7 +255,7 @@ fn history(app: &App, json: bool) -> anyhow::Result<Outcome> {
             vec![local(event.at), event.entry.id.to_string(), what, who]
         })
         .collect();
-    print(&table(Paint::stdout(), &["WHEN", "ID", "WHAT", ""], &rows))?;
+    page(&table(Paint::stdout(), &["WHEN", "ID", "WHAT", ""], &rows), look.paged)?;
     Ok(Outcome::Done)
 }
 

@@ -8,7 +8,7 @@ use baton_core::plain::plain_line;
 use serde_json::Value;
 
 use super::args::LogArgs;
-use super::screen::{local, print};
+use super::screen::{local, page, print};
 use super::{App, Outcome};
 use crate::store::log::{Line, folder};
 
@@ -27,7 +27,8 @@ pub fn run(app: &App, args: &LogArgs) -> anyhow::Result<Outcome> {
         }
     }
     let from = lines.len().saturating_sub(args.lines);
-    print(&lines[from..].concat())?;
+    // JSON is for programs, and who follows wants to see the end.
+    page(&lines[from..].concat(), !args.no_pager && !args.json && !args.follow)?;
     if args.follow {
         follow(app, args, &dir)?;
     }

@@ -8,6 +8,7 @@ mod backup;
 mod channel;
 mod checkpoint;
 mod children;
+mod completions;
 mod config;
 mod demo;
 mod doctor;
@@ -122,6 +123,7 @@ fn run(cli: args::Cli) -> anyhow::Result<Outcome> {
         args::Command::Channel(args) => channel::run(&app, &args),
         args::Command::Config(args) => config::run(&app, &args),
         args::Command::Demo(args) => demo::run(&args),
+        args::Command::Completions(args) => completions::run(&args),
         args::Command::Run(args) => run::run(&app, args),
         args::Command::Rotate(args) => rotate::run(&app, &args),
         args::Command::Undo(args) => undo::run(&app, &args),

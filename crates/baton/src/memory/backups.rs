@@ -90,7 +90,7 @@ pub fn marker_path(place: &Place) -> PathBuf {
 }
 
 /// Everything that waits, oldest first, as it is written down.
-fn listed(place: &Place) -> Vec<Pending> {
+pub(super) fn listed(place: &Place) -> Vec<Pending> {
     let mut all: Vec<Pending> = record::read(&list_path(place)).ok().flatten().unwrap_or_default();
     // A marker by another script counts as well.
     if let Ok(Some(bytes)) = fs::read(&marker_path(place), 64 << 10) {
@@ -148,15 +148,24 @@ fn write_list(place: &Place, all: &[Pending]) -> Result<(), FileError> {
     fs::replace(&marker_path(place), text.as_bytes(), PRIVATE, Sync::Later)
 }
 
-/// One line per event in `.backup-log`.
 fn log(place: &Place, what: &str, about: &Pending) -> Result<(), FileError> {
-    let session = about.session.as_ref().map_or("?", SessionId::as_str);
-    let path = about.path.strip_prefix(&place.dir).unwrap_or(&about.path);
+    log_line(place, what, &about.why, about.session.as_ref(), about.bytes, &about.path)
+}
+
+/// One line per event in `.backup-log`.
+pub(super) fn log_line(
+    place: &Place,
+    what: &str,
+    why: &str,
+    session: Option<&SessionId>,
+    bytes: u64,
+    path: &Path,
+) -> Result<(), FileError> {
+    let session = session.map_or("?", SessionId::as_str);
+    let path = path.strip_prefix(&place.dir).unwrap_or(path);
     let line = format!(
-        "{} {what} {} session={session} bytes={} {}\n",
+        "{} {what} {why} session={session} bytes={bytes} {}\n",
         Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ"),
-        about.why,
-        about.bytes,
         path.display()
     );
     fs::append_line(&place.dir.join(".backup-log"), line.as_bytes(), PRIVATE)

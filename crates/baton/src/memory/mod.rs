@@ -8,6 +8,7 @@ pub mod backups;
 pub mod block;
 pub mod documents;
 pub mod project;
+pub mod raw;
 pub mod resume;
 pub mod saved;
 

@@ -86,7 +86,7 @@ pub const CLAUDE: Provider = Provider {
     tools: "Bash, Read, Edit, Write, Grep, Glob and TodoWrite",
     session_variable: "CLAUDE_CODE_SESSION_ID",
     transcripts,
-    place: |paths, cwd, session| Some(folder(paths, cwd).join(format!("{session}.jsonl"))),
+    place: |paths, cwd, session, _| Some(folder(paths, cwd).join(format!("{session}.jsonl"))),
     queue: None,
     session_of,
 };

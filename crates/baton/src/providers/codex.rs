@@ -81,7 +81,7 @@ pub const CODEX: Provider = Provider {
     tools: "exec_command (a shell), apply_patch and update_plan",
     session_variable: "CODEX_THREAD_ID",
     transcripts,
-    place: |_, _, _| None,
+    place,
     queue: Some(Queue {
         args: |thread, text| ["queue", "--thread", thread, "--message", text].map(str::to_owned).to_vec(),
         home_variable: "CODEX_HOME",
@@ -108,6 +108,17 @@ const COMPACTS_AT: u64 = 947;
 fn read(bytes: &[u8]) -> Result<HookEvent<'_>, String> {
     let payload = parse_hook(bytes).map_err(|e| e.to_string())?;
     HookEvent::try_from(payload).map_err(|e| e.to_string())
+}
+
+/// By the day on which it began, whatever its folder: `sessions/2026/11/16/rollout-…-{id}.jsonl`.
+fn place(paths: &Paths, _: &Path, session: &SessionId, was: &Path) -> Option<PathBuf> {
+    let mut pieces = was.iter().rev().map(|piece| piece.to_str());
+    let name = pieces.next()??;
+    let [day, month, year] = [pieces.next()??, pieces.next()??, pieces.next()??];
+    let is_number = |text: &str, len| text.len() == len && text.bytes().all(|b| b.is_ascii_digit());
+    let is_day = is_number(year, 4) && is_number(month, 2) && is_number(day, 2);
+    let is_its = is_day && session_of(was).as_ref() == Some(session);
+    is_its.then(|| paths.codex().join("sessions").join(year).join(month).join(day).join(name))
 }
 
 /// The process that started us is the client, its daemon, or below a wrapper of node's that is what was started.

@@ -46,8 +46,9 @@ pub struct Provider {
     pub session_variable: &'static str,
     /// Transcripts that may be of a client which ran in this folder, whose hooks were never heard.
     pub transcripts: fn(&Paths, &Path) -> Vec<PathBuf>,
-    /// Where it looks for a conversation that is resumed in this folder, if the folder and the id tell that.
-    pub place: fn(&Paths, &Path, &SessionId) -> Option<PathBuf>,
+    /// Where it looks for a conversation that is resumed in this folder and lay elsewhere before, perhaps on another
+    /// machine; `None` if that was no place of its.
+    pub place: fn(&Paths, &Path, &SessionId, &Path) -> Option<PathBuf>,
     /// How a prompt is given to one of its conversations from outside, where it takes such.
     pub queue: Option<Queue>,
     /// The conversation that a transcript's name tells.

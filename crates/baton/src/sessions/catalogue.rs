@@ -130,20 +130,25 @@ fn facts(source: &Source, it: &Summary) -> Facts {
     }
 }
 
-/// Records are replaced by renaming, which changes their folder: one that is as it was needs no further look.
+/// What begins is put into its folder by renaming, which the folder's time shows; a record that is there grows where it
+/// lies when its session ends. Of a folder that is as it was only those are looked at that have not ended.
 fn refresh_records(dir: &Path, found: &[Source], cache: &mut Cache) -> bool {
     let folder = std::fs::symlink_metadata(dir).ok();
     let now = folder.as_ref().map(|m| Stamp::of(m).modified);
-    if now.is_some() && now == cache.records_changed {
-        return false;
+    let as_it_was = now.is_some() && now == cache.records_changed;
+    let has_ended = |s: &Source| cache.records.get(&s.id).is_none_or(|(_, known)| known.ended.is_some());
+    let found: Vec<&Source> = found.iter().filter(|s| !as_it_was || !has_ended(s)).collect();
+    let old: Vec<Option<(Stamp, Known)>> = found.iter().map(|s| cache.records.remove(&s.id)).collect();
+    let mut changed = false;
+    if !as_it_was {
+        let is_still = folder.and_then(|m| m.modified().ok()).is_some_and(|changed| {
+            SystemTime::now().duration_since(changed).is_ok_and(|since| since > STILL)
+        });
+        cache.records_changed = now.filter(|_| is_still);
+        // What is left now is of transcripts that are gone.
+        changed = cache.records_changed.is_some() || !cache.records.is_empty();
+        cache.records.clear();
     }
-    let is_still = folder
-        .and_then(|m| m.modified().ok())
-        .is_some_and(|changed| SystemTime::now().duration_since(changed).is_ok_and(|since| since > STILL));
-    cache.records_changed = now.filter(|_| is_still);
-    let mut before = std::mem::take(&mut cache.records);
-    let old: Vec<Option<(Stamp, Known)>> = found.iter().map(|s| before.remove(&s.id)).collect();
-    let mut changed = cache.records_changed.is_some() || !before.is_empty();
     let read = super::on_all_processors(found.len(), |n| {
         let path = dir.join(format!("{}.json", found[n].id));
         let stamp = Stamp::at(&path)?;

@@ -34,8 +34,8 @@ impl From<io::Error> for No {
 
 /// What the ends of the transcript at `path` tell.
 pub fn read(path: &Path, provider: Provider) -> Result<Summary, No> {
-    let file = fs::open_read(path)?;
-    let size = file.metadata()?.len();
+    let (file, about) = fs::open_regular(path)?;
+    let size = about.len();
     let no = |why: &str| No { why: why.to_owned(), passing: false };
     if size == 0 {
         return Err(no("it is empty"));
@@ -64,27 +64,28 @@ pub fn stream(mut reader: impl Read) -> Result<Summary, No> {
 
 fn of(file: &File, size: u64, provider: Provider) -> io::Result<Option<Summary>> {
     let mut summary = Summary::default();
+    let size = usize::try_from(size).unwrap_or(usize::MAX);
     let first = provider.head();
     let mut buffer = Vec::new();
     let mut want = first;
     loop {
         let held = buffer.len();
-        extend(file, &mut buffer, held as u64, want)?;
-        let whole = buffer.len() as u64 >= size || buffer.len() < want;
+        extend(file, &mut buffer, held as u64, want.min(size))?;
+        let whole = buffer.len() >= size || buffer.len() < want;
         if summary.head(&buffer) || whole || want >= MOST {
             break;
         }
         want *= 4;
     }
-    if buffer.len() as u64 >= size {
+    if buffer.len() >= size {
         summary.tail(&buffer);
         return Ok(summary.provider.is_some().then_some(summary));
     }
     let mut want = FIRST;
     loop {
-        let from = size.saturating_sub(want as u64);
+        let from = size.saturating_sub(want) as u64;
         buffer.clear();
-        extend(file, &mut buffer, from, want)?;
+        extend(file, &mut buffer, from, want.min(size))?;
         if summary.tail(&buffer) || from == 0 || want >= MOST {
             return Ok(summary.provider.is_some().then_some(summary));
         }

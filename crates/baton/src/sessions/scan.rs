@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use baton_core::search::any_case::AnyCase;
 use baton_core::search::{Needle, Query};
 use baton_core::transcript::lines::MAX_LINE;
 use memchr::{memchr, memmem, memrchr};
@@ -20,7 +21,9 @@ pub struct Wanted {
 
 enum Piece {
     Exact(Box<memmem::Finder<'static>>),
-    AnyCase(regex::bytes::Regex),
+    AnyCase(AnyCase),
+    /// Letters beyond ASCII, whose other case is not one bit away.
+    Unicode(regex::bytes::Regex),
 }
 
 impl Piece {
@@ -28,19 +31,19 @@ impl Piece {
         if !needle.any_case || !needle.text.chars().any(char::is_alphabetic) {
             return Some(Self::Exact(Box::new(memmem::Finder::new(needle.text.as_bytes()).into_owned())));
         }
-        // Without Unicode's rules for what it does not need them for: the search is then by plain bytes.
-        regex::bytes::RegexBuilder::new(&regex::escape(&needle.text))
-            .case_insensitive(true)
-            .unicode(!needle.text.is_ascii())
-            .build()
-            .ok()
-            .map(Self::AnyCase)
+        if let Some(finder) = AnyCase::new(&needle.text) {
+            return Some(Self::AnyCase(finder));
+        }
+        let regex =
+            regex::bytes::RegexBuilder::new(&regex::escape(&needle.text)).case_insensitive(true).build();
+        regex.ok().map(Self::Unicode)
     }
 
     fn find(&self, bytes: &[u8]) -> Option<usize> {
         match self {
             Self::Exact(finder) => finder.find(bytes),
-            Self::AnyCase(regex) => regex.find(bytes).map(|m| m.start()),
+            Self::AnyCase(finder) => finder.find(bytes),
+            Self::Unicode(regex) => regex.find(bytes).map(|m| m.start()),
         }
     }
 }

@@ -211,6 +211,10 @@ fn call_in(bytes: &[u8], provider: Provider, id: &str) -> Option<Passage> {
     let finder = memmem::FinderRev::new(id.as_bytes());
     let mut end = bytes.len();
     while let Some(at) = finder.rfind(&bytes[..end]) {
+        if !is_own_id(&bytes[..at]) {
+            end = at;
+            continue;
+        }
         let start = memrchr(b'\n', &bytes[..at]).map_or(0, |n| n + 1);
         let stop = memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |n| at + n);
         let turn = passages(provider, &bytes[start..stop]);
@@ -223,6 +227,13 @@ fn call_in(bytes: &[u8], provider: Provider, id: &str) -> Option<Passage> {
         end = start;
     }
     None
+}
+
+/// Does what stands `before` an id say that it is a call's own? Whatever else speaks of the call is not parsed.
+fn is_own_id(before: &[u8]) -> bool {
+    let value = before.strip_suffix(b"\"").unwrap_or_default().trim_ascii_end();
+    let key = value.strip_suffix(b":").unwrap_or_default().trim_ascii_end();
+    key.ends_with(b"\"id\"") || key.ends_with(b"\"call_id\"")
 }
 
 /// `src/a.rs` names `/home/dev/app/src/a.rs`, and so does `a.rs`.

@@ -17,7 +17,7 @@ use crate::BATON;
 const START: Duration = Duration::from_secs(30);
 
 /// Codex with baton's hooks, trusted by an explicit word.
-fn ready(place: &Place, model: &ScriptedModel) -> Result<Option<Codex>> {
+pub(super) fn ready(place: &Place, model: &ScriptedModel) -> Result<Option<Codex>> {
     let Some(codex) = Codex::new(place, model)? else { return Ok(None) };
     baton(place, &["install", "--provider", "codex", "--trust", "--yes"])?;
     // Its tools run in a login shell, which finds `baton` where the user's profile says.

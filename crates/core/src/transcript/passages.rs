@@ -1,6 +1,8 @@
 //! What was said in one line of a transcript, in full, for those who look for words: who said it, with which tool,
 //! about which files. Nothing is left out that a person or an agent wrote; what the client wrote for itself is.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -49,13 +51,31 @@ pub struct Turn {
 
 /// What `line` says; nothing if it is damaged or nobody speaks in it.
 pub fn passages(provider: Provider, line: &[u8]) -> Option<Turn> {
-    let text = String::from_utf8_lossy(line.trim_ascii());
-    let mut value: Value = serde_json::from_str(&text).ok()?;
+    let line = line.trim_ascii();
+    // Nearly always it is what it should be, and that is found out much faster than it is mended.
+    let text = std::str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed);
     let turn = match provider {
-        Provider::Claude => of_claude(&mut value),
-        Provider::Codex => of_codex(&mut value),
+        Provider::Claude => of_claude(serde_json::from_str(&text).ok()?),
+        Provider::Codex => of_codex(&mut serde_json::from_str(&text).ok()?),
     };
     turn.filter(|turn| !turn.passages.is_empty())
+}
+
+/// The fields of a record that are looked at, whatever is in them; the others, some as long as a file, are passed over.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ClaudeLine {
+    is_meta: Value,
+    is_compact_summary: Value,
+    is_api_error_message: Value,
+    is_sidechain: Value,
+    r#type: Value,
+    timestamp: Value,
+    uuid: Value,
+    message: Value,
+    operation: Value,
+    content: Value,
+    attachment: Value,
 }
 
 /// Which provider wrote a transcript that begins with `line`.
@@ -74,18 +94,19 @@ fn taken(value: &mut Value, key: &str) -> Option<String> {
     }
 }
 
-fn of_claude(line: &mut Value) -> Option<Turn> {
-    let is = |key: &str| line[key] == Value::Bool(true);
-    if is("isMeta") || is("isCompactSummary") || is("isApiErrorMessage") {
+fn of_claude(mut line: ClaudeLine) -> Option<Turn> {
+    let text = |value: Value| if let Value::String(text) = value { Some(text) } else { None };
+    let is = |value: &Value| *value == Value::Bool(true);
+    if is(&line.is_meta) || is(&line.is_compact_summary) || is(&line.is_api_error_message) {
         return None;
     }
-    let mut turn = Turn { sidechain: is("isSidechain"), ..Turn::default() };
-    let kind = taken(line, "type")?;
-    (turn.time, turn.uuid) = (taken(line, "timestamp"), taken(line, "uuid"));
+    let mut turn = Turn { sidechain: is(&line.is_sidechain), ..Turn::default() };
+    let kind = text(line.r#type)?;
+    (turn.time, turn.uuid) = (text(line.timestamp), text(line.uuid));
     match kind.as_str() {
         "user" | "assistant" => {
             let role = if kind == "user" { Role::User } else { Role::Assistant };
-            match line.get_mut("message")?.get_mut("content")?.take() {
+            match line.message.get_mut("content")?.take() {
                 Value::String(text) => turn.passages.extend(said(role, text)),
                 Value::Array(blocks) => {
                     turn.passages.extend(blocks.into_iter().filter_map(|block| claude_block(role, block)));
@@ -93,11 +114,11 @@ fn of_claude(line: &mut Value) -> Option<Turn> {
                 _ => {}
             }
         }
-        "queue-operation" if line["operation"] == "enqueue" => {
-            turn.passages.extend(said(Role::User, taken(line, "content")?));
+        "queue-operation" if line.operation == "enqueue" => {
+            turn.passages.extend(said(Role::User, text(line.content)?));
         }
-        "attachment" if line["attachment"]["type"] == "queued_command" => {
-            turn.passages.extend(said(Role::User, taken(&mut line["attachment"], "prompt")?));
+        "attachment" if line.attachment["type"] == "queued_command" => {
+            turn.passages.extend(said(Role::User, taken(&mut line.attachment, "prompt")?));
         }
         _ => {}
     }

@@ -27,6 +27,7 @@ pub fn run(store: &Store, what: &str, to: &Path, json: bool) -> anyhow::Result<O
     let mut progress = Progress::new("exporting", total);
     let name = to.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     let temp = to.with_file_name(format!(".{name}.{}.0.tmp", std::process::id()));
+    sweep(to, name);
     let tale = || format!("could not export to {}; nothing was left there", to.display());
     let kind = name.rsplit_once(".tar").map(|(_, rest)| rest);
     let is_archive = matches!(kind, Some("" | ".zst"));
@@ -43,15 +44,30 @@ pub fn run(store: &Store, what: &str, to: &Path, json: bool) -> anyhow::Result<O
     if json {
         print_json(&json!({ "session": m.session, "to": to, "files": files.len() + 1, "bytes": total }))?;
     } else {
-        let unpack = if is_archive { "Unpacked, " } else { "" };
+        let kind = if is_archive { "FILE" } else { "FOLDER" };
         print(&format!(
-            "{}: {} files, {}\n{unpack}`baton backup restore FOLDER` brings it back, also on another machine.\n",
+            "{}: {} files, {}\n`baton backup restore {kind}` brings it back, also on another machine.\n",
             to.display(),
             files.len() + 1,
             size(total)
         ))?;
     }
     Ok(Outcome::Done)
+}
+
+/// Removes what an export to the same place left when it was cut off.
+fn sweep(to: &Path, name: &str) {
+    let folder = to.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let left = entry.file_name().to_str().is_some_and(|left| {
+            let is_same = left.strip_prefix('.').is_some_and(|left| left.starts_with(&format!("{name}.")));
+            let owner = fs::temp_owner(left);
+            is_same && owner.is_some_and(|pid| crate::sys::process::identify(pid).is_none())
+        });
+        if left {
+            let _ = std::fs::remove_file(entry.path()).or_else(|_| std::fs::remove_dir_all(entry.path()));
+        }
+    }
 }
 
 /// Name, part and generation of each file: `{session}.jsonl` is the conversation, `{session}.{n}.jsonl` what it held before.

@@ -15,14 +15,14 @@ use serde_json::json;
 use super::super::progress::Progress;
 use super::super::screen::{print, print_json, size};
 use super::super::{App, Outcome};
-use super::{find, is_live, not_there};
+use super::{find, import, is_live, not_there};
 use crate::providers;
 use crate::store::Store;
 use crate::store::mirror::take::subagent_path;
 use crate::sys::{copy, fs};
 
 pub struct Wish<'a> {
-    /// A session id, or the path of an exported folder or transcript.
+    /// A session id, or the path of an exported folder, archive or transcript.
     pub what: &'a str,
     pub generation: Option<u32>,
     pub to: Option<&'a Path>,
@@ -37,6 +37,8 @@ struct Source {
     cwd: String,
     /// Where the client kept it.
     transcript: PathBuf,
+    /// Our own hooks saw it there; what a file from elsewhere says is no place to write to.
+    is_own: bool,
     main: Box<dyn Fn() -> io::Result<Box<dyn Read + Send>>>,
     bytes: u64,
     /// Name and content of each subagent's file.
@@ -44,8 +46,15 @@ struct Source {
 }
 
 pub fn run(app: &App, store: &Store, wish: &Wish<'_>, json: bool) -> anyhow::Result<Outcome> {
-    let source = if Path::new(wish.what).exists() {
-        exported(Path::new(wish.what))?
+    let path = Path::new(wish.what);
+    let mut unpacked = None;
+    let source = if path.is_file() && import::is_archive(path).unwrap_or(false) {
+        let unpacked = unpacked.insert(import::unpack(store, path)?);
+        exported(&unpacked.folder, path, wish.generation)?
+    } else if path.exists() {
+        // A transcript in such a folder stands for it.
+        let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
+        exported(folder, folder, wish.generation)?
     } else {
         match mirrored(store, wish)? {
             Some(source) => source,
@@ -64,15 +73,19 @@ pub fn run(app: &App, store: &Store, wish: &Wish<'_>, json: bool) -> anyhow::Res
         None => PathBuf::from(&source.cwd),
     };
     let provider = providers::of(&source.provider);
-    let own =
-        source.transcript.starts_with(&app.paths.home) || source.transcript.starts_with(&app.paths.claude);
     // The client's own place, unless it is another project's or another machine's.
-    let target = match (provider.place)(&app.paths, &cwd, &source.session) {
-        Some(place) if wish.to.is_some() || !own => place,
-        None if wish.to.is_some() => {
-            bail!("a conversation of {} cannot be moved to another project", provider.title)
-        }
-        _ => source.transcript.clone(),
+    let was = &source.transcript;
+    let homes = [&app.paths.home, &app.paths.claude, &app.paths.codex()];
+    let target = if source.is_own && wish.to.is_none() && homes.iter().any(|home| was.starts_with(home)) {
+        was.clone()
+    } else {
+        let place = (provider.place)(&app.paths, &cwd, &source.session, was);
+        place.with_context(|| {
+            let (title, was) = (provider.title, was.display());
+            format!(
+                "{title} keeps no conversations at {was}, so nobody can tell where it would look for this one"
+            )
+        })?
     };
     let keys = (wish.to.is_some() && cwd != Path::new(&source.cwd))
         .then(|| Keys::new(&source.cwd, &cwd.display().to_string()));
@@ -137,23 +150,30 @@ fn mirrored(store: &Store, wish: &Wish<'_>) -> anyhow::Result<Option<Source>> {
         provider: m.meta.provider.clone(),
         cwd: m.meta.cwd.clone(),
         transcript: PathBuf::from(&m.meta.transcript),
+        is_own: true,
         bytes: generation.bytes,
         main: Box::new(move || part.open(&generation)),
         subagents,
     }))
 }
 
-/// A folder that `export` made, or the transcript in it.
-fn exported(path: &Path) -> anyhow::Result<Source> {
-    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
+/// What `export` made of a conversation, in `folder`; `name` is what the user calls it.
+fn exported(folder: &Path, name: &Path, generation: Option<u32>) -> anyhow::Result<Source> {
     let about = folder.join("baton.json");
-    let story = || format!("{} is no folder that `baton backup export` made", folder.display());
+    let story = || format!("{} is nothing that `baton backup export` made", name.display());
     let bytes = fs::read(&about, 1 << 20)?.with_context(story)?;
     let about: serde_json::Value = serde_json::from_slice(&bytes).with_context(story)?;
     let text = |key: &str| about[key].as_str().unwrap_or_default().to_owned();
     let session = SessionId::new(text("session")).with_context(story)?;
-    let main = folder.join(format!("{session}.jsonl"));
-    let bytes = std::fs::metadata(&main).with_context(story)?.len();
+    let main = folder
+        .join(generation.map_or_else(|| format!("{session}.jsonl"), |n| format!("{session}.{n}.jsonl")));
+    let missing = || match generation {
+        Some(n) => format!(
+            "no generation {n} of session {session} was exported; without --generation the newest is restored"
+        ),
+        None => story(),
+    };
+    let bytes = std::fs::metadata(&main).with_context(missing)?.len();
     let mut subagents: Vec<(String, Box<dyn Read + Send>)> = Vec::new();
     for entry in
         std::fs::read_dir(folder.join(session.as_str()).join("subagents")).into_iter().flatten().flatten()
@@ -168,6 +188,7 @@ fn exported(path: &Path) -> anyhow::Result<Source> {
         provider: text("provider"),
         cwd: text("cwd"),
         transcript: PathBuf::from(text("transcript")),
+        is_own: false,
         main: Box::new(move || Ok(Box::new(fs::open_read(&main)?))),
         bytes,
         subagents,

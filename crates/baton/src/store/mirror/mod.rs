@@ -27,7 +27,7 @@ use super::record;
 use crate::sys::fs::{self, FileError, PRIVATE, Sync};
 use crate::sys::lock::{Lock, LockError};
 
-pub use read::{Generation, Mirrored, Part};
+pub use read::{Generation, Mirrored, Part, frames};
 pub use take::{CATCH_UP, Origin, PER_HOOK, Took};
 
 /// The part that holds the conversation itself.
@@ -79,6 +79,11 @@ pub struct Base {
 impl Mirror {
     pub fn new(state: &Path) -> Self {
         Self { dir: state.join("mirror") }
+    }
+
+    /// Where this process may unpack a conversation that came from elsewhere; [`Mirror::sweep`] removes what is left.
+    pub fn folder_for_import(&self) -> PathBuf {
+        self.dir.join(format!(".import.{}.0.tmp", std::process::id()))
     }
 
     pub fn folder(&self, session: &SessionId) -> PathBuf {

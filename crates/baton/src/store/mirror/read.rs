@@ -148,7 +148,7 @@ impl Part {
 pub(super) fn open_own(generation: &Generation, from: u64) -> io::Result<Box<dyn Read + Send>> {
     let mut file = fs::open_read(&generation.path)?;
     if generation.compressed {
-        return Ok(Box::new(Frames::new(file)));
+        return Ok(frames(file));
     }
     file.seek(SeekFrom::Start(from))?;
     Ok(Box::new(file))
@@ -177,6 +177,10 @@ fn stored(about: &std::fs::Metadata) -> u64 {
 }
 
 /// The content of a file of zstd frames, one after the other.
+pub fn frames(file: File) -> Box<dyn Read + Send> {
+    Box::new(Frames::new(file))
+}
+
 struct Frames {
     frame: Option<Box<Decoder>>,
     file: Option<BufReader<File>>,
