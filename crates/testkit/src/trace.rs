@@ -68,23 +68,36 @@ pub fn record_as(home: &Home, line: &str, dress: &dyn Fn(&mut Command)) -> (Vec<
     (calls, ran)
 }
 
-/// Runs `line` to its end and counts everything it asks of the kernel, by the name of the call.
-pub fn counted(home: &Home, line: &str) -> (BTreeMap<String, usize>, Ran) {
+/// What a process asked of the kernel.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// By the name of the call.
+    pub calls: BTreeMap<String, usize>,
+    /// What all of its reads gave.
+    pub bytes_read: u64,
+}
+
+/// Runs `line` to its end and counts everything it asks of the kernel.
+pub fn counted(home: &Home, line: &str) -> (Counts, Ran) {
     let log = home.path().join("strace.log");
     let mut command = home.command("strace");
     command.args(["-qq", "-f", "-e", "signal=none", "-s", "0", "-o"]).arg(&log);
     let ran = run(command.arg(home.binary()).args(line.split_whitespace()));
     let text = std::fs::read_to_string(&log).expect("strace wrote its log");
     let _ = std::fs::remove_file(&log);
-    let mut counts = BTreeMap::new();
+    let mut counts = Counts::default();
     for line in text.lines() {
-        // `1234  <... read resumed> …` is the end of a call that was counted when it began.
-        let name =
-            line.split_once(char::is_whitespace).and_then(|(_, rest)| rest.trim_start().split_once('('));
-        if let Some((name, _)) =
-            name.filter(|(name, _)| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'))
-        {
-            *counts.entry(name.to_owned()).or_insert(0) += 1;
+        let Some((_, call)) = line.split_once(char::is_whitespace) else { continue };
+        // `<... read resumed> …` is the end of a call that was counted when it began.
+        let (name, begins) = match call.trim_start().strip_prefix("<... ") {
+            Some(rest) => (rest.split(' ').next().unwrap_or_default(), false),
+            None => (call.trim_start().split('(').next().unwrap_or_default(), true),
+        };
+        if begins {
+            *counts.calls.entry(name.to_owned()).or_insert(0) += 1;
+        }
+        if matches!(name, "read" | "pread64") {
+            counts.bytes_read += line.rsplit(" = ").next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
         }
     }
     (counts, ran)

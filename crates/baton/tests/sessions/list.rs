@@ -204,6 +204,7 @@ struct Asked {
     opened: usize,
     looked: usize,
     read: usize,
+    bytes: u64,
     all: usize,
     calls: String,
 }
@@ -211,16 +212,17 @@ struct Asked {
 const MEMORY: [&str; 6] = ["brk", "mmap", "munmap", "mremap", "mprotect", "madvise"];
 
 fn asked(home: &Home, sessions: usize) -> Asked {
-    let (calls, ran) = trace::counted(home, "sessions list --all -n 0");
+    let (counts, ran) = trace::counted(home, "sessions list --all -n 0");
     assert_eq!(ran.out.lines().count(), sessions + 1, "{}", ran.err);
     // How its allocator gets memory is not what it asks for.
     let calls: BTreeMap<String, usize> =
-        calls.into_iter().filter(|(name, _)| !MEMORY.contains(&&**name)).collect();
+        counts.calls.into_iter().filter(|(name, _)| !MEMORY.contains(&&**name)).collect();
     let of = |names: &[&str]| names.iter().filter_map(|name| calls.get(*name)).sum::<usize>();
     Asked {
         opened: of(&["openat", "open"]),
         looked: of(&["statx", "newfstatat", "stat", "lstat", "fstat"]),
         read: of(&["read", "pread64"]),
+        bytes: counts.bytes_read,
         all: calls.values().sum(),
         calls: format!("{calls:?}"),
     }
@@ -258,10 +260,10 @@ fn of_long_transcripts_only_the_two_ends_are_read() {
         return;
     }
     let home = Home::in_memory(BATON);
-    history::generate(home.path(), 20, 4 << 20);
-    let first = asked(&home, 20);
-    // Sixteen kilobytes at a time: whole they would be some five thousand.
-    assert!(first.read <= 20 * 6 + 200, "{}", first.calls);
+    history::generate(home.path(), 5, 3 << 20);
+    let first = asked(&home, 5);
+    // The program's own libraries and settings are among them.
+    assert!(first.bytes < 300 << 10, "{} bytes: {}", first.bytes, first.calls);
 }
 
 #[test]
