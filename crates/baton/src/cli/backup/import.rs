@@ -33,12 +33,12 @@ impl Drop for Unpacked {
 }
 
 pub fn unpack(store: &Store, archive: &Path) -> anyhow::Result<Unpacked> {
-    let story = || format!("could not read the archive {}; nothing was restored", archive.display());
-    let mut file = fs::open_read(archive).with_context(story)?;
+    let tale = || format!("could not read the archive {}; nothing was restored", archive.display());
+    let mut file = fs::open_read(archive).with_context(tale)?;
     let mut head = [0; ZSTD.len()];
     let compressed = file.read_exact(&mut head).is_ok() && head == ZSTD;
-    file.rewind().with_context(story)?;
-    let packed = file.metadata().with_context(story)?.len();
+    file.rewind().with_context(tale)?;
+    let packed = file.metadata().with_context(tale)?.len();
     let mut progress = Progress::new("unpacking", if compressed { 0 } else { packed });
     // Where `sweep` looks for what a killed command left.
     let folder = store.mirror().folder_for_import();
@@ -46,7 +46,7 @@ pub fn unpack(store: &Store, archive: &Path) -> anyhow::Result<Unpacked> {
     let unpacked = Unpacked { folder };
     let mut reader: Box<dyn Read> =
         if compressed { frames(file) } else { Box::new(BufReader::with_capacity(256 << 10, file)) };
-    all(&mut reader, &unpacked.folder, &mut progress).with_context(story)?;
+    all(&mut reader, &unpacked.folder, &mut progress).with_context(tale)?;
     Ok(unpacked)
 }
 
