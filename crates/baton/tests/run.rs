@@ -1,6 +1,11 @@
 //! `baton run` with the scripted agent: rotations, their limits, crashes, several at once, headless.
 //! Promises 8, 9 and 11.
 
+mod crashes;
+mod headless;
+mod limits;
+mod long;
+
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,14 +20,14 @@ use serde_json::Value;
 
 /// Hands over in every context, for ever.
 const FOR_EVER: &str = "turn\n  tokens 20%\n  bash echo \"work of $CLAUDE_SESSION_MANAGER_ID\" | baton handoff -\n  say Handed over.\n";
+
 /// Hands over once; the second context says what it knows.
 const ONCE: &str = "context\nturn\n  tokens 20%\n  say First words.\n  bash printf '# H\\n\\n## Next\\nRun it again.\\n' | baton handoff -\n\
                     context\nturn\n  tokens 10%\n  recall\n";
+
 /// Full, and deaf to what it is asked.
 const DEAF: &str = "asked ignore\nturn\n  tokens 70%\n  say I go on.\n";
-/// Hands over once and is quiet after that.
-const KILLED: &str = "context\nturn\n  tokens 20%\n  bash echo \"work of $CLAUDE_SESSION_MANAGER_ID\" | baton handoff -\n  say Handed over.\n\
-                      context\nturn\n  tokens 5%\n  say Quiet now.\n";
+
 /// Does nothing of note.
 const QUIET: &str = "turn\n  tokens 5%\n  say Hello.\n";
 
@@ -367,148 +372,6 @@ fn the_hard_ceiling_cuts_into_a_turn() {
 }
 
 #[test]
-fn ten_in_a_row_are_enough_and_the_refusal_says_why() {
-    let home = home(FOR_EVER);
-    let mut run = start(&home, "a", ["Go."]);
-    wait_for("the refusal", || log(&home, "rotation-refused").pop());
-    assert_eq!(rotations(&home).len(), 10);
-    run.said_times("Handed over.", 11);
-    // A person's word begins the count anew.
-    run.type_line("Go on.");
-    wait_for("its prompt", || run.of_kind("prompt").iter().any(|p| p["text"] == "Go on.").then_some(()));
-    wait_for("the count", || (run.agent()["in_a_row"] == 0).then_some(()));
-    let left = run.exits();
-    assert_eq!(left.code, 0);
-    let why =
-        "baton: no further rotation: 10 rotations in a row without a prompt by a person (run.max_restarts)";
-    assert!(left.err.contains(why), "{}", left.err);
-    assert_eq!(log(&home, "rotation-refused").len(), 1);
-}
-
-/// Promises 8 and 11.
-#[test]
-fn two_hundred_rotations_leave_no_orphan_no_zombie_no_descriptor_and_one_load_each() {
-    const COUNT: usize = 200;
-    let home = home(FOR_EVER);
-    home.write("work/app/.baton.toml", format!("[run]\nmax_restarts = {COUNT}\n"));
-    let began = Instant::now();
-    let run = start(&home, "a", ["Go."]);
-    run.said_times("Handed over.", 2);
-    let descriptors = |pid: i32| std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
-    let before = descriptors(run.supervisor());
-    wait_for_rotations(&home, COUNT);
-    wait_for("the last one", || log(&home, "rotation-refused").pop());
-    let took = began.elapsed();
-    run.said_times("Handed over.", COUNT + 1);
-    let client = run.client();
-    wait_for("quiet", || (processes(&home).len() == 2).then_some(()));
-    let mut left = processes(&home);
-    left.sort_unstable();
-    let mut expected = vec![run.supervisor(), client];
-    expected.sort_unstable();
-    assert_eq!(left, expected, "only the supervisor and one client run");
-    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", run.supervisor())).unwrap();
-    assert_eq!(
-        children.split_whitespace().collect::<Vec<_>>(),
-        [client.to_string()],
-        "zombies count as children"
-    );
-    assert_eq!(descriptors(run.supervisor()), before);
-    let inherited = descriptors(client);
-    assert!(inherited <= 12, "the client has {inherited} descriptors");
-
-    let memory = memory_kib(run.supervisor());
-    let done = rotations(&home);
-    assert_eq!(done.iter().filter(|r| r["step"] == "done").count(), COUNT);
-    let left = run.exits();
-    let mut loaded = loads(&left.seen);
-    assert_eq!(loaded.len(), COUNT);
-    loaded.sort_unstable();
-    loaded.dedup();
-    assert_eq!(loaded.len(), COUNT, "a handoff was loaded twice");
-    let mut handoffs: Vec<_> = done.iter().map(|r| r["handoff"].as_str().unwrap().to_owned()).collect();
-    handoffs.sort_unstable();
-    assert_eq!(handoffs, loaded);
-    assert_eq!(processes(&home), Vec::<i32>::new());
-
-    // Targets: 5 MiB, 50 ms. Tests assert ten times that, and print what was measured.
-    let mut ours: Vec<f64> = log(&home, "rotated").iter().filter_map(|l| ours_ms(&l["detail"])).collect();
-    ours.sort_by(f64::total_cmp);
-    assert!(ours.len() > COUNT / 2);
-    let median = ours[ours.len() / 2];
-    println!(
-        "{COUNT} rotations in {took:.1?}; supervisor {memory} KiB; from Stop to the new process, the agent's own \
-         exit not counted: median {median:.1} ms, 90 % {:.1} ms",
-        ours[ours.len() * 9 / 10]
-    );
-    assert!(median < 500.0, "{median} ms");
-    assert!(memory < 50 << 10, "{memory} KiB");
-}
-
-/// What a rotation took, without the time the client needed to end.
-fn ours_ms(detail: &Value) -> Option<f64> {
-    Some(detail["ms_until_told"].as_f64()? + detail["ms_until_started"].as_f64()?)
-}
-
-/// Resident memory, in KiB.
-fn memory_kib(pid: i32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|l| l.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
-}
-
-#[test]
-fn a_crash_is_sealed_and_the_exit_code_is_the_clients() {
-    let home = home(QUIET);
-    let mut run = start(&home, "a", ["Go."]);
-    run.said("Hello.");
-    kill(run.client(), Signal::KILL);
-    assert_eq!(code(run.ends()), 137);
-    assert!(
-        run.err().contains("a ended without a word; what its transcript proves is kept in handoff HO-"),
-        "{}",
-        run.err()
-    );
-    let list = home.run("handoffs --json").json();
-    assert_eq!(list[0]["type"], "crash", "{list}");
-    assert_eq!(run.of_kind("context-begins").len(), 1);
-}
-
-#[test]
-fn kept_alive_it_starts_again_with_what_its_transcript_proves() {
-    let home = home(&format!("{QUIET}context\nturn\n  tokens 5%\n  say Back.\n"));
-    let mut command = home.baton(["run", "--keep-alive", "--name", "a", "demo", "Go."]);
-    command.env("BATON_AGENT_SCRIPT", home.path().join("agent.script"));
-    command.env("BATON_AGENT_SEEN", seen_path(&home, "a"));
-    let run = launch(&home, "a", command);
-    run.said("Hello.");
-    kill(run.client(), Signal::KILL);
-    run.said("Back.");
-    assert_eq!(loads(&run.seen()).len(), 1);
-    let left = run.exits();
-    assert_eq!(left.code, 0);
-    assert!(left.err.contains("baton: starting a again in 0.25 s"), "{}", left.err);
-}
-
-#[test]
-fn one_that_dies_at_once_is_started_less_and_less_often_and_then_not_at_all() {
-    let home = home("turn\n  tokens 5%\n  bash kill -9 $CLAUDE_PID\n  wait never\n");
-    let mut command = home.baton(["run", "--keep-alive", "--name", "a", "demo", "Go."]);
-    command.env("BATON_AGENT_SCRIPT", home.path().join("agent.script"));
-    command.env("BATON_AGENT_SEEN", seen_path(&home, "a"));
-    let began = Instant::now();
-    let mut run = launch(&home, "a", command);
-    assert_eq!(code(run.ends()), 137);
-    let err = run.err();
-    for pause in ["0.25", "0.50", "1.00", "2.00", "4.00"] {
-        assert!(err.contains(&format!("starting a again in {pause} s")), "{err}");
-    }
-    assert!(err.contains("a died at once 5 times in a row; it is not started again"), "{err}");
-    assert!(began.elapsed() > Duration::from_millis(7_750));
-    assert_eq!(run.of_kind("context-begins").len(), 6);
-}
-
-#[test]
 fn without_a_single_hook_the_newest_transcript_is_taken_and_called_a_guess() {
     use std::os::unix::fs::PermissionsExt as _;
     let home = home(QUIET);
@@ -533,156 +396,6 @@ fn without_a_single_hook_the_newest_transcript_is_taken_and_called_a_guess() {
     let id = ran.err.split_whitespace().find(|w| w.starts_with("HO-")).unwrap();
     let document = home.run(&format!("handoffs show {id}")).ok();
     assert!(document.contains("is a guess") && document.contains("Paint it green."), "{document}");
-}
-
-/// Between a client's fork and the record of it nobody would know of the client: a killed supervisor must not leave one.
-#[test]
-fn a_supervisor_killed_before_it_has_recorded_its_client_leaves_none() {
-    if !baton_testkit::trace::available() {
-        return;
-    }
-    let home = home(QUIET);
-    let run = command(&home, "a", ["Go."]);
-    let mut traced = home.command("strace");
-    // The child is there when its pidfd is asked for, and not yet recorded.
-    let kill =
-        ["-qq", "-e", "trace=pidfd_open", "-e", "inject=pidfd_open:signal=KILL:when=1", "-o", "/dev/null"];
-    traced.args(kill).arg(run.get_program()).args(run.get_args());
-    for (name, value) in run.get_envs() {
-        traced.env(name, value.unwrap_or_default());
-    }
-    let status = traced.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
-    assert_eq!(code(status), 137, "the supervisor was killed");
-    wait_for("an empty house", || processes(&home).is_empty().then_some(()));
-    assert!(agent(&home, "a")["process"].is_null());
-    assert!(!seen_path(&home, "a").exists(), "a client nobody knew of has run");
-    // The next start is the only one.
-    let again = start(&home, "b", ["Go."]);
-    again.said("Hello.");
-    assert_eq!(again.exits().code, 0);
-}
-
-/// Real `baton run` processes, made to hand over at the same instant again and again.
-#[test]
-fn two_that_rotate_at_the_same_instant_get_their_own_handoff_each_time() {
-    let count = if baton_testkit::times(1) > 1 { 1000 } else { 20 };
-    let gate = "d=$HOME/gate; me=$CLAUDE_SESSION_MANAGER_ID; k=$(ls $d | grep -c \"^$me\\.\"); touch $d/$me.$k; \
-                for i in $(seq 1000); do [ $(ls $d | grep -c \"\\.$k\\$\") = 2 ] && break; sleep 0.01; done; \
-                echo \"work of $me number $k\" | baton handoff -";
-    let home = home(&format!("turn\n  tokens 20%\n  bash {gate}\n  say Handed over.\n"));
-    std::fs::create_dir(home.path().join("gate")).unwrap();
-    home.write("work/app/.baton.toml", format!("[run]\nmax_restarts = {count}\n"));
-    let runs = [start(&home, "left", ["Go."]), start(&home, "right", ["Go."])];
-    wait_for_rotations(&home, 2 * count);
-    for run in &runs {
-        run.said_times("Handed over.", count);
-    }
-    wait_for("both refusals", || (log(&home, "rotation-refused").len() == 2).then_some(()));
-    for run in &runs {
-        let texts: Vec<String> = run
-            .of_kind("context")
-            .iter()
-            .map(|e| e["text"].as_str().unwrap().to_owned())
-            .filter(|t| t.contains("=== HANDOFF LOADED"))
-            .collect();
-        assert_eq!(texts.len(), count, "{}", run.name);
-        for (n, text) in texts.iter().enumerate() {
-            // Behind a number that nothing proves stands a remark.
-            let own = format!("work of {} number {n}", run.name);
-            assert!(text.lines().any(|l| l.split(" [").next() == Some(&own)), "{own}: {text}");
-        }
-    }
-    println!("{count} rotations of two at the same instant");
-    let agents = home.run("agents --json").json();
-    assert_eq!(agents.as_array().unwrap().len(), 2, "{agents}");
-    let table = home.run("status").ok();
-    assert!(table.contains("left ") && table.contains("right "), "{table}");
-    let several = home.run("rotate").fails(3);
-    assert!(several.contains("several agents run in this project; name one of left, right"), "{several}");
-    for run in runs {
-        assert_eq!(run.exits().code, 0);
-    }
-}
-
-fn at_a_limit(seconds: i64) -> String {
-    let reset = jiff::Timestamp::now().as_second() + seconds;
-    format!(
-        "context\nturn\n  tokens 5%\n  say Hello.\n  fail rate_limit Usage limit reached|{reset}\ncontext\nturn\n  say Back at work.\n"
-    )
-}
-
-#[test]
-fn a_usage_limit_parks_the_agent_until_it_ends() {
-    let home = home(&at_a_limit(3));
-    let run = start(&home, "a", ["Go."]);
-    let parked = wait_for("parking", || Some(run.agent()["parked"].clone()).filter(|p| !p.is_null()));
-    assert_eq!(parked["guess"], false);
-    let session = run.session();
-    let payload = serde_json::json!({ "session_id": session, "cwd": home.project() });
-    let line = home.run_with_input("statusline", &payload.to_string()).ok();
-    assert!(line.contains("parked until "), "{line}");
-    run.said("Back at work.");
-    assert_eq!(run.session(), session, "the same conversation goes on");
-    let prompts = run.of_kind("prompt");
-    assert_eq!(prompts[1]["text"], "The usage limit has ended. Continue.");
-    let until: jiff::Timestamp = parked["until"].as_str().unwrap().parse().unwrap();
-    assert!(jiff::Timestamp::now() >= until);
-    assert_eq!(run.exits().code, 0);
-}
-
-#[test]
-fn with_parking_switched_off_nothing_comes_back_by_itself() {
-    let home = home(&at_a_limit(1));
-    home.write("work/app/.baton.toml", "[run]\npark = false\n");
-    let run = start(&home, "a", ["Go."]);
-    wait_for("the limit", || log(&home, "stop-failure").pop());
-    let left = run.exits();
-    assert_eq!(left.code, 0);
-    assert_eq!(log(&home, "parked").len(), 0);
-}
-
-const THREE: &str = "context\nturn\n  tokens 20%\n  bash echo one | baton handoff -\n  say First over.\n\
-                     context\nturn\n  tokens 20%\n  bash echo two | baton handoff -\n  say Second over.\n\
-                     context\nturn\n  tokens 10%\n  say All done.\n";
-
-fn headless(format: &str) -> (Home, baton_testkit::Ran) {
-    let home = home(THREE);
-    let args = ["-p", "--output-format", format, "Do it."];
-    let ran = baton_testkit::home::run(command(&home, "a", args).stdin(Stdio::null()));
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
-    let progress: Vec<_> = ran.err.lines().collect();
-    assert_eq!(progress.len(), 2, "{}", ran.err);
-    assert!(
-        progress.iter().all(|l| l.starts_with("baton: a continues in a fresh context from HO-")),
-        "{}",
-        ran.err
-    );
-    (home, ran)
-}
-
-#[test]
-fn headless_text_is_the_last_answer_alone() {
-    let (_home, ran) = headless("text");
-    assert_eq!(ran.out, "All done.\n");
-}
-
-#[test]
-fn headless_json_is_one_result() {
-    let (_home, ran) = headless("json");
-    assert_eq!(ran.out.lines().count(), 1, "{}", ran.out);
-    let result: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!((&result["type"], &result["result"]), (&"result".into(), &"All done.".into()));
-}
-
-#[test]
-fn headless_stream_json_is_everything_and_one_result_at_the_end() {
-    let (home, ran) = headless("stream-json");
-    let records: Vec<Value> = ran.out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-    let of = |kind: &str| records.iter().filter(|r| r["type"] == kind).count();
-    assert_eq!((of("system"), of("result")), (3, 1), "{}", ran.out);
-    assert_eq!(records.last().unwrap()["result"], "All done.");
-    assert!(of("assistant") >= 5, "{}", ran.out);
-    assert_eq!(processes(&home), Vec::<i32>::new());
 }
 
 #[test]
@@ -717,116 +430,4 @@ fn retire_stops_an_agent_for_good() {
     let agents = home.run("agents --json").json();
     assert_eq!(agents[0]["state"], "dead");
     assert!(home.run("retire a").ok().contains("was not running"));
-}
-
-/// Who is killed in the middle of a rotation.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Victim {
-    Supervisor,
-    Client,
-    Both,
-}
-
-/// Holds every rotation at a step: a hook of the project's own that waits for a file.
-fn hold(home: &Home, event: &str) {
-    let wait = "while [ ! -e $HOME/go ]; do sleep 0.01; done";
-    let hooks = serde_json::json!({ "hooks": { event: [{ "hooks": [
-        { "type": "command", "command": wait, "timeout": 60 }] }] } });
-    home.write("work/app/.claude/settings.json", hooks.to_string());
-}
-
-/// After whatever happened in the first run: the next start has the handoff, or says where it is; of each agent at
-/// most one client runs; no rotation stays open without somebody who drives it.
-fn the_next_start_is_sound(home: &Home, what: &str) {
-    home.write("go", "");
-    home.write("agent.script", QUIET);
-    let next = start(home, "next", ["Go on."]);
-    next.said("Hello.");
-    let read = |pid: i32, name: &str| {
-        let text = std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
-        String::from_utf8_lossy(&text).into_owned()
-    };
-    let is_client = |pid: i32| read(pid, "cmdline").contains("demo-agent\0--plugin-dir");
-    // What a client has forked looks like it until it becomes something else.
-    let parent = |pid: i32| read(pid, "stat").rsplit(") ").next()?.split(' ').nth(1)?.parse().ok();
-    let clients =
-        processes(home).into_iter().filter(|pid| is_client(*pid) && !parent(*pid).is_some_and(is_client));
-    let name = |pid: i32| {
-        let env = read(pid, "environ");
-        env.split('\0').find_map(|v| v.strip_prefix("CLAUDE_SESSION_MANAGER_ID=").map(str::to_owned))
-    };
-    let mut clients: Vec<String> = clients.filter_map(name).collect();
-    clients.sort();
-    let all = clients.len();
-    clients.dedup();
-    assert_eq!(clients.len(), all, "{what}: two clients of one agent: {clients:?}");
-    for rotation in rotations(home) {
-        let by = pid_of(&rotation["supervisor"]).unwrap();
-        let open = rotation["step"] != "done" && rotation["step"] != "failed";
-        assert!(!open || is_running(by), "{what}: nobody drives {rotation}");
-    }
-    let handoffs = home.run("handoffs --json").json();
-    assert!(handoffs.as_array().unwrap().iter().any(|h| h["type"] == "manual"), "{what}: {handoffs}");
-    for handoff in handoffs.as_array().unwrap() {
-        let status = handoff["status"].as_str().unwrap();
-        assert!(matches!(status, "active" | "claimed" | "consumed"), "{what}: lost: {handoff}");
-        let document = home.run(&format!("handoffs show {}", handoff["id"].as_str().unwrap())).ok();
-        let expected = handoff["type"] == "crash" || document.contains("work of a");
-        assert!(expected, "{what}: {document}");
-    }
-    let lines = next.err();
-    assert!(lines.lines().count() <= 1, "{what}: one line at most: {lines}");
-}
-
-#[test]
-fn whoever_is_killed_at_whatever_step_the_next_start_is_sound() {
-    let steps = [("SessionEnd", "stopping"), ("SessionStart", "started")];
-    for (event, step) in steps {
-        for victim in [Victim::Supervisor, Victim::Client, Victim::Both] {
-            let what = format!("{victim:?} killed at {step}");
-            let home = home(KILLED);
-            if event == "SessionEnd" {
-                hold(&home, event);
-            }
-            let mut run = start(&home, "a", ["Go."]);
-            if event == "SessionStart" {
-                run.said("Handed over.");
-                hold(&home, event);
-            }
-            let rotation =
-                wait_for(&what, || rotations(&home).into_iter().next_back().filter(|r| r["step"] == step));
-            let client = pid_of(&rotation[if step == "stopping" { "old" } else { "new" }]).unwrap();
-            if victim != Victim::Client {
-                kill(run.supervisor(), Signal::KILL);
-            }
-            if victim != Victim::Supervisor {
-                kill(client, Signal::KILL);
-            }
-            if victim == Victim::Client && step == "stopping" {
-                // The rotation goes on: it wanted that client gone.
-                home.write("go", "");
-                wait_for(&what, || (loads(&run.seen()).len() == 1).then_some(()));
-                run.type_line("/exit");
-            }
-            run.ends();
-            drop(run.stdin.take());
-            the_next_start_is_sound(&home, &what);
-        }
-    }
-}
-
-/// The same at instants that nobody chose.
-#[test]
-fn a_supervisor_killed_at_any_instant_of_a_rotation_loses_nothing() {
-    let mut rng = baton_testkit::rng::Rng::new(20_261_116);
-    for n in 0..baton_testkit::times(12) {
-        let home = home(KILLED);
-        let mut run = start(&home, "a", ["Go."]);
-        wait_for("a request", || log(&home, "rotation-requested").pop());
-        std::thread::sleep(Duration::from_micros(rng.pick(0..60_000)));
-        kill(run.supervisor(), Signal::KILL);
-        run.ends();
-        drop(run.stdin.take());
-        the_next_start_is_sound(&home, &format!("kill {n}"));
-    }
 }
