@@ -1,4 +1,4 @@
-//! Mail inside Claude Code: urgent messages end a turn, and after Esc the client's own refusal is heeded.
+//! Mail inside Claude Code: to an idle agent, a busy one, beside a draft; urgent messages end a turn; Esc is heeded.
 
 use std::time::Duration;
 
@@ -9,7 +9,9 @@ use baton_testkit::tmux::Tmux;
 use rustix::process::Signal;
 
 use super::LONG;
-use super::companion::{agent, baton, companion, log, next_companion, place, records, signal, wait_until};
+use super::companion::{
+    agent, baton, companion, log, next_companion, place, records, signal, state, wait_until,
+};
 
 /// The model is in the middle of an answer that never ends; the message does not wait for it.
 #[test]
@@ -96,5 +98,80 @@ fn what_the_client_drops_after_esc_stays_queued() -> Result<()> {
     pane.submit("Go on.")?;
     model.wait_until("the mail", LONG, |r| r.iter().any(|r| r.text().contains("MAIL-AFTER-ESC")))?;
     pane.wait_for("Back again.", Duration::from_secs(30))?;
+    Ok(())
+}
+
+#[test]
+fn mail_wakes_an_idle_agent_and_leaves_a_draft_alone() -> Result<()> {
+    let script = Script::new().turn(text("Ready.").usage(20_000)).turn(text("Read it.").usage(21_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    let tmux = Tmux::new()?;
+    let pane = claude.start(&tmux, "mail")?;
+    companion(&place)?;
+    pane.submit("Wait for mail.")?;
+    pane.wait_for("Ready.", LONG)?;
+    pane.type_text("half a thought")?;
+    pane.wait_for("half a thought", LONG)?;
+    baton(&place, &["send", &agent(&place)?, "MAIL-TO-THE-IDLE"])?;
+    pane.wait_for("Read it.", LONG).with_context(|| log(&place))?;
+    let asked = model.main_requests();
+    assert!(asked[1].last_user_text().contains("MAIL-TO-THE-IDLE"), "{}", asked[1].text());
+    assert!(pane.screen()?.contains("half a thought"), "the draft is gone:\n{}", pane.screen()?);
+    let mail = state(&place).join("mail").join(agent(&place)?);
+    wait_until("the delivery", || std::fs::read_dir(mail.join("cur")).is_ok_and(|d| d.count() == 1))?;
+    let names = std::fs::read_dir(mail.join("cur"))?.flatten().map(|e| e.file_name());
+    assert!(names.into_iter().all(|n| !n.to_string_lossy().contains(".by-")), "not marked as delivered");
+    Ok(())
+}
+
+#[test]
+fn after_esc_mail_stays_queued_until_the_person_has_typed_again() -> Result<()> {
+    let script = Script::new()
+        .turn(text("Never seen.").delay(Duration::from_secs(20)))
+        .turn(text("Back again.").usage(20_000))
+        .turn(text("Read it.").usage(21_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    let tmux = Tmux::new()?;
+    let pane = claude.start(&tmux, "esc")?;
+    companion(&place)?;
+    pane.submit("Think long.")?;
+    model.wait_for(1, LONG)?;
+    pane.keys(&["Escape"])?;
+    wait_until("the brake", || records(&place, "companions")[0]["braked"] == true)?;
+    baton(&place, &["send", &agent(&place)?, "MAIL-AFTER-ESC"])?;
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(model.main_requests().len(), 1, "somebody woke a stopped agent");
+    assert!(baton(&place, &["inbox", &agent(&place)?])?.contains("queued"));
+    pane.keys(&["C-u"])?;
+    pane.submit("Go on.")?;
+    // The hook of this very prompt hands the mail over; nothing has to be submitted any more.
+    model.wait_until("the mail", LONG, |r| r.iter().any(|r| r.text().contains("MAIL-AFTER-ESC")))?;
+    Ok(())
+}
+
+/// Mail for a busy agent is not lost and does not interrupt; hooks hand it over at the next tool call, the mod
+/// after a turn without one.
+#[test]
+fn mail_to_a_busy_agent_arrives_after_the_turn() -> Result<()> {
+    let script = Script::new()
+        .turn(text("Long answer over.").usage(20_000).delay(Duration::from_secs(3)))
+        .turn(text("Read it.").usage(21_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    let tmux = Tmux::new()?;
+    let pane = claude.start(&tmux, "busy")?;
+    companion(&place)?;
+    pane.submit("Think.")?;
+    model.wait_for(1, LONG)?;
+    baton(&place, &["send", &agent(&place)?, "MAIL-TO-THE-BUSY"])?;
+    pane.wait_for("Read it.", LONG).with_context(|| log(&place))?;
+    let asked = model.main_requests();
+    assert!(asked[0].text().contains("Think.") && !asked[0].text().contains("MAIL-TO-THE-BUSY"));
+    assert!(asked[1].last_user_text().contains("MAIL-TO-THE-BUSY"));
     Ok(())
 }

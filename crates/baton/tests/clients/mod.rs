@@ -8,6 +8,7 @@ mod codex;
 mod companion;
 mod companion_lives;
 mod companion_mail;
+mod companion_rotation;
 mod memory;
 mod sessions;
 mod tmux;
