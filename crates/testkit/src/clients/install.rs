@@ -26,6 +26,8 @@ struct Pins {
 struct Pin {
     version: String,
     before_mods: Option<String>,
+    /// Below `node_modules`, with `*` for what differs between machines.
+    program: String,
 }
 
 impl Client {
@@ -44,14 +46,19 @@ impl Client {
         {
             return Ok(version);
         }
+        let pin = self.pin()?;
+        match self {
+            Client::ClaudeBeforeMods => pin.before_mods.context("clients.toml names no older client"),
+            Client::Claude | Client::Codex => Ok(pin.version),
+        }
+    }
+
+    fn pin(self) -> Result<Pin> {
         let pins: Pins = toml::from_str(include_str!("../../clients.toml"))
             .context("reading the pinned versions in clients.toml")?;
         Ok(match self {
-            Client::Claude => pins.claude.version,
-            Client::ClaudeBeforeMods => {
-                pins.claude.before_mods.context("clients.toml names no older client")?
-            }
-            Client::Codex => pins.codex.version,
+            Client::Claude | Client::ClaudeBeforeMods => pins.claude,
+            Client::Codex => pins.codex,
         })
     }
 }
@@ -63,7 +70,12 @@ pub fn installed(client: Client) -> Result<Option<PathBuf>> {
     let version = client.version()?;
     let name = client.name();
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/clients");
-    let program = cache.join(name).join(&version).join(name);
+    let home = cache.join(name).join(&version);
+    // The link is made last, so it says that all is there; what it points to lies among the files that the client
+    // needs besides, which a copy of the link's target would not (Codex starts no daemon without them).
+    let inside =
+        home.join(name).exists().then(|| matching(&home.join("node_modules"), &client.pin().ok()?.program));
+    let program = inside.flatten().unwrap_or_else(|| home.join(name));
     match wanted.as_deref() {
         Some("0") => skip(&format!("{name}: BATON_CLIENTS=0")),
         _ if program.exists() => {
@@ -80,7 +92,50 @@ pub fn installed(client: Client) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
+/// The first file below `dir` whose path is `pattern`, in which `*` stands for any part of a name.
+fn matching(dir: &Path, pattern: &str) -> Option<PathBuf> {
+    let (part, rest) = pattern.split_once('/').unwrap_or((pattern, ""));
+    let (before, after) = part.split_once('*').unwrap_or((part, ""));
+    let fits = |name: &str| {
+        if part.contains('*') {
+            name.len() >= before.len() + after.len() && name.starts_with(before) && name.ends_with(after)
+        } else {
+            name == part
+        }
+    };
+    let mut found: Vec<PathBuf> = std::fs::read_dir(dir)
+        .ok()?
+        .flatten()
+        .filter(|entry| entry.file_name().to_str().is_some_and(fits))
+        .map(|entry| entry.path())
+        .collect();
+    found.sort();
+    if rest.is_empty() {
+        return found.into_iter().find(|path| path.is_file());
+    }
+    found.iter().find_map(|path| matching(path, rest))
+}
+
 /// Straight to the descriptor: the test harness hides what a passing test prints through the macros.
 fn skip(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_found_inside_its_package() {
+        let dir = tempfile::tempdir().unwrap();
+        for file in ["@x/tool/bin/tool", "@x/tool-linux/vendor/musl/bin/tool", "@x/tool-linux/vendor/a"] {
+            let path = dir.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        let found = matching(dir.path(), "@x/tool-*/vendor/*/bin/tool").unwrap();
+        assert_eq!(found, dir.path().join("@x/tool-linux/vendor/musl/bin/tool"));
+        assert_eq!(matching(dir.path(), "@x/tool-*/vendor/*/bin/other"), None);
+        assert_eq!(matching(dir.path(), "@x/tool/bin"), None, "a folder is no program");
+    }
 }
