@@ -274,3 +274,36 @@ fn the_first_agent_brings_the_daemon_which_attends_to_its_pane() {
     assert_eq!(agents[0]["actuator"], "you", "it says so when nobody attends any more: {agents}");
     assert_eq!(agents[0]["state"], "idle", "the agent goes on without it");
 }
+
+#[test]
+fn work_given_to_a_new_agent_goes_on_in_a_pane_where_one_is_asked_for_or_the_giver_has_one() {
+    let world = World::new(
+        "turn\n  tokens 5%\n  bash echo MY-OWN-WORDS | BATON_AGENT_SEEN=$PWD/heir.seen baton handoff --to demo - > given.txt\n  say Given.\n",
+    );
+    world.spawn("lead", &["--prompt", "begin"]).ok();
+    let heir = wait_for_or(
+        "the heir",
+        || world.told("lead"),
+        || {
+            let agents = world.baton(&["agents", "--json"]).json();
+            let all = agents.as_array()?.iter().map(|a| a["agent"].clone());
+            all.into_iter().find(|a| a["id"] != "lead" && a["pane"].is_object())
+        },
+    );
+    assert_eq!(heir["provider"], "demo");
+    let name = heir["id"].as_str().unwrap();
+    let given = world.home.project().join("given.txt");
+    let said =
+        wait_for("what was said", || std::fs::read_to_string(&given).ok().filter(|t| t.contains("attach")));
+    assert!(said.contains(&format!("{name} (")) && said.contains("goes on with it in pane %"), "{said}");
+    wait_for("its handoff", || {
+        let all = world.baton(&["handoffs", "--json"]).json();
+        (all[0]["status"] == "consumed").then_some(())
+    });
+    // A person who sits at no pane asks for one.
+    world.wait_for_turn("lead", "idle");
+    let moved = world.baton(&["handoff", "--to", "demo", "--spawn", "--json"]).json();
+    assert!(moved["pane"].as_str().is_some_and(|p| p.starts_with('%')), "{moved}");
+    let plain = world.baton(&["handoff", "--to", "demo", "--json"]).json();
+    assert!(plain["command"].as_str().is_some_and(|c| c.contains("baton run --name")), "{plain}");
+}

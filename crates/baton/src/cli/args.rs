@@ -356,6 +356,9 @@ pub struct HandoffArgs {
     /// Give the work to another agent: codex, claude, or the name of one; without a FILE, what the transcript proves
     #[arg(long, value_name = "AGENT", conflicts_with_all = ["cancel", "status", "now"])]
     pub to: Option<String>,
+    /// With --to: start a new agent in a tmux pane, as an agent that has a pane itself always does
+    #[arg(long, requires = "to")]
+    pub spawn: bool,
     /// With --to: print JSON
     #[arg(long, requires = "to")]
     pub json: bool,
@@ -877,6 +880,9 @@ command that does it there is printed (exit 1).")]
         /// The newest conversation of this project
         #[arg(long, conflicts_with = "id")]
         last: bool,
+        /// A new agent of this client (claude, codex) instead, begun with what the conversation's transcript proves
+        #[arg(long = "in", value_name = "CLIENT")]
+        other: Option<String>,
         /// Options for the client
         #[arg(last = true)]
         args: Vec<String>,

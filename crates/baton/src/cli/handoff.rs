@@ -1,9 +1,10 @@
 //! `baton handoff PATH|-`: an agent hands over its own work as the last act of a turn.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use baton_core::agent::Agent;
 use baton_core::handoff::Kind;
 use baton_core::session::Session;
 use jiff::Timestamp;
@@ -14,10 +15,12 @@ use super::handoffs::read_body;
 use super::screen::{print, print_json};
 use super::{App, Outcome};
 use crate::across::{self, Moved};
+use crate::panes::launch::{self, Spec};
 use crate::providers::{self, PROVIDERS};
 use crate::rotate::{self, When};
 use crate::sealing::Sealing;
 use crate::store::requests;
+use crate::sys::process;
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -111,15 +114,61 @@ fn hand_to(app: &App, args: &HandoffArgs, to: &str) -> anyhow::Result<Outcome> {
     let narrative = args.file.as_deref().map(read_body).transpose()?;
     let now = Timestamp::now();
     let moved = across::move_to(&store, &app.resolved.config, &session, target, narrative.as_deref(), now)?;
+    let giver = store.agents().get(&session.agent)?;
+    // Nobody reads a command that is printed in a pane where an agent works alone.
+    let in_a_pane = giver.as_ref().and_then(|a| a.pane.as_ref()).filter(|p| process::is_alive(&p.process));
+    let spawned = if !moved.live && (args.spawn || in_a_pane.is_some()) {
+        let socket = in_a_pane.map_or_else(|| app.resolved.config.panes.socket.clone(), |p| p.socket.clone());
+        match spawn(app, &moved, &session, socket) {
+            Ok(agent) => Some(agent),
+            Err(e) if args.spawn => return Err(e),
+            Err(e) => {
+                eprintln!("baton: {} was not started in a pane: {e:#}", moved.agent);
+                None
+            }
+        }
+    } else {
+        None
+    };
+    let pane = spawned.as_ref().and_then(|a| a.pane.as_ref()).map(|p| p.id.as_str());
     if args.json {
         print_json(&json!({
             "handoff": moved.handoff, "agent": moved.agent, "provider": moved.provider.name,
-            "live": moved.live, "command": moved.command(),
+            "live": moved.live, "command": moved.command(), "pane": pane,
         }))?;
         return Ok(Outcome::Done);
     }
-    print(&told(&moved, &session))?;
+    print(&match pane {
+        Some(pane) => started(&moved, &session, pane),
+        None => told(&moved, &session),
+    })?;
     Ok(Outcome::Done)
+}
+
+/// Starts the new agent in a tmux pane, with the handoff in front of it.
+fn spawn(app: &App, moved: &Moved, session: &Session, socket: String) -> anyhow::Result<Agent> {
+    let prompt = rotate::continuation(&moved.handoff);
+    let spec = Spec {
+        name: moved.agent.clone(),
+        provider: moved.provider,
+        channel: session.channel.clone(),
+        cwd: PathBuf::from(&session.cwd),
+        parent: None,
+        args: launch::with_prompt(Vec::new(), &prompt),
+        socket,
+    };
+    let agent = launch::start(&app.store(), &spec)?;
+    app.ensure_attendant();
+    Ok(agent)
+}
+
+fn started(moved: &Moved, session: &Session, pane: &str) -> String {
+    let (id, agent, title) = (&moved.handoff, &moved.agent, moved.provider.title);
+    format!(
+        "Handoff {id} holds the work of {}; {agent} ({title}) goes on with it in pane {pane}.\n\
+         `baton attach {agent}` shows it.\n",
+        session.agent
+    )
 }
 
 /// What is left to do.

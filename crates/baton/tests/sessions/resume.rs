@@ -118,3 +118,56 @@ fn one_begun_deeper_in_the_project_is_resumed_where_it_was() {
     assert!(ran.err.contains("resuming in ~/work/app/src"), "{ran:?}");
     assert_eq!(started(&home).unwrap()[0], "~/work/app/src");
 }
+
+/// Puts another client beside it that tells how it was started.
+fn with_codex(home: &Home) {
+    let text = std::fs::read_to_string(home.path().join("bin/claude")).unwrap();
+    let program = home.write("bin/codex", text.replace("/started'", "/codex.started'"));
+    std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn in_another_client_a_new_agent_begins_with_what_the_transcript_proves() {
+    let home = home();
+    with_codex(&home);
+    home.write("work/app/CLAUDE.md", "Be brief.");
+    Claude::new(&home, 1, &home.project()).user("Write the parser. Never use macros.").says("Yes.").write();
+    let ran = resume(&home, &[&id(1), "--in", "codex", "--", "--model", "gpt"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(started(&home), None, "its own client was started");
+    let told = std::fs::read_to_string(home.path().join("codex.started")).unwrap();
+    let args: Vec<&str> = told.lines().skip(1).collect();
+    let prompt = args.iter().find(|a| a.starts_with("Continue where the loaded handoff HO-"));
+    assert!(prompt.is_some() && args.windows(2).any(|w| w == ["--model", "gpt"]), "{args:?}");
+    assert!(args.contains(&"--no-daemon"), "{args:?}");
+    let handoffs = home.run("handoffs --json").json();
+    let made = &handoffs[0];
+    assert!(prompt.unwrap().contains(made["id"].as_str().unwrap()), "{made}");
+    let shown = home.run(&format!("handoffs show {}", made["id"].as_str().unwrap())).ok();
+    for fact in ["Never use macros.", "you are Codex.", "The project's instructions are in CLAUDE.md"] {
+        assert!(shown.contains(fact), "{fact} is missing in {shown}");
+    }
+}
+
+#[test]
+fn in_another_client_nothing_is_made_when_it_cannot_be_started() {
+    let home = home();
+    Claude::new(&home, 1, &home.project()).user("Here").says("Yes.").write();
+    Claude::new(&home, 2, &other(&home)).user("Elsewhere").says("Yes.").write();
+    let mut command = home.baton(["sessions", "resume", &id(1), "--in", "codex"]);
+    let said = run(command.env("PATH", "/usr/bin:/bin")).fails(1);
+    assert!(said.contains("npm install -g @openai/codex"), "{said}");
+    with_codex(&home);
+    let said = home.tidy(&resume(&home, &[&id(2), "--in", "codex"]).fails(1));
+    assert!(
+        said.contains(&format!("cd ~/work/other && baton sessions resume {} --in codex", id(2))),
+        "{said}"
+    );
+    let said = resume(&home, &[&id(1), "--in", "codex-app"]).fails(2);
+    assert!(said.contains("name one of claude, codex, demo"), "{said}");
+    assert!(!home.path().join("codex.started").exists());
+    assert!(
+        !home.state().join("agents").exists()
+            || std::fs::read_dir(home.state().join("agents")).unwrap().count() == 0
+    );
+}

@@ -37,7 +37,9 @@ pub fn run(app: &App, args: SessionsArgs) -> anyhow::Result<Outcome> {
         Some(Verb::List { whose, limit }) => list::run(app, &whose, limit, look),
         Some(Verb::Show { id, ledger: _, turns, raw }) => show::run(app, &id, turns, raw, look),
         Some(Verb::Search(args)) => search::run(app, &args, look),
-        Some(Verb::Resume { id, last, args }) => resume::run(app, id.as_deref().filter(|_| !last), &args),
+        Some(Verb::Resume { id, last, other, args }) => {
+            resume::run(app, id.as_deref().filter(|_| !last), other.as_deref(), &args)
+        }
         Some(Verb::Tree { id, whose }) => tree::run(app, id.as_deref(), &whose, look),
     }
 }

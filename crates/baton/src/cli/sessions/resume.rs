@@ -7,18 +7,23 @@ use std::path::{Path, PathBuf};
 use baton_core::ids::AgentId;
 use baton_core::launch::{Launch, Now};
 use baton_core::plain::plain_line;
+use baton_core::session::Session;
+use jiff::Timestamp;
 
 use super::super::args::WhoseArgs;
 use super::super::backup::restore::{self, Wish};
 use super::super::{App, Outcome};
 use super::{Scope, by_beginning, read};
+use crate::across::{self, To};
+use crate::providers::PROVIDERS;
 use crate::sessions::catalogue::State;
 use crate::sessions::{Row, ends};
 use crate::supervisor::{self, Options};
 use crate::sys::child::end_like;
-use crate::{channel, providers};
+use crate::{channel, providers, rotate};
 
-pub fn run(app: &App, id: Option<&str>, args: &[String]) -> anyhow::Result<Outcome> {
+/// `other` names the client in which a new agent takes the work up, instead of the conversation's own.
+pub fn run(app: &App, id: Option<&str>, other: Option<&str>, args: &[String]) -> anyhow::Result<Outcome> {
     let catalogue = read(app);
     let scope = Scope::new(app, &WhoseArgs::default())?;
     let row = if let Some(id) = id {
@@ -34,19 +39,84 @@ pub fn run(app: &App, id: Option<&str>, args: &[String]) -> anyhow::Result<Outco
         newest
     };
     let Some(row) = row else { return Ok(Outcome::Nothing) };
-    start(app, &scope, row, args)
+    match other {
+        Some(name) => start_in(app, &scope, row, name, args),
+        None => start(app, &scope, row, args),
+    }
+}
+
+/// Begins a new agent of the client `name` with a handoff made from the conversation's transcript.
+fn start_in(app: &App, scope: &Scope<'_>, row: &Row, name: &str, args: &[String]) -> anyhow::Result<Outcome> {
+    let (id, cwd, store) = (&row.source.id, row.cwd(), app.store());
+    let Some(provider) = providers::find(name).filter(|p| p.refuses_handoff.is_none()) else {
+        let known: Vec<_> =
+            PROVIDERS.iter().filter(|p| p.refuses_handoff.is_none()).map(|p| p.name).collect();
+        eprintln!("baton: there is no client {name}; name one of {}", known.join(", "));
+        return Ok(Outcome::Usage);
+    };
+    if is_elsewhere(scope, row, &format!("baton sessions resume {id} --in {name}")) {
+        return Ok(Outcome::Failed);
+    }
+    if row.source.mirrored {
+        return restored(app, row, |row| start_in(app, scope, row, name, args));
+    }
+    if !cwd.is_dir() {
+        eprintln!("baton: session {id} cannot be taken up: its folder {} is gone", app.paths.short(&cwd));
+        return Ok(Outcome::Failed);
+    }
+    // Before anything is made for an agent that cannot start.
+    if provider.locate().is_none() {
+        eprintln!("baton: {name} is not on the PATH; install it with `{}`", provider.install);
+        return Ok(Outcome::Failed);
+    }
+    let session = match store.sessions().get(id)? {
+        Some(mut known) => {
+            known.transcript = Some(row.source.path.display().to_string());
+            known
+        }
+        None => unheard(app, row)?,
+    };
+    let to = To::Provider(provider);
+    let moved = across::move_to(&store, &app.resolved.config, &session, to, None, Timestamp::now())?;
+    eprintln!("baton: handoff {} holds what session {id} did; {} takes it up", moved.handoff, moved.agent);
+    let now = Now { model: None, permission_mode: None };
+    let prompt = rotate::continuation(&moved.handoff);
+    let args = Launch::parse(&provider.grammar, args).fresh(&provider.grammar, &prompt, &now);
+    let options = Options { provider, args, name: Some(moved.agent), keep_alive: false, cwd };
+    let change = supervisor::run(store, app.resolved.config.clone(), options)?;
+    end_like(change)
+}
+
+/// A conversation that no hook of ours has told of: its transcript is all there is.
+fn unheard(app: &App, row: &Row) -> anyhow::Result<Session> {
+    let (id, cwd) = (row.source.id.clone(), row.cwd());
+    let channel = app.channel_of(&cwd)?.name;
+    let begun = row.begun().unwrap_or_else(|| row.last());
+    let agent = AgentId::new(row.provider())?;
+    let mut session = Session::new(id, row.provider(), agent, channel, begun, "seen");
+    session.cwd = cwd.display().to_string();
+    session.transcript = Some(row.source.path.display().to_string());
+    Ok(session)
+}
+
+/// Says where a conversation of another project is resumed.
+fn is_elsewhere(scope: &Scope<'_>, row: &Row, command: &str) -> bool {
+    let elsewhere = !scope.holds(row);
+    if elsewhere {
+        eprintln!("baton: session {} belongs to another project; run it there:", row.source.id);
+        eprintln!("  cd {} && {command}", quoted(&row.facts.cwd));
+    }
+    elsewhere
 }
 
 /// Verifies that the conversation is there, readable and of this project, and starts its client on it.
 pub fn start(app: &App, scope: &Scope<'_>, row: &Row, args: &[String]) -> anyhow::Result<Outcome> {
     let (id, cwd) = (&row.source.id, row.cwd());
-    if !scope.holds(row) {
-        eprintln!("baton: session {id} belongs to another project; run it there:");
-        eprintln!("  cd {} && baton sessions resume {id}", quoted(&row.facts.cwd));
+    if is_elsewhere(scope, row, &format!("baton sessions resume {id}")) {
         return Ok(Outcome::Failed);
     }
     if row.source.mirrored {
-        return restored(app, scope, row, args);
+        return restored(app, row, |row| start(app, scope, row, args));
     }
     if let Some(why) = Hindrances::new(app).of(row) {
         eprintln!("baton: session {id} cannot be resumed: {why}");
@@ -85,8 +155,12 @@ pub fn start(app: &App, scope: &Scope<'_>, row: &Row, args: &[String]) -> anyhow
     end_like(change)
 }
 
-/// Brings back what only the mirror has, and then starts the client on it.
-fn restored(app: &App, scope: &Scope<'_>, row: &Row, args: &[String]) -> anyhow::Result<Outcome> {
+/// Brings back what only the mirror has, and goes on with it.
+fn restored(
+    app: &App,
+    row: &Row,
+    then: impl FnOnce(&Row) -> anyhow::Result<Outcome>,
+) -> anyhow::Result<Outcome> {
     let id = row.source.id.as_str();
     let wish = Wish { what: id, generation: None, to: None, force: false, dry_run: false };
     match restore::run(app, &app.store(), &wish, false)? {
@@ -95,7 +169,7 @@ fn restored(app: &App, scope: &Scope<'_>, row: &Row, args: &[String]) -> anyhow:
     }
     let catalogue = read(app);
     match catalogue.rows.iter().find(|now| now.source.id == row.source.id && !now.source.mirrored) {
-        Some(row) => start(app, scope, row, args),
+        Some(row) => then(row),
         None => anyhow::bail!("session {id} was restored but is not where its client keeps conversations"),
     }
 }
