@@ -16,6 +16,8 @@ pub struct Grammar {
     pub headless_words: &'static [&'static str],
     /// Sub-commands that bring an old conversation back; its id may follow.
     pub resuming_words: &'static [&'static str],
+    /// Options that make a folder of its own for the agent, which it is in from then on.
+    pub moving: &'static [&'static str],
     /// The option that names the form of a headless result.
     pub output_format: Option<&'static str>,
     /// Options with which a headless run prints each event as it comes.
@@ -105,6 +107,11 @@ impl Launch {
         self.option(grammar.headless).is_some() || self.headless_word(grammar).is_some()
     }
 
+    /// Does the client work in another folder than the one it is started in?
+    pub fn moves(&self, grammar: &Grammar) -> bool {
+        self.option(grammar.moving).is_some()
+    }
+
     /// The sub-command of a run without a person.
     fn headless_word(&self, grammar: &Grammar) -> Option<&str> {
         let first = self.parts.iter().find_map(|p| match p {
@@ -192,7 +199,8 @@ impl Launch {
         for part in &self.parts {
             let Part::Option { name, inline, values } = part else { continue };
             let replaced = settled.iter().any(|(option, value)| name == option && value.is_some());
-            if grammar.resuming.contains(&name.as_str()) || replaced {
+            let once = grammar.resuming.contains(&name.as_str()) || grammar.moving.contains(&name.as_str());
+            if once || replaced {
                 continue;
             }
             match inline {
@@ -227,6 +235,7 @@ mod tests {
         headless: &["-p", "--print"],
         headless_words: &[],
         resuming_words: &[],
+        moving: &[],
         output_format: Some("--output-format"),
         streaming: &[],
         model: "--model",
@@ -243,6 +252,7 @@ mod tests {
         headless: &[],
         headless_words: &["exec", "e"],
         resuming_words: &["resume", "fork"],
+        moving: &["--worktree"],
         output_format: None,
         streaming: &["--json"],
         model: "-m",
@@ -328,5 +338,16 @@ mod tests {
         assert!(!launch("hi").is_headless(&GRAMMAR));
         assert!(launch("hi").chooses_its_beginning(&GRAMMAR));
         assert!(!launch("--model opus").chooses_its_beginning(&GRAMMAR));
+    }
+
+    #[test]
+    fn a_folder_of_its_own_is_made_once() {
+        let given = ["exec", "--worktree", "-m", "x", "Go."].map(str::to_owned);
+        let launch = Launch::parse(&WORDS, &given);
+        assert!(launch.moves(&WORDS));
+        assert_eq!(launch.first(&WORDS, &given), given);
+        let fresh = launch.fresh(&WORDS, "Go on.", &Now::default());
+        assert_eq!(fresh, ["exec", "Go on.", "-m", "x"]);
+        assert!(!Launch::parse(&WORDS, &fresh).moves(&WORDS));
     }
 }

@@ -1,5 +1,7 @@
 //! Codex: are our hooks registered there, and does it run them?
 
+use std::path::Path;
+
 use super::{Finding, Scene};
 use crate::install::codex::{EVENTS, hooks_file, standing};
 use crate::install::trust::State;
@@ -56,5 +58,25 @@ pub fn hooks(scene: &Scene) -> Vec<Finding> {
             EVENTS.len()
         )));
     }
+    findings.extend(in_its_shell());
     findings
+}
+
+/// Our hooks are called by their whole path. What an agent runs is looked for by a login shell, in which Codex runs its
+/// commands, and whose profile may set another PATH than ours.
+fn in_its_shell() -> Option<Finding> {
+    const NONE: &str = "there-is-none";
+    let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty())?;
+    let question = format!("command -v baton || echo {NONE}");
+    let said = version::answer(Path::new(&shell), &["-lc", &question])?;
+    let is_missing = said.lines().last().is_none_or(|line| line.trim() == NONE);
+    is_missing.then(|| {
+        Finding::warn(
+            format!(
+                "The login shell {}, in which Codex runs an agent's commands, finds no `baton`: its agents cannot hand over",
+                shell.to_string_lossy()
+            ),
+            "add the folder of `baton` to the PATH in that shell's profile (~/.bash_profile or the like)",
+        )
+    })
 }

@@ -51,6 +51,7 @@ const GRAMMAR: Grammar = Grammar {
     headless: &["-p", "--print"],
     headless_words: &[],
     resuming_words: &[],
+    moving: &[],
     output_format: Some("--output-format"),
     streaming: &[],
     model: "--model",

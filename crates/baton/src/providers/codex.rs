@@ -54,6 +54,7 @@ pub const CODEX: Provider = Provider {
         headless: &[],
         headless_words: &["exec", "e"],
         resuming_words: &["resume", "fork"],
+        moving: &["--worktree"],
         output_format: None,
         streaming: &["--json"],
         model: "--model",

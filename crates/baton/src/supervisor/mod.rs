@@ -189,9 +189,22 @@ impl Supervisor {
             }
             self.say_now();
             match next {
-                Some(next) if self.ready(&next) => args = next.args,
+                Some(next) if self.ready(&next) => {
+                    self.follow();
+                    args = next.args;
+                }
                 _ => return Ok(ended.change),
             }
+        }
+    }
+
+    /// A client that has made a folder of its own goes on there: another one would lack all that was done.
+    fn follow(&mut self) {
+        if self.launch.moves(&self.options.provider.grammar)
+            && let Some(session) = self.record().and_then(|agent| self.session(&agent))
+            && std::path::Path::new(&session.cwd).is_dir()
+        {
+            self.options.cwd = session.cwd.into();
         }
     }
 

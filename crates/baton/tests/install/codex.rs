@@ -95,6 +95,29 @@ fn trust_is_never_given_without_a_word() {
 }
 
 #[test]
+fn doctor_tells_when_the_shell_of_its_agents_finds_no_baton() {
+    let home = Home::new(BATON);
+    installed(&home, "--trust");
+    let shell = |home: &Home| -> Vec<String> {
+        let mut command = home.baton(["doctor", "--json"]);
+        let ran = baton_testkit::home::run(command.env("SHELL", "/bin/bash"));
+        let findings: Value = serde_json::from_str(&ran.out).unwrap();
+        let codex = findings.as_array().unwrap().iter().filter(|f| f["check"] == "codex");
+        codex.map(|f| f["what"].as_str().unwrap().to_owned()).filter(|w| w.contains("login shell")).collect()
+    };
+    home.write(".bash_profile", "export PATH=/usr/bin:/bin\n");
+    let found = shell(&home);
+    assert!(
+        found.len() == 1 && found[0].contains("/bin/bash") && found[0].contains("finds no `baton`"),
+        "{found:?}"
+    );
+    let program = home.write("tools/baton", "#!/bin/sh\n");
+    std::fs::set_permissions(program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    home.write(".bash_profile", "echo hello\nexport PATH=\"$HOME/tools:$PATH\"\n");
+    assert_eq!(shell(&home), [""; 0]);
+}
+
+#[test]
 fn where_the_client_has_written_since_exactly_our_entries_go() {
     let home = Home::new(BATON);
     home.write(".codex/config.toml", CONFIG);
