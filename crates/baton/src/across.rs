@@ -93,7 +93,7 @@ pub fn move_to(
         a.last_handoff = Some(handoff.clone());
         a.last_handoff_path = Some(path);
     })?;
-    let live = store.agents().is_live(&agent.id);
+    let live = store.agents().lives(&agent);
     if live {
         let text = format!(
             "Handoff {handoff} is for you: it holds the work of {} in {}. `baton handoffs load {handoff}` shows it \

@@ -26,6 +26,7 @@ pub mod sessions;
 pub mod store;
 pub mod supervisor;
 pub mod sys;
+pub mod threads;
 pub mod tmux;
 pub mod transcripts;
 pub mod wake;

@@ -37,7 +37,7 @@ pub fn wake(session: &Session) -> bool {
 }
 
 /// The client's own folder, which its transcript lies in.
-fn home_of(transcript: &str) -> Option<PathBuf> {
+pub fn home_of(transcript: &str) -> Option<PathBuf> {
     Path::new(transcript).ancestors().find(|dir| dir.ends_with("sessions"))?.parent().map(Path::to_owned)
 }
 

@@ -19,6 +19,8 @@ pub enum Source {
     Bytes,
     Transcript,
     Mod,
+    /// The server that runs the conversation, while it works.
+    AppServer,
     StatusLine,
 }
 

@@ -136,6 +136,11 @@ pub fn user_sealed(id: &str, rotates: bool) -> String {
     }
 }
 
+/// The same where the fresh context is a conversation of its own, beside the one on the screen.
+pub fn user_sealed_elsewhere(id: &str, agent: &str) -> String {
+    format!("baton: handoff {id} is sealed; {agent} goes on in a new thread of that name, which ← lists")
+}
+
 /// For the user, when a handoff was put in front of the agent.
 pub fn user_loaded_crash(id: &str, session: &str) -> String {
     format!(

@@ -1,6 +1,7 @@
 //! `baton rotate [AGENT]`: a fresh context now.
 
 use baton_core::handoff::Kind;
+use baton_core::session::Turn;
 use jiff::Timestamp;
 
 use super::args::AgentArgs;
@@ -24,8 +25,13 @@ pub fn run(app: &App, args: &AgentArgs) -> anyhow::Result<Outcome> {
     crate::rotate::request(&store, config, &session, &id, "a person", When::AtOnce, now)?;
     let live =
         agent.supervisor.as_ref().is_some_and(process::is_alive) || crate::companion::is_live(&store, &agent);
-    print(&if live {
+    // These two wait for the end of the turn.
+    let waits =
+        crate::panes::is_attended(&store, &agent) || crate::threads::is_attended_session(&store, &session);
+    print(&if live || (waits && session.turn == Turn::Idle) {
         format!("Handoff {id} sealed; {} gets a fresh context now.\n", agent.id)
+    } else if waits {
+        format!("Handoff {id} sealed; {} gets a fresh context when its turn has ended.\n", agent.id)
     } else {
         format!("Handoff {id} sealed; type /clear in {} to continue from it.\n", agent.id)
     })?;

@@ -4,6 +4,7 @@ use std::io::Read as _;
 
 use anyhow::Context as _;
 use baton_core::message::{MAX_TEXT, Urgency};
+use baton_core::session::Turn;
 use jiff::Timestamp;
 
 use super::args::SendArgs;
@@ -44,8 +45,13 @@ pub fn run(app: &App, args: &SendArgs) -> anyhow::Result<Outcome> {
     let message = store.mail().post(&agent.id, &draft, now)?;
     crate::poke::supervisor(&store.state, &agent.id);
     let session = agent.session.as_ref().and_then(|id| store.sessions().get(id).ok().flatten());
-    // Who has a pane is typed to by its attendant.
-    let woken = agent.pane.is_none() && session.as_ref().is_some_and(wake::wake);
+    // Who has a pane is typed to by its attendant; a thread that is followed is woken by it.
+    let followed = session.as_ref().is_some_and(|s| crate::threads::is_attended_session(&store, s));
+    let woken = if followed {
+        session.as_ref().is_some_and(|s| s.turn == Turn::Idle)
+    } else {
+        agent.pane.is_none() && session.as_ref().is_some_and(wake::wake)
+    };
     if args.notify {
         // It is the daemon that sees the turn end.
         crate::daemon::client::ensure(&app.paths, &[])?;
@@ -58,7 +64,7 @@ pub fn run(app: &App, args: &SendArgs) -> anyhow::Result<Outcome> {
             "its turn is interrupted for it"
         } else if woken {
             "it was idle and has been woken"
-        } else if store.agents().is_live(&agent.id) {
+        } else if store.agents().lives(&agent) {
             "it reads it at its next step"
         } else {
             "it is not running and reads it when it comes back"

@@ -17,7 +17,7 @@ use super::args::StatusArgs;
 use super::screen::{Paint, print, print_json, table};
 use super::{App, Outcome};
 use crate::companion::{self, Presence};
-use crate::store::{Store, compaction};
+use crate::store::compaction;
 use crate::sys::process;
 use crate::sys::watch::Watch;
 
@@ -25,7 +25,7 @@ pub fn run(app: &App, args: &StatusArgs) -> anyhow::Result<Outcome> {
     let store = app.store();
     let agents = |a: &Agent, channel: &ChannelName| match &args.agent {
         Some(id) => &a.id == id,
-        None => args.all || (&a.channel == channel && is_live(&store, a)),
+        None => args.all || (&a.channel == channel && store.agents().lives(a)),
     };
     let nothing = |channel: &ChannelName| match &args.agent {
         Some(id) => format!("There is no agent {id}.\n"),
@@ -69,7 +69,7 @@ pub fn tmux_line(app: &App, dir: &Path) -> anyhow::Result<Outcome> {
     let dir = std::fs::canonicalize(app.cwd.join(dir)).unwrap_or_else(|_| app.cwd.clone());
     let channel = app.channel_of(&dir)?.name;
     let store = app.store();
-    let agents = store.agents().all().into_iter().filter(|a| a.channel == channel && is_live(&store, a));
+    let agents = store.agents().all().into_iter().filter(|a| a.channel == channel && store.agents().lives(a));
     let parts: Vec<String> = agents
         .map(|agent| {
             let row = Row::of(app, agent);
@@ -123,19 +123,6 @@ pub fn show(
     Ok(Outcome::Done)
 }
 
-/// Its client or supervisor runs, or its thread is served by a daemon that has not said that it was left.
-fn is_live(store: &Store, agent: &Agent) -> bool {
-    if agent.ended.is_some() {
-        return false;
-    }
-    let mut own = [&agent.process, &agent.supervisor].into_iter().flatten().peekable();
-    if own.peek().is_some() {
-        return own.any(process::is_alive);
-    }
-    let session = agent.session.as_ref().and_then(|id| store.sessions().get(id).ok().flatten());
-    session.is_some_and(|s| s.shared && s.ended.is_none())
-}
-
 pub struct Row {
     agent: Agent,
     session: Option<Session>,
@@ -145,6 +132,7 @@ pub struct Row {
     companion: Presence,
     /// Somebody types into its pane.
     typed: bool,
+    followed: bool,
     live: bool,
 }
 
@@ -160,8 +148,10 @@ impl Row {
         let mail = store.mail().waiting(&agent.id);
         let companion = companion::state(&store, &agent);
         let typed = crate::panes::is_attended(&store, &agent);
-        let live = is_live(&store, &agent);
-        Self { agent, session, gauge, point, mail, companion, typed, live }
+        let followed =
+            session.as_ref().is_some_and(|session| crate::threads::is_attended_session(&store, session));
+        let live = store.agents().lives(&agent);
+        Self { agent, session, gauge, point, mail, companion, typed, followed, live }
     }
 
     pub fn agent(&self) -> &Agent {
@@ -199,6 +189,7 @@ impl Row {
             Presence::Live(record) if record.interactive => self.companion.word(),
             _ if supervised => "restart",
             _ if self.typed => "tmux",
+            _ if self.followed => crate::threads::ACTUATOR,
             Presence::Never | Presence::Live(_) => "you",
             broken => broken.word(),
         }

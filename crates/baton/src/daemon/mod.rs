@@ -133,11 +133,17 @@ pub fn run(paths: &Paths, options: &Options) -> anyhow::Result<()> {
         .build()
         .context("could not set up the event loop")?;
     daemon.log("daemon-started", serde_json::json!({ "pid": std::process::id(), "http": http_at }));
-    let panes = Panes::attend(&daemon).context("could not start to attend to the panes")?;
+    let attendants = [
+        Attendant::begin(&daemon, "panes", crate::panes::attend),
+        Attendant::begin(&daemon, "threads", crate::threads::attend),
+    ]
+    .into_iter()
+    .collect::<std::io::Result<Vec<_>>>()
+    .context("could not start to attend to the agents")?;
     let served = runtime.block_on(server::serve(&daemon, unix, http, || {
         ready(options.detached, &place, http_at);
     }));
-    panes.leave();
+    attendants.into_iter().for_each(Attendant::leave);
     // Whoever waits for the disk is waited for; an accepted message is on it.
     runtime.shutdown_timeout(Duration::from_secs(5));
     place.leave();
@@ -146,19 +152,23 @@ pub fn run(paths: &Paths, options: &Options) -> anyhow::Result<()> {
     served
 }
 
-/// The attendant of the panes, in a thread of its own: it waits for tmux, and nobody else should.
-struct Panes {
+/// The attendant of the panes or of the threads, in a thread of its own: it waits for others, and nobody else should.
+struct Attendant {
     stop: UnixStream,
     thread: std::thread::JoinHandle<()>,
 }
 
-impl Panes {
-    fn attend(daemon: &Arc<Daemon>) -> std::io::Result<Self> {
+impl Attendant {
+    fn begin(
+        daemon: &Arc<Daemon>,
+        to: &'static str,
+        attend: fn(&Store, &UnixStream) -> anyhow::Result<()>,
+    ) -> std::io::Result<Self> {
         let (stop, told) = UnixStream::pair()?;
         let daemon = Arc::clone(daemon);
-        let thread = std::thread::Builder::new().name("panes".to_owned()).spawn(move || {
-            if let Err(e) = crate::panes::attend(&daemon.store, &told) {
-                daemon.fault("attend to the panes", &format!("{e:#}"));
+        let thread = std::thread::Builder::new().name(to.to_owned()).spawn(move || {
+            if let Err(e) = attend(&daemon.store, &told) {
+                daemon.fault(&format!("attend to the {to}"), &format!("{e:#}"));
             }
         })?;
         Ok(Self { stop, thread })

@@ -85,6 +85,7 @@ impl Scene {
             agent.supervisor.as_ref().is_some_and(process::is_alive)
                 || crate::companion::is_live(&self.store, &agent)
                 || crate::panes::is_attended(&self.store, &agent)
+                || crate::threads::is_attended(&self.store, &agent)
         })
     }
 

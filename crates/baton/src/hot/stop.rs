@@ -121,7 +121,13 @@ fn seal(scene: &Scene, sealing: &Sealing<'_>, rotate: bool, by: &str, file: Opti
             }
             // A client that never says that it is idle leaves it to its user when that is.
             let by_itself = rotate && (when != When::Idle || scene.provider.hooks.tells_idle);
-            output("Stop", None, Some(say::user_sealed(id.as_str(), by_itself)))
+            // On a shared daemon the fresh context is another conversation than the one on the screen.
+            let said = if by_itself && sealing.session.shared {
+                say::user_sealed_elsewhere(id.as_str(), sealing.session.agent.as_str())
+            } else {
+                say::user_sealed(id.as_str(), by_itself)
+            };
+            output("Stop", None, Some(said))
         }
         Err(e) => {
             scene.fault("seal the handoff", &e);

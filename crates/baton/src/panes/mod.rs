@@ -22,20 +22,22 @@ use crate::store::Store;
 use crate::sys::lock::{Lock, LockError};
 use crate::sys::process;
 
+pub use rotation::give_up;
+
 fn lock_path(state: &Path) -> PathBuf {
     state.join("run").join("panes.lock")
 }
 
 /// Attends to the panes until the other end of `stop` is closed or written to. Of several one does, the others wait.
 pub fn attend(store: &Store, stop: &UnixStream) -> anyhow::Result<()> {
-    let Some(_lock) = take_over(store, stop)? else { return Ok(()) };
+    let Some(_lock) = take_over(&lock_path(&store.state), stop)? else { return Ok(()) };
     attendant::Attendant::new(store)?.run(stop)
 }
 
 /// The lock, when it is free; nothing if we were told to stop before.
-fn take_over(store: &Store, stop: &UnixStream) -> anyhow::Result<Option<Lock>> {
+pub fn take_over(path: &Path, stop: &UnixStream) -> anyhow::Result<Option<Lock>> {
     loop {
-        match Lock::acquire_shown(&lock_path(&store.state), Duration::ZERO) {
+        match Lock::acquire_shown(path, Duration::ZERO) {
             Ok(lock) => return Ok(Some(lock)),
             Err(LockError::Held { .. }) => {}
             Err(e) => return Err(e.into()),

@@ -9,6 +9,7 @@ use baton_core::process::Process;
 use serde::{Deserialize, Serialize};
 
 use super::record::{self, RecordError};
+use super::sessions::Sessions;
 use crate::sys::fs::FileError;
 use crate::sys::process;
 
@@ -121,10 +122,27 @@ impl Agents {
     }
 
     /// Does somebody wait for a handoff addressed to this agent: does its client or its supervisor live?
+    ///
+    /// Whoever is served by a shared daemon does not count: after `/clear` nothing tells that the new conversation is
+    /// the same agent's, and its handoff must not wait for the one that was left.
     pub fn is_live(&self, id: &AgentId) -> bool {
         self.get(id).ok().flatten().is_some_and(|agent| {
             agent.ended.is_none()
                 && [&agent.process, &agent.supervisor].into_iter().flatten().any(process::is_alive)
         })
+    }
+
+    /// Its client or supervisor runs, or its conversation is served by a daemon that has not said that it was left.
+    pub fn lives(&self, agent: &Agent) -> bool {
+        if agent.ended.is_some() {
+            return false;
+        }
+        let mut own = [&agent.process, &agent.supervisor].into_iter().flatten().peekable();
+        if own.peek().is_some() {
+            return own.any(process::is_alive);
+        }
+        let sessions = self.dir.parent().map(Sessions::new);
+        let session = agent.session.as_ref().zip(sessions).and_then(|(id, all)| all.get(id).ok().flatten());
+        session.is_some_and(|s| s.shared && s.ended.is_none())
     }
 }

@@ -8,7 +8,6 @@ use baton_testkit::clients::codex::{Codex, takes_input};
 use baton_testkit::clients::{Launch, Place};
 use baton_testkit::model::{Gate, Script, ScriptedModel, shell, text};
 use baton_testkit::tmux::{Ended, Tmux};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::{LONG, baton, place};
@@ -30,13 +29,13 @@ fn under_run(launch: Launch) -> Launch {
 }
 
 /// What baton knows of the only agent here.
-fn status(place: &Place) -> Result<Value> {
+pub(super) fn status(place: &Place) -> Result<Value> {
     let all: Value = serde_json::from_str(&baton(place, &["status", "--all", "--json"])?)?;
     Ok(all[0].clone())
 }
 
 /// Waits for something that comes without a word.
-fn until<T>(what: &str, look: impl Fn() -> Result<Option<T>>) -> Result<T> {
+pub(super) fn until<T>(what: &str, look: impl Fn() -> Result<Option<T>>) -> Result<T> {
     let end = Instant::now() + LONG;
     loop {
         if let Some(found) = look()? {
@@ -136,6 +135,30 @@ fn an_agent_that_hands_over_under_run_continues_in_a_new_process_with_its_handof
     pane.wait_until("the input line", START, takes_input)?;
     pane.submit("/quit")?;
     assert_eq!(pane.wait_for_end(LONG)?, Ended::Code(0));
+    Ok(())
+}
+
+#[test]
+fn in_a_worktree_of_its_own_the_agent_goes_on_where_it_was() -> Result<()> {
+    let script = Script::new()
+        .turn(shell("echo ONLY-IN-THE-WORKTREE > made.txt && echo half | baton handoff -").usage(67_000))
+        .turn(text("Handed over.").usage(67_500))
+        .turn(shell("cat made.txt; git rev-parse --git-common-dir").usage(20_000))
+        .turn(text("It is still there.").usage(21_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    place.git_init()?;
+    let Some(codex) = ready(&place, &model)? else { return Ok(()) };
+    let launch = codex.launch().args(&["exec", "--worktree", "Write made.txt."]);
+    let finished = under_run(launch).run(LONG)?;
+    assert_eq!(finished.stdout.trim(), "It is still there.", "{finished:?}");
+    assert!(!place.project().join("made.txt").exists(), "it did not work in a worktree");
+    let asked = model.main_requests();
+    assert_ne!(asked[2].session, asked[0].session);
+    assert!(asked[2].text().contains("=== HANDOFF LOADED"), "{}", asked[2].text());
+    let last = asked[3].text();
+    let own = place.project().join(".git").display().to_string();
+    assert!(last.contains("ONLY-IN-THE-WORKTREE") && last.contains(&own), "{last}");
     Ok(())
 }
 
@@ -248,69 +271,6 @@ fn hooks_that_nobody_trusted_are_noticed_and_the_user_is_told() -> Result<()> {
         let doctor = place.launch(BATON).args(&["doctor", "--json"]).run(LONG)?;
         Ok(doctor.stdout.contains("All 11 hooks of Codex are registered and trusted").then_some(()))
     })?;
-    Ok(())
-}
-
-/// Ends what the client left running in the background: programs from this very home.
-struct Daemons<'a>(&'a Place);
-
-impl Drop for Daemons<'_> {
-    fn drop(&mut self) {
-        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let ours =
-                std::fs::read_link(entry.path().join("exe")).is_ok_and(|e| e.starts_with(self.0.home()));
-            let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
-            if let Some(pid) = pid.filter(|_| ours) {
-                let _ = kill_process(pid, Signal::KILL);
-            }
-        }
-    }
-}
-
-#[test]
-fn on_the_shared_daemon_mail_arrives_and_clear_begins_with_the_handoff() -> Result<()> {
-    let script = Script::new()
-        .turn(text("Hello.").usage(20_000))
-        .turn(text("The mail is read.").usage(20_500))
-        .turn(shell("printf 'STATE-ON-THE-DAEMON' | baton handoff -").usage(67_000))
-        .turn(text("Handed over.").usage(67_500))
-        .turn(text("I know.").usage(20_000));
-    let model = ScriptedModel::start(script)?;
-    let place = place()?;
-    let Some(codex) = ready(&place, &model)? else { return Ok(()) };
-    let config = place.home().join(".codex/config.toml");
-    let text = std::fs::read_to_string(&config)?;
-    std::fs::write(&config, text.replace("daemon_auto_start = false", "daemon_auto_start = true"))?;
-    let _daemons = Daemons(&place);
-    let tmux = Tmux::new()?;
-    let pane = tmux.run("codex", &codex.launch())?;
-    pane.wait_for("← for agents", LONG)?;
-    pane.wait_until("the input line", START, takes_input)?;
-    pane.submit("hello")?;
-    pane.wait_for("Hello.", LONG)?;
-    let idle = until("an idle agent", || Ok(Some(status(&place)?).filter(|s| s["state"] == "idle")))?;
-    assert_eq!(idle["session"]["shared"], true, "{idle}");
-    assert!(idle["agent"]["process"].is_null(), "the daemon is nobody's client: {idle}");
-    let agent = idle["agent"]["id"].as_str().context("an agent has a name")?.to_owned();
-    pane.type_text("half a draft")?;
-    pane.wait_for("half a draft", LONG)?;
-    let said = baton(&place, &["send", &agent, "MAIL-ON-THE-DAEMON"])?;
-    assert!(said.contains("has been woken"), "{said}");
-    pane.wait_for("The mail is read.", LONG)?;
-    assert!(pane.screen()?.contains("half a draft"), "the draft is gone: {}", pane.screen()?);
-    assert!(model.main_requests()[1].text().contains("MAIL-ON-THE-DAEMON"));
-    pane.keys(&["C-u"])?;
-    pane.wait_until("an empty input line", LONG, |s| !s.contains("half a draft"))?;
-
-    pane.submit("work")?;
-    pane.wait_for("type /clear to continue", LONG)?;
-    pane.submit("/clear")?;
-    pane.wait_until("an empty screen", LONG, |s| !s.contains("Handed over.") && takes_input(s))?;
-    pane.submit("what do you know?")?;
-    pane.wait_for("I know.", LONG)?;
-    let asked = model.main_requests();
-    assert_ne!(asked[4].session, asked[2].session);
-    assert!(asked[4].text().contains("STATE-ON-THE-DAEMON"), "{}", asked[4].text());
     Ok(())
 }
 

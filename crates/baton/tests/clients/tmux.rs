@@ -1,5 +1,5 @@
 //! Claude Code in real tmux panes of ours: spawned, written to, handed over. The hooks are in the settings and the mod
-//! is not loaded, so everything goes by keys.
+//! is not loaded, so everything goes by keys. Codex in the same panes is in `codex_tmux`.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -15,15 +15,17 @@ use super::LONG;
 use crate::BATON;
 
 /// A place with our hooks in the settings, a tmux server of its own and an attendant.
-struct Panes {
-    place: Place,
-    launch: Launch,
+pub(super) struct Panes {
+    pub(super) place: Place,
+    pub(super) launch: Launch,
     attendant: Option<Child>,
+    /// What it is called, and what only its composer shows.
+    client: (&'static str, &'static str),
 }
 
 impl Panes {
     /// Nothing if the client is not installed.
-    fn new(model: &ScriptedModel, allow: &[&str]) -> Result<Option<Self>> {
+    pub(super) fn new(model: &ScriptedModel, allow: &[&str]) -> Result<Option<Self>> {
         let place = super::place()?;
         let hooks: serde_json::Map<String, Value> = baton_testkit::hooks::EVENTS
             .iter()
@@ -36,15 +38,20 @@ impl Panes {
         let settings = serde_json::json!({ "hooks": hooks, "permissions": { "allow": allow } });
         place.write_home(".claude/settings.json", settings.to_string())?;
         let Some(claude) = Claude::new(&place, model)? else { return Ok(None) };
-        let mut launch = claude.launch().env("TMUX_TMPDIR", place.home()).env("BATON_PANES_ATTEND", "false");
-        launch.program = BATON.into();
-        launch.args.clear();
-        let mut panes = Self { place, launch, attendant: None };
-        panes.attend()?;
-        Ok(Some(panes))
+        Self::around(place, claude.launch(), ("claude", "❯\u{a0}")).map(Some)
     }
 
-    fn attend(&mut self) -> Result<()> {
+    /// The same for any client whose hooks are there.
+    pub(super) fn around(place: Place, launch: Launch, client: (&'static str, &'static str)) -> Result<Self> {
+        let mut launch = launch.env("TMUX_TMPDIR", place.home()).env("BATON_PANES_ATTEND", "false");
+        launch.program = BATON.into();
+        launch.args.clear();
+        let mut panes = Self { place, launch, attendant: None, client };
+        panes.attend()?;
+        Ok(panes)
+    }
+
+    pub(super) fn attend(&mut self) -> Result<()> {
         let mut command = self.launch.clone().args(&["panes"]).command();
         let log = std::fs::File::create(self.place.home().join("attendant.err"))?;
         self.attendant = Some(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn()?);
@@ -52,38 +59,39 @@ impl Panes {
         self.wait_for("the attendant", || socket.exists().then_some(()))
     }
 
-    fn state(&self) -> PathBuf {
+    pub(super) fn state(&self) -> PathBuf {
         self.place.home().join(".local/state/baton")
     }
 
-    fn baton(&self, args: &[&str]) -> Result<String> {
+    pub(super) fn baton(&self, args: &[&str]) -> Result<String> {
         let finished = self.launch.clone().args(args).run(LONG)?;
         ensure!(finished.code == Some(0), "baton {args:?}: {finished:?}");
         Ok(finished.stdout)
     }
 
     /// Spawned, and its composer is there.
-    fn ready(&self, name: &str, args: &[&str]) -> Result<()> {
-        let mode = &["--", "--permission-mode", "default"];
-        self.baton(&[&["spawn", name, "--provider", "claude"], args, mode].concat())?;
+    pub(super) fn ready(&self, name: &str, args: &[&str]) -> Result<()> {
+        let (client, composer) = self.client;
+        let mode: &[&str] = if client == "claude" { &["--", "--permission-mode", "default"] } else { &[] };
+        self.baton(&[&["spawn", name, "--provider", client], args, mode].concat())?;
         self.wait_for("the composer", || {
-            self.screen(name).ok()?.lines().any(|l| l.starts_with("❯\u{a0}")).then_some(())
+            self.screen(name).ok()?.lines().any(|l| l.starts_with(composer)).then_some(())
         })?;
         self.wait_for("its session", || self.agent(name)["session"].is_string().then_some(()))
     }
 
-    fn agent(&self, name: &str) -> Value {
+    pub(super) fn agent(&self, name: &str) -> Value {
         let bytes = std::fs::read(self.state().join(format!("agents/{name}.json"))).unwrap_or_default();
         serde_json::from_slice(&bytes).unwrap_or_default()
     }
 
-    fn turn(&self, name: &str) -> Option<String> {
+    pub(super) fn turn(&self, name: &str) -> Option<String> {
         let id = self.agent(name)["session"].as_str()?.to_owned();
         let session = baton_testkit::home::record(&self.state().join(format!("sessions/{id}.json")));
         Some(session["turn"].as_str()?.to_owned())
     }
 
-    fn tmux(&self, args: &[&str]) -> Result<String> {
+    pub(super) fn tmux(&self, args: &[&str]) -> Result<String> {
         let mut tmux = Command::new("tmux");
         tmux.args(["-u", "-L", "baton"]).args(args).env("TMUX_TMPDIR", self.place.home()).env_remove("TMUX");
         let output = tmux.output()?;
@@ -91,47 +99,47 @@ impl Panes {
         Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
     }
 
-    fn pane(&self, name: &str) -> Result<String> {
+    pub(super) fn pane(&self, name: &str) -> Result<String> {
         Ok(self.agent(name)["pane"]["id"].as_str().context("no pane")?.to_owned())
     }
 
-    fn screen(&self, name: &str) -> Result<String> {
+    pub(super) fn screen(&self, name: &str) -> Result<String> {
         self.tmux(&["capture-pane", "-p", "-t", &self.pane(name)?])
     }
 
-    fn keys(&self, name: &str, keys: &[&str]) -> Result<()> {
+    pub(super) fn keys(&self, name: &str, keys: &[&str]) -> Result<()> {
         let pane = self.pane(name)?;
         self.tmux(&[&["send-keys", "-t", &pane], keys].concat()).map(drop)
     }
 
-    fn person_types(&self, name: &str, text: &str) -> Result<()> {
+    pub(super) fn person_types(&self, name: &str, text: &str) -> Result<()> {
         let pane = self.pane(name)?;
         self.tmux(&["send-keys", "-t", &pane, "-l", "--", text])?;
         self.wait_for("the letters", || self.screen(name).ok()?.contains(text).then_some(()))
     }
 
-    fn send(&self, name: &str, args: &[&str]) -> Result<String> {
+    pub(super) fn send(&self, name: &str, args: &[&str]) -> Result<String> {
         let told: Value = serde_json::from_str(&self.baton(&[&["send", name, "--json"], args].concat())?)?;
         Ok(told["id"].as_str().context("no id")?.to_owned())
     }
 
-    fn message(&self, name: &str, id: &str) -> Result<Value> {
+    pub(super) fn message(&self, name: &str, id: &str) -> Result<Value> {
         let inbox: Value = serde_json::from_str(&self.baton(&["inbox", name, "--json"])?)?;
         let found = inbox.as_array().into_iter().flatten().find(|m| m["id"] == id).cloned();
         found.with_context(|| format!("{id} is not in {inbox}"))
     }
 
-    fn wait_for_state(&self, name: &str, id: &str, state: &str) -> Result<()> {
+    pub(super) fn wait_for_state(&self, name: &str, id: &str, state: &str) -> Result<()> {
         self.wait_for(&format!("{id} to be {state}"), || {
             (self.message(name, id).ok()?["state"] == state).then_some(())
         })
     }
 
-    fn wait_for_turn(&self, name: &str, turn: &str) -> Result<()> {
+    pub(super) fn wait_for_turn(&self, name: &str, turn: &str) -> Result<()> {
         self.wait_for(&format!("{name} to be {turn}"), || (self.turn(name)? == turn).then_some(()))
     }
 
-    fn wait_for<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T> {
+    pub(super) fn wait_for<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T> {
         let end = Instant::now() + LONG;
         loop {
             if let Some(found) = look() {

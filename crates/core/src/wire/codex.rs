@@ -4,6 +4,7 @@
 //! No payload tells how full the context is; each names the rollout, which does. A subagent's event carries the root
 //! thread's `session_id` with an `agent_id` of its own.
 
+pub mod app;
 pub mod known;
 
 use std::borrow::Cow;
