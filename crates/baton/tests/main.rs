@@ -45,6 +45,7 @@ mod start;
 mod statusline;
 mod store;
 mod terminal;
+mod threads;
 
 /// The binary under test.
 const BATON: &str = env!("CARGO_BIN_EXE_baton");

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use baton_core::agent::{Agent, RotationRequest};
+use baton_core::handoff::Status;
 use baton_core::ids::{AgentId, SessionId};
 use baton_core::process::Process;
 use baton_core::reading::{Reading, Source, newest};
@@ -32,8 +33,9 @@ const LOAD: SignedDuration = SignedDuration::from_secs(60);
 const WAKING: SignedDuration = SignedDuration::from_secs(20);
 /// Sealing a handoff takes at most a second.
 const SEALING: SignedDuration = SignedDuration::from_secs(5);
-/// A server that could not be reached is tried again after so long.
+/// A server that could not be reached is tried again after so long, and twice as long each further time up to the most.
 const AGAIN: SignedDuration = SignedDuration::from_secs(5);
+const MOST: SignedDuration = SignedDuration::from_mins(10);
 
 /// What is going on with an agent.
 #[derive(Default)]
@@ -44,8 +46,8 @@ struct Attended {
     rotation: Option<(Rotation, Timestamp)>,
     woken: Option<Timestamp>,
     again: Option<Timestamp>,
-    /// Its server was not to be reached; not before then.
-    failed: Option<Timestamp>,
+    /// Its server was not to be reached: how long it is left alone, and until when.
+    failed: Option<(SignedDuration, Timestamp)>,
 }
 
 pub struct Attendant {
@@ -119,10 +121,11 @@ impl Attendant {
         let one = self.attended.entry(id.clone()).or_default();
         one.session = Some(session.id.clone());
         // A server that is not there has nothing running.
-        if one.failed.is_some_and(|at| at > now) || !server.exists() {
+        if one.failed.is_some_and(|(_, until)| until > now) || !server.exists() {
             return Ok(());
         }
-        (one.failed, one.again) = (None, None);
+        one.again = None;
+        let before = one.failed.take();
         let done = self.follow(&agent, &session, &server, now);
         if done.is_err() {
             self.links.remove(&server);
@@ -130,10 +133,12 @@ impl Attendant {
                 one.subscribed = None;
             }
             if let Some(one) = self.attended.get_mut(id) {
-                one.failed = Some(now + AGAIN);
+                let pause = before.map_or(AGAIN, |(pause, _)| (pause * 2).min(MOST));
+                one.failed = Some((pause, now + pause));
             }
         }
-        done
+        // Said once, until it has worked again.
+        if before.is_some() { Ok(()) } else { done }
     }
 
     fn meet(&mut self, id: &AgentId) {
@@ -211,6 +216,13 @@ impl Attendant {
         now: Timestamp,
     ) -> anyhow::Result<()> {
         let Some(scene) = Scene::at(&session.cwd) else { return Ok(()) };
+        // Somebody may have taken it up by hand, in a conversation that nothing tells to be this agent's.
+        let handoff = self.store.handoffs(&scene.config).find(&session.channel, &request.handoff)?;
+        if handoff.is_none_or(|h| h.entry.status != Status::Active || h.entry.claim.is_some()) {
+            let why = "its handoff has been taken up elsewhere";
+            self.log(&agent.id, "rotation-refused", why);
+            return rotation::give_up(&self.store, agent, None, why);
+        }
         let tokens = self.store.sessions().gauge(&session.id).reading.map(|r| r.tokens);
         if let Err(refused) = permitted(agent.in_a_row, scene.config.run.max_restarts, tokens) {
             self.log(&agent.id, "rotation-refused", &refused.to_string());
@@ -313,10 +325,15 @@ impl Attendant {
     fn wait(&mut self, stop: &UnixStream, dirty: &mut BTreeSet<AgentId>) -> anyhow::Result<bool> {
         let now = Timestamp::now();
         let moments = |one: &Attended| {
-            [one.again, one.failed, one.rotation.as_ref().map(|r| r.1), one.woken.map(|at| at + WAKING)]
-                .into_iter()
-                .flatten()
-                .min()
+            [
+                one.again,
+                one.failed.map(|(_, until)| until),
+                one.rotation.as_ref().map(|r| r.1),
+                one.woken.map(|at| at + WAKING),
+            ]
+            .into_iter()
+            .flatten()
+            .min()
         };
         let next = self.attended.values().filter_map(moments).min();
         let timeout = next.map(|at| {

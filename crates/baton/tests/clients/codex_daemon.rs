@@ -204,3 +204,41 @@ fn a_thread_at_work_is_measured_live_and_mail_comes_when_its_turn_has_ended() ->
     assert!(pane.screen()?.contains("half a draft"), "the draft is gone: {}", pane.screen()?);
     Ok(())
 }
+
+/// Codex on the pipes of another program, which speaks JSON lines to it.
+#[test]
+fn codex_inside_an_app_is_watched_and_told_that_it_cannot_hand_over() -> Result<()> {
+    use std::io::Write as _;
+    let script = Script::new()
+        .turn(shell("echo state | baton handoff - || echo IT-WAS-REFUSED").usage(30_000))
+        .turn(text("I see.").usage(31_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(codex) = ready(&place, &model)? else { return Ok(()) };
+    let mut app = codex.launch().arg("app-server").command();
+    let mut app = app.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let mut to = app.stdin.take().context("a pipe")?;
+    let lines = std::io::BufRead::lines(std::io::BufReader::new(app.stdout.take().context("a pipe")?));
+    let app = Served(app);
+    let mut answers = lines.map_while(Result::ok).filter_map(|l| serde_json::from_str::<Value>(&l).ok());
+    let mut ask = |id: u64, method: &str, params: Value| -> Result<Value> {
+        writeln!(to, "{}", serde_json::json!({ "id": id, "method": method, "params": params }))?;
+        answers.find(|a| a["id"] == id && a["method"].is_null()).context("the app-server has ended")
+    };
+    let client = serde_json::json!({ "name": "an-app", "title": "an app", "version": "1" });
+    ask(1, "initialize", serde_json::json!({ "clientInfo": client }))?;
+    let thread = ask(2, "thread/start", serde_json::json!({ "cwd": place.project() }))?;
+    let thread = thread["result"]["thread"]["id"].as_str().context("a thread")?.to_owned();
+    let input = serde_json::json!([{ "type": "text", "text": "hand over" }]);
+    ask(3, "turn/start", serde_json::json!({ "threadId": thread, "input": input }))?;
+    let asked = model.wait_for(2, LONG)?;
+    let heard = asked[1].text();
+    assert!(heard.contains("sm handoff is not supported for codex-app sessions"), "{heard}");
+    assert!(heard.contains("IT-WAS-REFUSED"), "{heard}");
+    let known = idle(&place)?;
+    assert_eq!(known["agent"]["provider"], "codex-app", "{known}");
+    assert!(known["reading"]["tokens"].as_u64().is_some_and(|t| t > 30_000), "{known}");
+    assert_eq!(known["actuator"], "you", "{known}");
+    drop(app);
+    Ok(())
+}
