@@ -1,9 +1,11 @@
 //! The daemon under load: 1,000 agents, 2,000 requests a second from 50 kept-open connections for 30 s. Prints figures.
-//! `BATON_BENCH_SECONDS` changes the time.
+//! `scripts/build-release && cargo bench -p baton --bench daemon`; another binary can be given in `BATON_BENCH`, another
+//! time in `BATON_BENCH_SECONDS`.
 
 use std::time::{Duration, Instant};
 
 use baton_testkit::Home;
+use baton_testkit::bench::release_binary;
 use baton_testkit::daemon::Served;
 use baton_testkit::load::{self, Report};
 
@@ -11,7 +13,7 @@ const AGENTS: usize = 1000;
 
 fn main() {
     let seconds = std::env::var("BATON_BENCH_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(30);
-    let home = Home::new(env!("CARGO_BIN_EXE_baton"));
+    let home = Home::new(release_binary(env!("CARGO_TARGET_TMPDIR"), env!("CARGO_BIN_EXE_baton")));
     load::populate(&home, AGENTS);
     let served = Served::on_http(&home);
     let pid = served.pid();

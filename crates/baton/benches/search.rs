@@ -1,14 +1,15 @@
 //! What searching costs against ripgrep, the same question over the same files, interleaved: a word without a capital
 //! letter is found in any case by both. For comparison, what ripgrep takes where the case is meant is told as well.
 //!
-//! `BATON_CORPUS=DIR cargo bench -p baton --bench search`: DIR holds `.jsonl` or `.jsonl.gz` transcripts, which are
-//! repeated to a gigabyte under the target folder; without it generated ones are. Needs `rg`. Exits with 1 above the
-//! target. Of the words that occur in the files, those with at most a thousand hits are taken.
+//! `scripts/build-release && BATON_CORPUS=DIR cargo bench -p baton --bench search`: DIR holds `.jsonl` or `.jsonl.gz`
+//! transcripts, which are repeated to a gigabyte under the target folder; without it generated ones are. Needs `rg`.
+//! Exits with 1 above the target. Of the words that occur in the files, those with at most a thousand hits are taken.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use baton_testkit::bench::release_binary;
 use baton_testkit::{history, quality};
 
 const SIZE: u64 = 1 << 30;
@@ -87,9 +88,9 @@ fn walk(dir: &Path) -> Vec<PathBuf> {
 }
 
 fn baton(word: &str) -> Vec<String> {
-    [env!("CARGO_BIN_EXE_baton"), "sessions", "search", "--all", "-n", "1000", word]
-        .map(str::to_owned)
-        .to_vec()
+    let baton = release_binary(env!("CARGO_TARGET_TMPDIR"), env!("CARGO_BIN_EXE_baton"));
+    let baton = baton.display().to_string();
+    [&*baton, "sessions", "search", "--all", "-n", "1000", word].map(str::to_owned).to_vec()
 }
 
 /// All of its threads, no ignore files, as text: what a person who knows it would run.
