@@ -1,156 +1,233 @@
-//! Long work that is killed or interrupted at any call leaves what was there, and the next try does it.
+//! Long work that is killed, interrupted or finds the disk full at any call leaves what was there, and the next try does it.
 
-use baton_testkit::{Home, trace};
+use std::path::{Path, PathBuf};
+
+use baton_testkit::{Home, Ran, trace};
 
 use super::{Past, folder, home, moved, newest, past, walk};
 
-#[test]
-fn a_kill_in_any_call_of_compress_restore_and_verify_damages_nothing() {
-    if !trace::available() {
-        return;
-    }
-    let mut tried = 0;
-    for line in ["backup compress", "backup restore SESSION", "backup verify"] {
-        let make = || {
-            let home = home();
-            let past = past(&home, "Cut off");
-            if line.contains("restore") {
-                std::fs::remove_file(&past.transcript).unwrap();
-            }
-            let line = line.replace("SESSION", &past.session);
-            (home, past, line)
-        };
-        let (home, _, run) = make();
-        let (calls, ran) = trace::record(&home, &run);
-        ran.ok();
-        // The same calls, in the same order, for each home: only the names differ.
-        for call in calls.iter().filter(|c| !c.name.starts_with("open")) {
-            let (home, past, run) = make();
-            trace::inject(&home, &run, call, "signal=KILL");
-            let what = format!("{line}: killed before {}", call.line);
-            assert_eq!(newest(&home, &past.session), past.bytes, "{what}");
-            if past.transcript.exists() {
-                assert_eq!(std::fs::read(&past.transcript).unwrap(), past.bytes, "{what}");
-            }
-            home.run(&run).ok();
-            home.run("backup verify").ok();
-            assert_eq!(newest(&home, &past.session), past.bytes, "{what}");
-            let left = walk(&home.state().join("mirror"));
-            assert!(!left.iter().any(|p| p.to_string_lossy().ends_with(".tmp")), "{what}: {left:?}");
-            tried += 1;
-        }
-    }
-    eprintln!("{tried} kills");
-    assert!(tried > 10);
+/// SIGKILL, Ctrl+C, a full disk; each at every call, or at every so many of them.
+const FAULTS: [(&str, usize); 3] = [("signal=KILL", 1), ("signal=INT", 4), ("error=ENOSPC", 1)];
+
+/// When a check is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum When {
+    /// After the fault.
+    Cut,
+    /// After the next try.
+    Done,
 }
 
-/// Kills `line` before each call by which it changes something, each time in a home of its own that `make` makes, and
-/// then lets it run; `check` sees both.
-fn killed_at_every_call(
+/// Puts each fault into each call by which `line` changes something, every time in a home of its own that `make` makes,
+/// and then lets it run. Returns how often.
+fn at_every_call(
     line: &str,
     make: impl Fn() -> (Home, Past),
-    check: impl Fn(&Home, &Past, &str),
+    check: impl Fn(When, &Home, &Past, &str),
 ) -> usize {
     let said = |past: &Past| line.replace("SESSION", &past.session);
     let (home, past) = make();
     let (calls, ran) = trace::record(&home, &said(&past));
     ran.ok();
+    // The same calls, in the same order, for each home: only the names differ.
     let calls: Vec<_> = calls.into_iter().filter(|c| !c.name.starts_with("open")).collect();
-    for call in &calls {
-        let (home, past) = make();
-        trace::inject(&home, &said(&past), call, "signal=KILL");
-        check(&home, &past, &format!("{line}: killed before {}", call.line));
-        home.run(&said(&past)).ok();
-        check(&home, &past, &format!("{line}: after {}", call.line));
+    let mut tried = 0;
+    for (fault, every) in FAULTS {
+        for call in calls.iter().step_by(every) {
+            tried += 1;
+            let (home, past) = make();
+            let ran = trace::inject(&home, &said(&past), call, fault);
+            let what = format!("{line}: {fault} at {}", call.line);
+            if fault.starts_with("error") {
+                explains_itself(&ran, &what);
+            }
+            check(When::Cut, &home, &past, &what);
+            home.run(&said(&past)).ok();
+            check(When::Done, &home, &past, &what);
+        }
     }
-    calls.len()
+    tried
 }
 
+/// Where something went wrong it is said what, in a line or two, and a code tells programs.
+fn explains_itself(ran: &Ran, what: &str) {
+    let told = ran.err.starts_with("baton: ") && !ran.err.contains("panicked");
+    match ran.code {
+        Some(0) => {}
+        Some(1) => assert!(told, "{what}: {}", ran.err),
+        _ => panic!("{what}: {ran:?}"),
+    }
+}
+
+/// No file and no folder under a temporary name of ours.
 fn no_litter(home: &Home, what: &str) {
-    let left = walk(home.path());
-    assert!(!left.iter().any(|p| p.to_string_lossy().ends_with(".tmp")), "{what}: {left:?}");
+    fn look(dir: &Path, found: &mut Vec<PathBuf>) {
+        for path in std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path()) {
+            if path.to_string_lossy().ends_with(".0.tmp") {
+                found.push(path);
+            } else if path.is_dir() {
+                look(&path, found);
+            }
+        }
+    }
+    let mut left = Vec::new();
+    look(home.path(), &mut left);
+    assert!(left.is_empty(), "{what}: {left:?}");
+}
+
+fn ended(words: &'static str) -> impl Fn() -> (Home, Past) {
+    move || {
+        let home = home();
+        let past = past(&home, words);
+        (home, past)
+    }
 }
 
 #[test]
-fn a_kill_in_any_call_of_prune_leaves_a_conversation_whole_or_gone() {
+fn compress_damages_nothing_wherever_it_is_cut_off() {
+    if !trace::available() {
+        return;
+    }
+    let tried = at_every_call("backup compress", ended("Cut off"), |when, home, past, what| {
+        assert_eq!(newest(home, &past.session), past.bytes, "{what}");
+        assert_eq!(std::fs::read(&past.transcript).unwrap(), past.bytes, "{what}");
+        if when == When::Done {
+            home.run("backup verify").ok();
+            no_litter(home, what);
+        }
+    });
+    eprintln!("{tried} faults");
+    assert!(tried > 10, "{tried}");
+}
+
+/// Verify takes first what no hook has seen.
+#[test]
+fn verify_takes_all_or_a_beginning_wherever_it_is_cut_off() {
     if !trace::available() {
         return;
     }
     let make = || {
-        let home = home();
-        let past = past(&home, "Old");
+        let (home, mut past) = ended("Cut off")();
+        past.bytes.extend_from_slice(&b"{\"type\":\"user\"}\n".repeat(1000));
+        std::fs::write(&past.transcript, &past.bytes).unwrap();
+        (home, past)
+    };
+    let tried = at_every_call("backup verify", make, |when, home, past, what| {
+        let kept = newest(home, &past.session);
+        assert!(past.bytes.starts_with(&kept), "{what}: {} bytes of {}", kept.len(), past.bytes.len());
+        assert!(
+            when == When::Cut || kept == past.bytes,
+            "{what}: {} bytes of {}",
+            kept.len(),
+            past.bytes.len()
+        );
+        assert_eq!(std::fs::read(&past.transcript).unwrap(), past.bytes, "{what}");
+    });
+    eprintln!("{tried} faults");
+    assert!(tried > 2, "{tried}");
+}
+
+#[test]
+fn a_restore_puts_back_all_or_nothing_wherever_it_is_cut_off() {
+    if !trace::available() {
+        return;
+    }
+    let make = || {
+        let (home, past) = ended("Cut off")();
+        std::fs::remove_file(&past.transcript).unwrap();
+        (home, past)
+    };
+    let tried = at_every_call("backup restore SESSION", make, |when, home, past, what| {
+        assert_eq!(newest(home, &past.session), past.bytes, "{what}");
+        if when == When::Done || past.transcript.exists() {
+            assert_eq!(std::fs::read(&past.transcript).unwrap(), past.bytes, "{what}");
+        }
+        if when == When::Done {
+            home.run("backup verify").ok();
+            no_litter(home, what);
+        }
+    });
+    eprintln!("{tried} faults");
+    assert!(tried > 10, "{tried}");
+}
+
+#[test]
+fn a_restore_from_an_archive_puts_back_all_or_nothing_wherever_it_is_cut_off() {
+    if !trace::available() {
+        return;
+    }
+    let make = || {
+        let (home, past) = ended("Come back")();
+        home.run(&format!("backup export {} out.tar.zst", past.session)).ok();
+        std::fs::remove_file(&past.transcript).unwrap();
+        (home, past)
+    };
+    let tried = at_every_call("backup restore out.tar.zst", make, |when, home, past, what| {
+        let mut back = walk(&home.path().join(".claude/projects"));
+        back.retain(|path| path.extension().is_some_and(|e| e == "jsonl"));
+        for path in &back {
+            assert_eq!(std::fs::read(path).unwrap(), past.bytes, "{what}");
+        }
+        if when == When::Done {
+            assert_eq!(back.len(), 1, "{what}");
+            no_litter(home, what);
+        }
+    });
+    eprintln!("{tried} faults");
+    assert!(tried > 20, "{tried}");
+}
+
+#[test]
+fn an_export_is_there_whole_or_not_at_all_wherever_it_is_cut_off() {
+    if !trace::available() {
+        return;
+    }
+    for name in ["out.tar", "out"] {
+        let line = format!("backup export SESSION {name}");
+        let tried = at_every_call(&line, ended("Take me along"), |when, home, past, what| {
+            let out = home.project().join(name);
+            assert_eq!(newest(home, &past.session), past.bytes, "{what}");
+            if when == When::Done {
+                no_litter(home, what);
+            } else if !out.exists() {
+                return;
+            }
+            let elsewhere = Home::new(crate::BATON);
+            let mut command = elsewhere.baton(["backup", "restore", "--to", "."]);
+            baton_testkit::home::run(command.arg(&out)).ok();
+            let back = walk(&elsewhere.path().join(".claude/projects"));
+            let whole = moved(home, past, &elsewhere.project());
+            assert_eq!(std::fs::read_to_string(&back[0]).unwrap(), whole, "{what}");
+            // So that the next try is not refused.
+            std::fs::remove_dir_all(&out).or_else(|_| std::fs::remove_file(&out)).unwrap();
+        });
+        eprintln!("{line}: {tried} faults");
+        assert!(tried > 5, "{tried}");
+    }
+}
+
+#[test]
+fn a_prune_leaves_a_conversation_whole_or_gone_wherever_it_is_cut_off() {
+    if !trace::available() {
+        return;
+    }
+    let make = || {
+        let (home, past) = ended("Old")();
         let then = std::time::SystemTime::now() - std::time::Duration::from_hours(72);
         for path in walk(&folder(&home, &past.session)) {
             std::fs::File::open(path).unwrap().set_modified(then).unwrap();
         }
         (home, past)
     };
-    let tried = killed_at_every_call("backup prune --keep-days 1", make, |home, past, what| {
-        if what.contains("after") {
+    let tried = at_every_call("backup prune --keep-days 1", make, |when, home, past, what| {
+        if when == When::Done {
             assert!(!folder(home, &past.session).exists(), "{what}");
+            home.run("backup list");
             no_litter(home, what);
         } else if folder(home, &past.session).exists() {
             assert_eq!(newest(home, &past.session), past.bytes, "{what}");
         }
     });
-    assert!(tried > 2, "{tried}");
-}
-
-#[test]
-fn a_kill_in_any_call_of_export_leaves_no_half_of_it() {
-    if !trace::available() {
-        return;
-    }
-    for name in ["out.tar", "out"] {
-        let make = || {
-            let home = home();
-            let past = past(&home, "Take me along");
-            (home, past)
-        };
-        let tried =
-            killed_at_every_call(&format!("backup export SESSION {name}"), make, |home, past, what| {
-                let out = home.project().join(name);
-                assert_eq!(newest(home, &past.session), past.bytes, "{what}");
-                if what.contains("after") {
-                    no_litter(home, what);
-                }
-                if out.exists() {
-                    let elsewhere = Home::new(crate::BATON);
-                    let mut command = elsewhere.baton(["backup", "restore", "--to", "."]);
-                    baton_testkit::home::run(command.arg(&out)).ok();
-                    let back = walk(&elsewhere.path().join(".claude/projects"));
-                    let whole = moved(home, past, &elsewhere.project());
-                    assert_eq!(std::fs::read_to_string(&back[0]).unwrap(), whole, "{what}");
-                    // So that the next try is not refused.
-                    std::fs::remove_dir_all(&out).or_else(|_| std::fs::remove_file(&out)).unwrap();
-                }
-            });
-        assert!(tried > 2, "{tried}");
-    }
-}
-
-#[test]
-fn a_kill_in_any_call_of_a_restore_from_an_archive_leaves_no_half_of_it() {
-    if !trace::available() {
-        return;
-    }
-    let make = || {
-        let home = home();
-        let past = past(&home, "Come back");
-        home.run(&format!("backup export {} out.tar.zst", past.session)).ok();
-        std::fs::remove_file(&past.transcript).unwrap();
-        (home, past)
-    };
-    let tried = killed_at_every_call("backup restore out.tar.zst", make, |home, past, what| {
-        let mut back = walk(&home.path().join(".claude/projects"));
-        back.retain(|path| path.extension().is_some_and(|e| e == "jsonl"));
-        for path in &back {
-            assert_eq!(std::fs::read(path).unwrap(), past.bytes, "{what}");
-        }
-        if what.contains("after") {
-            assert_eq!(back.len(), 1, "{what}");
-            no_litter(home, what);
-        }
-    });
-    assert!(tried > 5, "{tried}");
+    eprintln!("{tried} faults");
+    assert!(tried > 10, "{tried}");
 }
