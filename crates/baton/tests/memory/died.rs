@@ -1,0 +1,49 @@
+//! Sessions that ended without a word.
+
+use baton_testkit::Home;
+use baton_testkit::hooks::Client;
+
+use super::{asked, says};
+
+/// A session that was killed: the next one in this channel gets its facts, once.
+#[test]
+fn a_session_that_died_without_an_end_is_offered_to_the_next_one_once() {
+    let home = Home::new(crate::BATON);
+    let dead = asked(&home, "Write the parser, never touch the grammar");
+    let session = dead.session.clone();
+    std::fs::remove_file(dead.transcript()).unwrap();
+    drop(dead);
+    let next = Client::new(&home);
+    let heard = next.starts("startup");
+    let context = heard.context().unwrap();
+    assert!(context.contains("Type: crash") && context.contains(&session), "{context}");
+    assert!(
+        context.contains("never touch the grammar"),
+        "from the mirror, the transcript is gone: {context}"
+    );
+    assert!(heard.message().unwrap().contains("ended without a word"));
+    next.hook("UserPromptSubmit").ok();
+    next.hook("SessionEnd").ok();
+    assert_eq!(Client::new(&home).starts("startup").context(), None, "once");
+}
+
+#[test]
+fn nothing_is_offered_of_sessions_that_live_or_ended_or_were_handed_over_or_belong_elsewhere() {
+    let home = Home::new(crate::BATON);
+    let alive = asked(&home, "I am still here");
+    let ended = asked(&home, "I have ended");
+    ended.hook("SessionEnd").ok();
+    drop(ended);
+    // Nobody ever said anything in it.
+    let silent = Client::new(&home);
+    silent.starts("startup").ok();
+    silent.answers(10);
+    silent.hook("PostToolUse").ok();
+    drop(silent);
+    let headless = Client::new(&home).headless();
+    headless.starts("startup").ok();
+    says(&headless, "A script asked");
+    drop(headless);
+    assert_eq!(Client::new(&home).starts("startup").context(), None);
+    drop(alive);
+}
