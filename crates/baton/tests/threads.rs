@@ -177,11 +177,11 @@ fn mail_gives_an_idle_thread_one_turn_and_a_server_that_hangs_up_costs_one_line(
     thread.stops(false).silent();
     let id = thread.kept()["agent"].clone();
     let name = id.as_str().unwrap();
-    // Something else listens there and hangs up.
+    // Something else listens there and hangs up, twice.
     let path = home.path().join(".codex/app-server-control/app-server-control.sock");
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     let wrong = UnixListener::bind(&path).unwrap();
-    let hangs_up = std::thread::spawn(move || drop(wrong.accept()));
+    let hangs_up = std::thread::spawn(move || drop((wrong.accept(), wrong.accept())));
     let _served = Served::new(&home);
     attended(&home, &id);
     home.run(&format!("send {name} FIRST-WORD")).ok();

@@ -67,10 +67,6 @@ pub fn run(app: &App, args: &HandoffArgs) -> anyhow::Result<Outcome> {
         eprintln!("Error: File not found: {}", path.display());
         return Ok(Outcome::Failed);
     }
-    if let Some(why) = crate::providers::face::refuses_handoff(&session.provider) {
-        eprintln!("Error: {why}");
-        return Ok(Outcome::Failed);
-    }
     let text = read_body(file)?;
     if text.trim().is_empty() {
         eprintln!("Error: {} is empty; write what the next context needs to know", file.display());

@@ -65,14 +65,6 @@ const ROWS: &[Typing] = &[
     },
 ];
 
-/// Providers whose sessions have neither terminal nor end of turn that a handoff could wait for.
-const NO_HANDOFF: &[(&str, &str)] = &[("codex-app", "sm handoff is not supported for codex-app sessions")];
-
-/// Why sessions of this provider cannot hand over by themselves, if they cannot.
-pub fn refuses_handoff(provider: &str) -> Option<&'static str> {
-    NO_HANDOFF.iter().find(|(name, _)| *name == provider).map(|(_, why)| *why)
-}
-
 /// The row of a provider, if text can be typed to it.
 pub fn of(provider: &str) -> Option<&'static Typing> {
     ROWS.iter().find(|row| row.provider == provider)

@@ -34,7 +34,7 @@ const WAKING: SignedDuration = SignedDuration::from_secs(20);
 /// Sealing a handoff takes at most a second.
 const SEALING: SignedDuration = SignedDuration::from_secs(5);
 /// A server that could not be reached is tried again after so long, and twice as long each further time up to the most.
-const AGAIN: SignedDuration = SignedDuration::from_secs(5);
+const AGAIN: SignedDuration = SignedDuration::from_secs(1);
 const MOST: SignedDuration = SignedDuration::from_mins(10);
 
 /// What is going on with an agent.

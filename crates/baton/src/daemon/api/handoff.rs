@@ -44,7 +44,7 @@ fn schedule(daemon: &Daemon, target: &str, handoff: &Handoff) -> Reply {
         };
         (entry.agent.session.clone(), entry.agent.provider.clone())
     };
-    if let Some(why) = crate::providers::face::refuses_handoff(&provider) {
+    if let Some(why) = crate::providers::of(&provider).refuses_handoff {
         return Reply::error(StatusCode::CONFLICT, why);
     }
     let Some(session) = session else {
