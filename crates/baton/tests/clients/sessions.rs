@@ -151,5 +151,27 @@ fn codex_a_session_is_mirrored_listed_shown_searched_resumed_and_brought_back() 
         "{}",
         last.text()
     );
+
+    // In one file, under another project.
+    let (archive, other) = (place.home().join("taken.tar.zst"), place.home().join("other"));
+    std::fs::create_dir_all(&other)?;
+    let (archive, to) = (archive.display().to_string(), other.display().to_string());
+    baton(&place, &["backup", "export", id, &archive])?;
+    std::fs::remove_file(&rollout)?;
+    let said = baton(&place, &["backup", "restore", &archive, "--to", &to])?;
+    assert!(said.contains(&format!("codex resume {id}")), "{said}");
+    model.push(text("Here, too.").usage(24_000));
+    let mut launch = codex.launch().args(&resume);
+    launch.cwd = std::fs::canonicalize(&other)?;
+    let finished = launch.run(LONG)?;
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    let asked = model.main_requests();
+    let last = asked.last().context("the model was asked")?;
+    assert!(
+        last.text().contains("Count the zebras") && last.text().contains("I remember."),
+        "{}",
+        last.text()
+    );
+    assert!(last.text().contains(&launch.cwd.display().to_string()), "it works there: {}", last.text());
     Ok(())
 }
