@@ -153,3 +153,39 @@ fn units_start_this_very_program() {
     let launchd = home.run("serve --print-unit launchd").ok();
     assert!(launchd.contains(&format!("<string>{BATON}</string>\n    <string>serve</string>")), "{launchd}");
 }
+
+/// A test that was killed, a state folder that was thrown away: nothing can reach the daemon any more.
+#[test]
+fn it_ends_by_itself_when_its_place_is_gone_and_makes_nothing_anew() {
+    let home = Home::new(BATON);
+    let mut served = Served::on_http(&home);
+    let run = home.state().join("run");
+    std::fs::remove_file(run.join("token")).unwrap();
+    assert_eq!(served.get("/health")["status"], "ok", "what vanished was not the socket");
+    std::fs::remove_file(run.join("daemon.sock")).unwrap();
+    assert_eq!(served.child.wait().unwrap().code(), Some(0));
+
+    let mut served = Served::new(&home);
+    wait_until("all of it has begun", || run.join("panes.sock").exists());
+    std::fs::remove_dir_all(home.state()).unwrap();
+    assert_eq!(served.child.wait().unwrap().code(), Some(0));
+    let left = home.command("find").arg(home.state()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "", "it has made anew what was removed");
+}
+
+#[test]
+fn a_daemon_whose_folder_was_made_again_leaves_its_successor_alone() {
+    let home = Home::new(BATON);
+    let mut first = Served::new(&home);
+    wait_until("all of it has begun", || home.state().join("run/panes.sock").exists());
+    // Stopped, so that it sees what happened only when its successor is there.
+    let pid = first.pid().to_string();
+    let signal =
+        |signal: &str| assert!(home.command("kill").args([signal, pid.as_str()]).status().unwrap().success());
+    signal("-STOP");
+    std::fs::remove_dir_all(home.state()).unwrap();
+    let second = Served::new(&home);
+    signal("-CONT");
+    assert_eq!(first.child.wait().unwrap().code(), Some(0));
+    assert_eq!(second.get("/health")["pid"], second.pid());
+}

@@ -57,6 +57,8 @@ pub struct Daemon {
     pub store: Store,
     pub since: Timestamp,
     pub http: Option<SocketAddrV4>,
+    /// The unix socket.
+    address: place::Address,
     secrets: auth::Secrets,
     stop: stop::Stop,
     roster: Mutex<roster::Roster>,
@@ -106,7 +108,7 @@ pub fn run(paths: &Paths, options: &Options) -> anyhow::Result<()> {
             })?),
             None => None,
         };
-    let unix = place.listen()?;
+    let (unix, address) = place.listen()?;
     let http_at = match http.as_ref().map(std::net::TcpListener::local_addr).transpose()? {
         Some(std::net::SocketAddr::V4(address)) => Some(address),
         _ => None,
@@ -118,6 +120,7 @@ pub fn run(paths: &Paths, options: &Options) -> anyhow::Result<()> {
         store,
         since: Timestamp::now(),
         http: http_at,
+        address,
         secrets: auth::Secrets::new(token),
         stop: stop::Stop::default(),
         roster: Mutex::new(roster),
@@ -146,8 +149,8 @@ pub fn run(paths: &Paths, options: &Options) -> anyhow::Result<()> {
     attendants.into_iter().for_each(Attendant::leave);
     // Whoever waits for the disk is waited for; an accepted message is on it.
     runtime.shutdown_timeout(Duration::from_secs(5));
-    place.leave();
     daemon.log("daemon-stopped", serde_json::json!({ "pid": std::process::id() }));
+    daemon.address.leave();
     drop(lock);
     served
 }
@@ -199,6 +202,10 @@ fn ready(detached: bool, place: &Place, http: Option<SocketAddrV4>) {
 
 impl Daemon {
     pub fn log(&self, event: &str, detail: serde_json::Value) {
+        // A state folder that was removed is not made again by our last words.
+        if !self.address.is_ours() {
+            return;
+        }
         log::append(&self.store.state, &Line { detail, ..Line::new(Timestamp::now(), event) });
     }
 

@@ -92,17 +92,38 @@ impl Place {
     }
 
     /// Listens on the socket. The lock is ours, so a socket that is there was left by a dead one.
-    pub fn listen(&self) -> anyhow::Result<UnixListener> {
+    pub fn listen(&self) -> anyhow::Result<(UnixListener, Address)> {
         let path = self.socket();
         fs::remove(&path)?;
         let listener = UnixListener::bind(&path).map_err(|e| FileError::new("listen on", &path, e))?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))
             .map_err(|e| FileError::new("make private", &path, e))?;
-        Ok(listener)
+        let id = identity(&path).map_err(|e| FileError::new("look at", &path, e))?;
+        Ok((listener, Address { path, id }))
+    }
+}
+
+/// The socket we listen on, as the file system knows it: nobody can reach us where it is gone or another's.
+#[derive(Debug)]
+pub struct Address {
+    path: PathBuf,
+    id: (u64, u64),
+}
+
+fn identity(path: &Path) -> std::io::Result<(u64, u64)> {
+    std::fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
+}
+
+impl Address {
+    pub fn is_ours(&self) -> bool {
+        identity(&self.path).is_ok_and(|id| id == self.id)
     }
 
-    /// Takes the socket away before the lock is let go, so that it is never a successor's.
+    /// Takes the socket away before the lock is let go. Where the folder was removed and made again, the lock is
+    /// another file, and so may the socket be.
     pub fn leave(&self) {
-        let _ = fs::remove(&self.socket());
+        if self.is_ours() {
+            let _ = fs::remove(&self.path);
+        }
     }
 }

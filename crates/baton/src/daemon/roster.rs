@@ -127,6 +127,8 @@ enum Folder {
     Mail,
     /// The queue of one agent.
     Queue(AgentId),
+    /// The daemon's own place.
+    Run,
 }
 
 /// What of an agent must be read again.
@@ -144,6 +146,8 @@ pub struct Seen {
     pub agents: HashSet<AgentId>,
     pub rotations: Vec<String>,
     pub log: bool,
+    /// Something vanished from the daemon's own place.
+    pub place: bool,
 }
 
 pub struct Roster {
@@ -181,6 +185,7 @@ impl Roster {
             ("log", Folder::Log, Interest::Files),
             ("rotations", Folder::Rotations, Interest::Files),
             ("mail", Folder::Mail, Interest::Folders),
+            ("run", Folder::Run, Interest::Loss),
         ] {
             let dir = store.state.join(name);
             crate::sys::fs::private_dir(&dir).map_err(|e| e.source)?;
@@ -201,7 +206,7 @@ impl Roster {
         if std::mem::take(&mut self.lost) {
             self.read_all();
             self.seen.agents.extend(self.entries.keys().cloned());
-            self.seen.log = true;
+            (self.seen.log, self.seen.place) = (true, true);
         }
         for (id, stale) in std::mem::take(&mut self.stale) {
             self.read(&id, stale);
@@ -241,6 +246,7 @@ impl Roster {
                     }
                 }
                 Some(Folder::Log) => seen.log = true,
+                Some(Folder::Run) => seen.place = true,
                 Some(Folder::Rotations) => {
                     seen.rotations.extend(
                         name.strip_suffix(".json").filter(|n| !n.starts_with('.')).map(str::to_owned),

@@ -24,6 +24,8 @@ use crate::sys::ready::readable;
 const TOGETHER: Duration = Duration::from_millis(50);
 /// Where the system tells neither of changes nor of ends, or we may not watch more of them.
 const FROM_TIME_TO_TIME: Duration = Duration::from_secs(5);
+/// A folder that was moved away with everything in it tells nobody.
+const STILL_HERE: Duration = Duration::from_mins(1);
 /// Processes whose end is waited for at once; more are asked from time to time. Each costs a descriptor.
 const MOST: usize = 256;
 
@@ -39,12 +41,17 @@ pub async fn watch(daemon: Arc<Daemon>) {
     let mut keep_house = tokio::time::Instant::now();
     // What happened while nobody watched.
     let mut fresh = true;
+    let mut waited = false;
     loop {
         let seen = {
             let mut roster = daemon.roster();
             roster.refresh();
             roster.take_seen()
         };
+        if (seen.place || std::mem::take(&mut waited)) && !daemon.address.is_ours() {
+            // Nobody can reach us any more, and a successor may have been started in our place.
+            return daemon.stop.say();
+        }
         if seen.log {
             daemon.grown.send_replace(());
         }
@@ -74,7 +81,7 @@ pub async fn watch(daemon: Arc<Daemon>) {
             let keeper = Arc::clone(&daemon);
             tokio::task::spawn_blocking(move || retention::run(&keeper));
         }
-        let mut wait = keep_house.saturating_duration_since(tokio::time::Instant::now());
+        let mut wait = keep_house.saturating_duration_since(tokio::time::Instant::now()).min(STILL_HERE);
         if unwatched || !Changes::TOLD {
             wait = wait.min(FROM_TIME_TO_TIME);
         }
@@ -97,6 +104,7 @@ pub async fn watch(daemon: Arc<Daemon>) {
             }
             First::Right(First::Left(())) => return,
             First::Right(First::Right(())) => {
+                waited = true;
                 if unwatched {
                     daemon.roster().check_alive();
                 }

@@ -18,6 +18,8 @@ pub enum Interest {
     Queue,
     /// Folders that are made in it.
     Folders,
+    /// Files that vanish from it.
+    Loss,
 }
 
 /// One change.
@@ -64,6 +66,7 @@ impl Changes {
             Interest::Files => WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE | WatchFlags::DELETE,
             Interest::Queue => WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::DELETE,
             Interest::Folders => WatchFlags::CREATE | WatchFlags::MOVED_TO,
+            Interest::Loss => WatchFlags::DELETE | WatchFlags::MOVED_FROM,
         };
         Ok(add_watch(&self.fd, dir, flags | WatchFlags::ONLYDIR)?)
     }
