@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 
 /// The prompt with which a fresh context begins.
 pub fn continuation(id: &HandoffId) -> String {
-    format!("{CONTINUE} {id} left off.")
+    format!("{}{id}{}", CONTINUE.0, CONTINUE.1)
 }
 
 /// The prompt of a fresh context whose handoff is a file of the agent's own.
@@ -35,11 +35,11 @@ pub fn is_from_a_person(prompt: &str) -> bool {
     let prompt = prompt.trim_start();
     let names_a_file = prompt.starts_with(READ.0) && prompt.trim_end().ends_with(READ.1);
     !names_a_file
-        && !prompt.starts_with(CONTINUE)
+        && !prompt.starts_with(CONTINUE.0)
         && prompt != UNPARK
         && !prompt.starts_with("<task-notification>")
         // Mail that a companion submitted.
-        && !prompt.starts_with("[baton message ")
+        && !prompt.starts_with(baton_core::message::HEAD)
 }
 
 /// When the fresh context shall come.

@@ -136,7 +136,8 @@ fn row_session_killed_before_it_executes_does_no_harm() {
     assert_eq!(world.baton(&["agents", "--json"]).json()[0]["state"], "dead");
 }
 
-/// Edge case: server restart with a pending handoff. The document calls it lost; here it survives.
+/// Edge case: server restart with a pending handoff. The document calls it lost; here it survives. FIELD: handoff pending in
+/// memory, lost at restart.
 #[test]
 fn row_server_restart_with_a_pending_handoff_survives() {
     let mut world = World::new(&ONCE.replace("  bash echo after > after.txt\n", "  wait go\n"));
@@ -237,7 +238,16 @@ fn row_queued_messages_are_held_and_delivered_to_the_fresh_context() {
         || world.told("alpha"),
         || ids.iter().all(|id| world.state_of("alpha", id) == "delivered").then_some(()),
     );
-    let seen = world.seen("alpha");
+    // The hook that hands it over has said so before its client reads it.
+    let seen = wait_for_or(
+        "both to be read",
+        || world.told("alpha"),
+        || {
+            let seen = world.seen("alpha");
+            let has = |id: &String| seen.iter().any(|s| s["text"].as_str().is_some_and(|t| t.contains(id)));
+            ids.iter().all(has).then_some(seen)
+        },
+    );
     let fresh = seen.iter().rposition(|s| s["kind"] == "context-begins").unwrap();
     for (n, what) in seen.iter().enumerate() {
         let text = what["text"].as_str().unwrap_or_default();
@@ -282,6 +292,76 @@ fn background_tasks_that_still_run_are_waited_for() {
     assert_eq!(world.agent("alpha")["sessions"].as_array().unwrap().len(), 1);
     world.home.write("work/app/built", "");
     handoff_prompt(&world, "alpha");
+}
+
+/// FIELD: `/clear` sent too early, the next prompt sent before the clear had happened. Another's hook makes the clear slow.
+#[test]
+fn the_word_to_go_on_reaches_the_fresh_context_however_slow_the_clear_is() {
+    let world = World::new(ONCE);
+    let slow = "while [ ! -e go ]; do sleep 0.05; done";
+    let settings = serde_json::json!({ "hooks": { "SessionStart": [
+        { "matcher": "clear", "hooks": [{ "type": "command", "command": slow }] }
+    ] } });
+    world.home.write("work/app/.claude/settings.json", settings.to_string());
+    world.spawn("alpha", &["--prompt", "begin"]).ok();
+    wait_for_or(
+        "the clear",
+        || world.told("alpha"),
+        || (world.agent("alpha")["sessions"].as_array()?.len() == 2).then_some(()),
+    );
+    let told = |w: &World| w.prompts("alpha").iter().filter(|p| p.contains("continue from where")).count();
+    assert_eq!(told(&world), 0, "the client has not finished its clear");
+    world.home.write("work/app/go", "");
+    handoff_prompt(&world, "alpha");
+    wait_for_or(
+        "the new context",
+        || world.told("alpha"),
+        || world.texts("alpha", "said").iter().any(|s| s.contains("Next: Run it again.")).then_some(()),
+    );
+    world.wait_for_turn("alpha", "idle");
+    assert_eq!(told(&world), 1, "{}", world.told("alpha"));
+    assert_eq!(world.agent("alpha")["sessions"].as_array().unwrap().len(), 2);
+}
+
+/// FIELD: a half-typed draft was submitted or destroyed. One that cannot be put by is waited for, and it is said so.
+#[test]
+fn a_draft_that_cannot_be_put_by_makes_the_rotation_wait_and_say_so() {
+    let mut world =
+        World::new(&format!("stash off\n{}", ONCE.replace("  bash echo after > after.txt\n", "")));
+    world.kill_attendant();
+    world.spawn("alpha", &["--prompt", "begin"]).ok();
+    wait_for("the request", || world.agent("alpha")["rotation"].is_object().then_some(()));
+    world.person_types("alpha", "half a thought");
+    world.start_attendant();
+    wait_for_or(
+        "the reason",
+        || world.told("alpha"),
+        || (world.agent("alpha")["waits"] == "a draft is in the composer").then_some(()),
+    );
+    assert!(world.baton(&["agents"]).ok().contains("a draft is in the composer"));
+    assert_eq!(world.agent("alpha")["sessions"].as_array().unwrap().len(), 1);
+    assert!(world.screen("alpha").contains("❯\u{a0}half a thought"), "{}", world.told("alpha"));
+    assert!(!world.home.state().join("run/alpha.put-by").exists(), "nothing was put by");
+    // The person takes it away themselves.
+    world.keys("alpha", &["C-c"]);
+    handoff_prompt(&world, "alpha");
+    wait_for("nothing in the way", || world.agent("alpha")["waits"].is_null().then_some(()));
+}
+
+/// Beyond the document: tasks that outlast the wait are named in the handoff.
+#[test]
+fn background_tasks_that_outlast_the_wait_are_named_in_the_handoff() {
+    let world = World::unattended(
+        &ONCE.replace("  bash echo after > after.txt\n", "  task never-built build of the parser\n"),
+    );
+    world.home.write(".config/baton/config.toml", "[run]\nbackground_wait = \"1s\"\n");
+    let world = world.attended();
+    world.spawn("alpha", &["--prompt", "begin"]).ok();
+    handoff_prompt(&world, "alpha");
+    let loaded = world.texts("alpha", "context").into_iter().find(|c| c.contains("=== HANDOFF LOADED"));
+    let loaded = loaded.unwrap_or_else(|| panic!("{}", world.told("alpha")));
+    assert!(loaded.contains("Still running in the background"), "{loaded}");
+    assert!(loaded.contains("build of the parser"), "{loaded}");
 }
 
 /// Test plan 2: file validation. Test plan 5: no session.

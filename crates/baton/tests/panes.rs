@@ -425,6 +425,7 @@ fn nothing_is_typed_to_another_program_in_the_same_pane() {
     assert_eq!(world.baton(&["agents", "--json"]).json()[0]["state"], "dead");
 }
 
+/// FIELD: a message was shown after it had become pointless. It can expire, and is not called delivered.
 #[test]
 fn a_message_can_expire_and_says_so_and_one_that_is_too_large_is_refused() {
     let world = World::unattended(QUIET);
@@ -441,7 +442,47 @@ fn a_message_can_expire_and_says_so_and_one_that_is_too_large_is_refused() {
     assert!(refused.contains("1048576") && refused.contains("send a path instead"), "{refused}");
 }
 
-/// Promise 7: the attendant killed at any instant loses no message, shows none twice, and keeps their order.
+/// Seed 004's stop notification, from end to end: an idle agent is typed to, works, and its sender hears of the end.
+#[test]
+fn a_sender_that_asked_is_told_when_the_typed_message_was_worked_on() {
+    let world = World::unattended("turn\n  tokens 5%\n  wait go\n  say Done with it.\n");
+    world.ready("alpha");
+    world.ready("beta");
+    let mut command =
+        world.command(&["send", "alpha", "--from", "beta", "--notify", "--json", "have a look"]);
+    // The command that asks for the notice starts the daemon that gives it, panes and all.
+    let sent = run(command.env_remove("BATON_PANES_ATTEND")).json();
+    let id = sent["id"].as_str().unwrap().to_owned();
+    world.wait_for_prompt("alpha", &id);
+    world.wait_for_turn("alpha", "working");
+    assert!(
+        !world.prompts("beta").iter().any(|p| p.contains("has ended its turn")),
+        "{}",
+        world.told("beta")
+    );
+    world.home.write("work/app/go", "");
+    let notice = world.wait_for_prompt("beta", "alpha has ended its turn");
+    assert!(notice.contains("from baton]"), "{notice}");
+    world.baton(&["serve", "--stop"]).ok();
+}
+
+/// FIELD: a stale signal hit the wrong session. A key alone is kept from another program too, by the server itself.
+#[test]
+fn no_key_reaches_a_pane_that_has_changed_since_it_was_looked_at() {
+    let mut world = World::new("drops 1\nturn\n  say Hello.\n");
+    world.ready("alpha");
+    let pane = world.pane("alpha");
+    world.tmux(&["set-option", "-t", &pane, "remain-on-exit", "on"]);
+    world.send("alpha", &["are you there?"]);
+    // Its Enter was lost; before it is tried again, another program has the pane.
+    world.wait_for_screen("alpha", "[baton message");
+    world.tmux(&["respawn-pane", "-k", "-t", &pane, "cat -v"]);
+    wait_for("its end", || world.agent("alpha")["ended"].is_string().then_some(()));
+    world.kill_attendant();
+    assert_eq!(world.tmux(&["capture-pane", "-p", "-t", &pane]), "");
+}
+
+/// FIELD: the agent was left busy for ever after what failed. Promise 7: the attendant killed at any instant loses no message, shows none twice, and keeps their order.
 #[test]
 fn an_attendant_killed_at_any_instant_loses_and_repeats_nothing() {
     let mut world = World::new(QUIET);

@@ -189,3 +189,23 @@ fn a_daemon_whose_folder_was_made_again_leaves_its_successor_alone() {
     assert_eq!(first.child.wait().unwrap().code(), Some(0));
     assert_eq!(second.get("/health")["pid"], second.pid());
 }
+
+#[test]
+fn a_port_can_be_a_setting_of_the_user_and_never_of_a_project() {
+    let home = Home::new(BATON);
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    home.write(".config/baton/config.toml", format!("[serve]\nhttp = {free}\n"));
+    home.run("serve --detach").ok();
+    let status = home.run("serve --status --json").json();
+    assert_eq!(status["http"], format!("127.0.0.1:{free}"));
+    home.run("serve --stop").ok();
+    let shown = home.run("config").ok();
+    assert!(shown.lines().any(|l| l.contains("serve.http") && l.contains(&free.to_string())), "{shown}");
+    home.write(".config/baton/config.toml", "[serve]\nhttp = \"0.0.0.0:8420\"\n");
+    let said = home.run("serve").fails(1);
+    assert!(said.contains("only this machine can reach"), "{said}");
+    home.write(".config/baton/config.toml", "");
+    home.write("work/app/.baton.toml", "[serve]\nhttp = 8420\n");
+    let said = home.run("serve").fails(1);
+    assert!(said.contains("not by a project"), "{said}");
+}

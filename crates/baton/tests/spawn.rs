@@ -229,6 +229,34 @@ fn attaching_shows_the_pane_in_a_terminal() {
     assert!(world.baton(&["attach", "nobody"]).fails(3).contains("there is no agent nobody"));
 }
 
+/// From a pane of the same server the client that looks at it is switched; tmux in tmux would be refused.
+#[test]
+fn attaching_from_inside_the_same_tmux_switches_to_the_pane() {
+    let world = World::new(QUIET);
+    world.ready("alpha");
+    world.person_types("alpha", "seen through the window");
+    let command = world.command(&[]);
+    let told: Vec<String> = command
+        .get_envs()
+        .filter_map(|(name, value)| Some(format!("{}={}", name.to_str()?, value?.to_str()?)))
+        .collect();
+    let mut words = vec!["new-session", "-d", "-s", "desk", "-x", "120", "-y", "40"];
+    words.extend(told.iter().flat_map(|set| ["-e", set.as_str()]));
+    words.extend(["env", "PS1=desk> ", "sh"]);
+    world.tmux(&words);
+    let outer = baton_testkit::tmux::Tmux::new().unwrap();
+    let launch = baton_testkit::clients::Launch::new("tmux", world.home.project())
+        .env("TMUX_TMPDIR", world.home.path().to_str().unwrap())
+        .env("LANG", "C.UTF-8")
+        .args(&["-u", "-L", "baton", "attach", "-t", "desk"]);
+    let pane = outer.run("outer", &launch).unwrap();
+    let patience = std::time::Duration::from_secs(30);
+    pane.wait_for("desk>", patience).unwrap();
+    world.tmux(&["send-keys", "-t", "desk", &format!("{} attach alpha", crate::BATON), "Enter"]);
+    pane.wait_for("seen through the window", patience).unwrap();
+    assert_eq!(world.tmux(&["list-clients", "-F", "#{session_name}"]), "alpha");
+}
+
 /// Called as `sm`, it answers with the words and codes that older workflows know.
 #[test]
 fn called_as_sm_it_answers_as_the_session_manager_did() {

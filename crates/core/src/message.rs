@@ -44,7 +44,7 @@ pub struct Message {
 }
 
 /// What a message begins with where the agent reads it.
-const HEAD: &str = "[baton message ";
+pub const HEAD: &str = "[baton message ";
 
 /// The ids of the messages that a text shows.
 pub fn shown_in(text: &str) -> Vec<&str> {

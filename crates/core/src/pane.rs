@@ -6,6 +6,8 @@
 //! or the transcript says that they arrived. Text is never typed twice without such an answer; Enter is tried once
 //! more. This module decides; the attendant of the panes carries out.
 
+mod due;
+mod journal;
 pub mod screen;
 mod typing;
 
@@ -18,6 +20,7 @@ use crate::ids::SessionId;
 use crate::process::Process;
 use crate::session::Turn;
 
+pub use journal::{Left, abandon, take_up};
 use screen::Screen;
 
 /// Where an agent's client runs: a pane's id means something only within the life of one server.
@@ -44,7 +47,7 @@ const LOAD: SignedDuration = SignedDuration::from_secs(10);
 /// Until a turn that was interrupted has ended.
 const INTERRUPT: SignedDuration = SignedDuration::from_secs(5);
 /// What an attendant that was killed had typed shows its effect within this.
-const RESUME: SignedDuration = SignedDuration::from_secs(2);
+pub const RESUME: SignedDuration = SignedDuration::from_secs(2);
 /// A client brings a draft that was put by back within this.
 const RETURN: SignedDuration = SignedDuration::from_secs(5);
 /// While that is waited for, so long from look to look.
@@ -73,6 +76,8 @@ pub struct Look {
     pub urgent: bool,
     /// Messages that were typed and that neither hook nor transcript has shown yet.
     pub unseen: usize,
+    /// A hook or the transcript shows that this context has had its first prompt.
+    pub heard: bool,
 }
 
 /// What a provider's client needs.
@@ -116,13 +121,16 @@ pub enum Effect {
     /// Look at the pane and answer with [`Input::Screen`].
     Read,
     LeaveMode,
-    /// Put the draft by, then look again.
-    Stash,
+    /// Put the draft by, then look again. That it was is remembered whatever happens to us.
+    Stash(Mark),
+    /// What was put by is back.
+    Returned,
     /// Journal a rotation, before anything is typed.
     Begin(RotationRequest),
     /// Type it and Enter, in one piece, if the pane is as it was read; answer with [`Input::Typed`].
     Type(Text),
-    /// Enter alone: the text is there and was not taken.
+    /// Enter alone, if the pane is as it was read: the text is there and was not taken. Messages that it shows are
+    /// held from now on. A key that did not go out is told with [`Input::Typed`].
     Enter,
     /// End the running turn.
     Escape,
@@ -140,13 +148,17 @@ pub enum Effect {
     Waits(Option<&'static str>),
 }
 
+/// By which a draft is known again, without its words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark(pub u64);
+
 pub const DRAFT: &str = "a draft is in the composer";
 pub const HIDDEN: &str = "a dialog or a menu is open";
 pub const MODE: &str = "somebody scrolls in the pane";
 pub const TASKS: &str = "background tasks still run";
 
-/// How the prompt of a fresh context begins, or ends where it names a file.
-pub const CONTINUE: &str = "Continue where the loaded handoff";
+/// How the prompt of a fresh context begins and ends: with the handoff's id between, or with a file.
+pub const CONTINUE: (&str, &str) = ("Continue where the loaded handoff ", " left off.");
 pub const READ: (&str, &str) = ("Read ", " and continue from where you left off.");
 
 /// What is known and under way in one pane.
@@ -156,9 +168,11 @@ pub struct State {
     doing: Option<Doing>,
     /// A rotation that did not come about is not tried again and again.
     given_up: Option<HandoffId>,
+    /// The rotation that is open in the journal: a fresh context that comes now is its doing, however late.
+    open: Option<HandoffId>,
     /// The continuation that is still to be typed.
     to_continue: Option<HandoffId>,
-    /// Whether that `/clear` was typed at all is not known.
+    /// Whether what is waited for was typed at all is not known.
     resumed: bool,
     /// That continuation is also what makes the fresh context load its handoff.
     loads_late: bool,
@@ -168,8 +182,12 @@ pub struct State {
     left_clear: bool,
     /// The turn that we have interrupted: never a second Escape.
     interrupted: Option<Timestamp>,
-    /// A draft was put by and something submitted: until then the client may bring it back, and must not be typed over.
+    /// A draft was put by. There is one place for that: a second one would take it.
+    put_by: Option<Mark>,
+    /// And something was typed: until then the client may bring it back, and must not be typed over.
     returns_by: Option<Timestamp>,
+    /// And that has arrived: an empty composer is one in which it came back and was sent off.
+    was_back: bool,
     /// Before that the composer was empty: what is in it now is what the client put back.
     was_empty: bool,
     /// How often something was in the way, one look after the other.
@@ -192,7 +210,8 @@ enum Step {
     Reading {
         text: Text,
         left_mode: bool,
-        stashed: bool,
+        /// What was in the composer when the key was sent that puts it by.
+        stashed: Option<Mark>,
     },
     /// The screen is being looked at before the turn is interrupted.
     Interrupting {
@@ -221,11 +240,24 @@ enum Step {
 }
 
 impl State {
-    /// Takes up a rotation that somebody else began and did not finish: the handoff is loaded, and nobody has told
-    /// the agent to go on.
+    /// Takes over from another attendant: what that one may have typed shows itself before anything else is typed.
     #[must_use]
-    pub fn continuing(handoff: HandoffId) -> Self {
-        Self { to_continue: Some(handoff), ..Self::default() }
+    pub fn taking_over(now: Timestamp) -> Self {
+        Self { not_before: Some(now + RESUME), ..Self::default() }
+    }
+
+    /// Takes up a rotation that somebody else began and did not finish: the handoff is loaded, and whether the agent
+    /// was told to go on is not known. What was typed has shown itself after a while.
+    #[must_use]
+    pub fn continuing(handoff: HandoffId, now: Timestamp) -> Self {
+        let text = Text::Continuation(handoff.clone());
+        let step = Step::Waiting { text, since: now, retried: false };
+        Self {
+            doing: Some(Doing { step, until: now + RESUME }),
+            to_continue: Some(handoff),
+            resumed: true,
+            ..Self::default()
+        }
     }
 
     /// Takes up a rotation whose `/clear` somebody else may have typed: if it comes about, it goes on from there; if
@@ -236,22 +268,17 @@ impl State {
         Self {
             look: Look { session: Some(from), ..Look::default() },
             doing: Some(Doing { step, until: now + RESUME }),
+            open: Some(handoff.clone()),
             to_continue: Some(handoff),
             resumed: true,
             ..Self::default()
         }
     }
 
-    /// When to come back with [`Input::Tick`]; never while nothing is under way or waited for.
-    pub fn deadline(&self) -> Option<Timestamp> {
-        if let Some(doing) = &self.doing {
-            return Some(doing.until);
-        }
-        let wants_mail = self.look.mail > 0;
-        let wants = wants_mail || self.look.request.is_some() || self.to_continue.is_some();
-        let holds = self.look.hold_until.filter(|_| self.look.request.is_some());
-        let mail = self.mail_not_before.filter(|_| wants_mail);
-        [self.not_before.filter(|_| wants), holds, mail].into_iter().flatten().min()
+    /// Somebody else has put a draft by, and it may not be back.
+    #[must_use]
+    pub fn with_put_by(self, put_by: Option<Mark>, now: Timestamp) -> Self {
+        Self { put_by, returns_by: put_by.map(|_| now + RETURN), ..self }
     }
 
     /// Is text of ours on its way that nobody has confirmed?
@@ -298,6 +325,7 @@ impl State {
 
     fn looked(&mut self, look: Look, effects: &mut Vec<Effect>) {
         let changed = look.session != self.look.session;
+        let known = self.look.session.is_some();
         let began = look.turn_since > self.look.turn_since;
         if look.turn_since != self.interrupted {
             self.interrupted = None;
@@ -313,16 +341,26 @@ impl State {
                 | Step::Checking { text: Text::Clear, .. }
                 | Step::Typing { text: Text::Clear },
             ) if changed => {
-                self.resumed = false;
-                effects.push(Effect::Cleared);
-                self.await_load(effects);
+                self.cleared(effects);
+            }
+            _ if changed && self.open.is_some() && self.to_continue.is_none() => {
+                self.to_continue.clone_from(&self.open);
+                self.cleared(effects);
+            }
+            // Another context has come: what was typed meanwhile is taken by that one, and only now.
+            Some(step @ Step::Waiting { text: Text::Continuation(_), .. })
+                if changed && self.resumed && known =>
+            {
+                self.doing = Some(Doing { step, until: Timestamp::MAX });
             }
             Some(Step::Loading { handoff }) if request != Some(&handoff) => self.loaded(handoff, effects),
             Some(Step::Waiting { text, since, .. } | Step::Checking { text, since }) => {
                 let arrived = match &text {
                     Text::Clear => false,
                     // The prompt begins a turn; nothing else of ours does at that moment.
-                    Text::Continuation(_) => self.look.turn_since.is_some_and(|at| at > since),
+                    Text::Continuation(_) => {
+                        self.look.turn_since.is_some_and(|at| at > since) || (self.resumed && self.look.heard)
+                    }
                     Text::Mail => self.look.unseen == 0,
                 };
                 if arrived {
@@ -335,20 +373,29 @@ impl State {
     }
 
     fn confirm(&mut self, text: Text, effects: &mut Vec<Effect>) {
-        self.doing = None;
+        (self.doing, self.resumed, self.was_back) = (None, false, self.put_by.is_some());
         if let Text::Continuation(handoff) = &text {
             let waits = self.look.request.as_ref().is_some_and(|r| &r.handoff == handoff);
             if std::mem::take(&mut self.loads_late) {
                 effects.push(if waits {
-                    self.given_up = Some(handoff.clone());
+                    (self.given_up, self.open) = (Some(handoff.clone()), None);
                     Effect::GiveUp("no hook loaded the handoff".to_owned())
                 } else {
+                    self.open = None;
                     Effect::Loaded(handoff.clone())
                 });
             }
             self.to_continue = None;
         }
         effects.push(Effect::Confirmed(text));
+    }
+
+    fn cleared(&mut self, effects: &mut Vec<Effect>) {
+        self.resumed = false;
+        // Whoever cleared it: what was put by comes back now.
+        self.returns_by = self.put_by.map(|_| Timestamp::MAX);
+        effects.push(Effect::Cleared);
+        self.await_load(effects);
     }
 
     /// The new context is there; its hook has loaded the handoff, or is about to.
@@ -365,7 +412,7 @@ impl State {
     }
 
     fn loaded(&mut self, handoff: HandoffId, effects: &mut Vec<Effect>) {
-        self.doing = None;
+        (self.doing, self.open) = (None, None);
         effects.push(Effect::Loaded(handoff));
     }
 
@@ -378,6 +425,9 @@ impl State {
         if self.to_continue.take().is_some() || self.look.request.is_some() {
             effects.push(Effect::GiveUp("its client has ended".to_owned()));
         }
+        if self.put_by.is_some() {
+            effects.push(Effect::Returned);
+        }
         *self = Self::default();
     }
 
@@ -385,11 +435,10 @@ impl State {
         let Some(doing) = self.doing.take_if(|d| d.until <= now) else { return };
         match doing.step {
             Step::Waiting { text: Text::Clear, .. } if std::mem::take(&mut self.resumed) => {
-                let handoff = self.to_continue.take();
-                if self.look.request.as_ref().map(|r| &r.handoff) != handoff.as_ref() {
-                    effects.push(Effect::GiveUp("nobody asks for it any more".to_owned()));
-                }
+                self.to_continue = None;
             }
+            // Neither a hook nor the transcript has it: it was not typed.
+            Step::Waiting { text: Text::Continuation(_), .. } if std::mem::take(&mut self.resumed) => {}
             Step::Waiting { text: Text::Clear, .. } if manners.lazy_start => {
                 // No word comes before the first prompt; that the composer takes it is all there is.
                 effects.push(Effect::Cleared);
@@ -424,94 +473,14 @@ impl State {
         }
     }
 
-    fn give_up(&mut self, why: &str, effects: &mut Vec<Effect>) {
-        self.given_up = self.to_continue.take();
+    pub(super) fn give_up(&mut self, why: &str, effects: &mut Vec<Effect>) {
+        self.given_up = self.to_continue.take().or_else(|| self.open.take());
+        self.open = None;
         effects.push(Effect::GiveUp(why.to_owned()));
-    }
-
-    fn wait(&mut self, why: &'static str, now: Timestamp, effects: &mut Vec<Effect>) {
-        self.doing = None;
-        // A draft or a dialog may stay for hours.
-        self.not_before = Some(now + SOON * (1 << self.in_the_way.min(4)));
-        self.in_the_way += 1;
-        self.say(Some(why), effects);
-    }
-
-    fn say(&mut self, why: Option<&'static str>, effects: &mut Vec<Effect>) {
-        if self.waits != why {
-            self.waits = why;
-            effects.push(Effect::Waits(why));
-        }
-    }
-
-    /// Begins what is due, and stamps what has just begun.
-    fn advance(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        if let Some(doing) = &mut self.doing {
-            if doing.until == Timestamp::MAX {
-                doing.until = now + LOAD;
-            }
-            return;
-        }
-        if self.not_before.is_some_and(|at| at > now) {
-            return;
-        }
-        self.not_before = None;
-        let Some(step) = self.due(now, effects) else { return };
-        effects.push(Effect::Read);
-        self.doing = Some(Doing { step, until: now + SOON });
-    }
-
-    fn due(&mut self, now: Timestamp, effects: &mut Vec<Effect>) -> Option<Step> {
-        let reading = |text| Some(Step::Reading { text, left_mode: false, stashed: false });
-        if !self.look.ready {
-            return None;
-        }
-        let working = self.look.turn == Turn::Working;
-        let may_interrupt =
-            working && self.look.turn_since.is_some() && self.interrupted != self.look.turn_since;
-        if let Some(handoff) = self.to_continue.clone() {
-            // Also into a turn that somebody else began: the client queues it; but there is no need to.
-            return if self.look.turn == Turn::Idle {
-                reading(Text::Continuation(handoff))
-            } else {
-                self.overtaken()
-            };
-        }
-        let request = self.look.request.as_ref().filter(|r| {
-            self.given_up.as_ref() != Some(&r.handoff) && Some(&r.session) == self.look.session.as_ref()
-        });
-        if let Some(request) = request {
-            if self.look.hold_until.is_some_and(|until| until > now) && !request.at_once {
-                self.say(Some(TASKS), effects);
-                return None;
-            }
-            return match self.look.turn {
-                Turn::Idle => reading(Text::Clear),
-                Turn::Working if request.at_once && may_interrupt => {
-                    Some(Step::Interrupting { left_mode: false })
-                }
-                _ => None,
-            };
-        }
-        if self.look.mail == 0 {
-            self.say(None, effects);
-            return None;
-        }
-        match self.look.turn {
-            Turn::Idle if self.mail_not_before.is_none_or(|at| at <= now) => reading(Text::Mail),
-            Turn::Working if self.look.urgent && may_interrupt => {
-                Some(Step::Interrupting { left_mode: false })
-            }
-            _ => None,
-        }
-    }
-
-    /// Somebody else began the first turn of the fresh context: it has its handoff, no word of ours is needed.
-    fn overtaken(&mut self) -> Option<Step> {
-        self.to_continue = None;
-        None
     }
 }
 
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;

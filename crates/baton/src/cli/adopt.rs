@@ -1,6 +1,8 @@
 //! `baton adopt`: an agent that runs in a pane already gets typed to like one that was spawned.
 
+use std::io::Read as _;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 
 use baton_core::agent::Agent;
 use baton_core::ids::SessionId;
@@ -15,6 +17,9 @@ use crate::sys::process;
 use crate::tmux::{Facts, Server};
 
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+/// The client is a large program and may need a while to say what it runs.
+const CLIENT: std::time::Duration = std::time::Duration::from_secs(10);
+const MOST_LISTED: u64 = 1 << 20;
 
 pub fn run(app: &App, args: &AdoptArgs) -> anyhow::Result<Outcome> {
     let Some(name) = &args.agent else { return list(app, args) };
@@ -148,8 +153,20 @@ fn list(app: &App, args: &AdoptArgs) -> anyhow::Result<Outcome> {
 /// Claude Code's own background sessions, if it is there and says so.
 fn background() -> Vec<Listed> {
     let mut command = Command::new("claude");
-    command.args(["agents", "--json"]).stdin(Stdio::null()).stderr(Stdio::null());
-    let Ok(output) = command.output() else { return Vec::new() };
-    let listed: Vec<Listed> = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    command.args(["agents", "--json"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let Ok(mut child) = command.spawn() else { return Vec::new() };
+    let (tell, told) = mpsc::channel();
+    if let Some(out) = child.stdout.take() {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = out.take(MOST_LISTED).read_to_end(&mut bytes);
+            let _ = tell.send(bytes);
+        });
+    }
+    // A client that hangs is not waited for; the panes are listed all the same.
+    let said = told.recv_timeout(CLIENT).unwrap_or_default();
+    let _ = child.kill();
+    let _ = child.wait();
+    let listed: Vec<Listed> = serde_json::from_slice(&said).unwrap_or_default();
     listed.into_iter().filter(|row| row.kind == "background").collect()
 }

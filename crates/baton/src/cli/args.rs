@@ -797,7 +797,7 @@ pub struct ServeArgs {
     /// Print a unit that starts it at login
     #[arg(long, value_name = "KIND")]
     pub print_unit: Option<UnitKind>,
-    /// Also listen on this loopback address or port [default: 127.0.0.1:8420]
+    /// Also listen on this loopback address or port [default: 127.0.0.1:8420; always: the setting serve.http]
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "")]
     pub http: Option<String>,
     /// With --status: print JSON

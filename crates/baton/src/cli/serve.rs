@@ -23,7 +23,8 @@ pub fn run(app: &App, args: &ServeArgs) -> anyhow::Result<Outcome> {
     if args.status {
         return status(app, args.json);
     }
-    let http = match args.http.as_deref().map(daemon::http_address).transpose() {
+    let wanted = args.http.as_deref().or(app.resolved.config.serve.http.as_deref());
+    let http = match wanted.map(daemon::http_address).transpose() {
         Ok(http) => http,
         Err(why) => {
             eprintln!("baton: {why}");

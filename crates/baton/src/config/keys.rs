@@ -213,6 +213,12 @@ pub const KEYS: &[Key] = &[
         notify.command
     ),
     row!(
+        "serve.http",
+        "where the daemon also listens, also when a command starts it: a port or an address of this machine",
+        loopback,
+        serve.http
+    ),
+    row!(
         "retention_days",
         "days that log, archive and records of what is over are kept",
         days,
@@ -285,6 +291,18 @@ fn command(raw: &Raw, _: &Paths) -> Result<Option<String>, &'static str> {
     match raw {
         Raw::Text(text) if !text.trim().is_empty() => Ok(Some(text.clone())),
         _ => Err("a command line for sh"),
+    }
+}
+
+fn loopback(raw: &Raw, _: &Paths) -> Result<Option<String>, &'static str> {
+    let text = match raw {
+        Raw::Int(port) => port.to_string(),
+        Raw::Text(text) => text.trim().to_owned(),
+        _ => String::new(),
+    };
+    match crate::daemon::http_address(&text) {
+        Ok(address) if !text.is_empty() => Ok(Some(address.to_string())),
+        _ => Err("a port or an address that only this machine can reach, like 8420 or \"127.0.0.1:8420\""),
     }
 }
 

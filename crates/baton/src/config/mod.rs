@@ -34,6 +34,7 @@ pub struct Config {
     pub compaction: Compaction,
     pub narrative: Narrative,
     pub notify: Notify,
+    pub serve: Serve,
     /// Days that log, archive and records of what is over are kept.
     pub retention_days: u64,
     /// Publish a checkpoint with each handoff that has goal and now, creating the events folder if needed.
@@ -150,6 +151,13 @@ pub struct Panes {
     pub socket: String,
     /// Start the daemon, which attends to the panes, with the first agent that needs it.
     pub attend: bool,
+}
+
+/// The daemon.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Serve {
+    /// The loopback address on which it also listens, without `--http`.
+    pub http: Option<String>,
 }
 
 /// Where a value came from.
@@ -278,6 +286,7 @@ impl Config {
             compaction: Compaction::Handoff,
             narrative: Narrative::Off,
             notify: Notify { parent: true, desktop: false, command: None },
+            serve: Serve { http: None },
             retention_days: 90,
             checkpoints: false,
             channels: Vec::new(),

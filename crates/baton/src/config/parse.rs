@@ -148,7 +148,7 @@ fn set(
     };
     // Where your files lie, what runs on your machine and how long things are kept is not for a cloned project to say.
     let own = matches!(name, "handoff.dir" | "retention_days")
-        || ["notify.", "mirror."].iter().any(|section| name.starts_with(section));
+        || ["notify.", "mirror.", "serve."].iter().any(|section| name.starts_with(section));
     if scope == Scope::Project && own {
         return Err(format!("{name} can only be set in your own config.toml, not by a project"));
     }

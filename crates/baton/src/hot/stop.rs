@@ -37,7 +37,7 @@ pub fn stop(scene: &Scene, session: &Session, hook_active: bool, background: Vec
     // One change of the record decides; of two Stops at once only one finds the latch open.
     let (request, then) = hook::update(scene, session, |s| {
         (s.turn, s.turn_since) = (Turn::Idle, Some(scene.now));
-        s.background = background;
+        s.background.clone_from(&background);
         if let Some(total) = total {
             s.turn_ends.push(total);
         }
@@ -60,6 +60,9 @@ pub fn stop(scene: &Scene, session: &Session, hook_active: bool, background: Vec
     .unwrap_or((None, AtStop::Nothing));
 
     let seals = request.is_some() || matches!(then, AtStop::Seal { .. });
+    // What still runs is told by this very event, and named in what is sealed.
+    let told = seals.then(|| Session { background, ..session.clone() });
+    let session = told.as_ref().unwrap_or(session);
     let mut line = scene.line("stop", session);
     line.detail = json!({ "tokens": gauge.reading.map(|r| r.tokens), "level": gauge.level });
     let answer = match (request, then) {

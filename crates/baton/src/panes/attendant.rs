@@ -52,10 +52,12 @@ impl Attendant {
     pub fn run(&mut self, stop: &UnixStream) -> anyhow::Result<()> {
         let mut dirty: BTreeSet<AgentId> =
             self.store.agents().all().into_iter().filter(|a| a.pane.is_some()).map(|a| a.id).collect();
+        let mut takes_over = true;
         loop {
             for id in std::mem::take(&mut dirty) {
-                self.attend_to(&id);
+                self.attend_to(&id, takes_over);
             }
+            takes_over = false;
             if !self.wait(stop, &mut dirty)? {
                 break;
             }
@@ -68,8 +70,8 @@ impl Attendant {
     }
 
     /// Something about this agent may have changed.
-    fn attend_to(&mut self, id: &AgentId) {
-        if !self.attended.contains_key(id) && !self.meet(id) {
+    fn attend_to(&mut self, id: &AgentId, takes_over: bool) {
+        if !self.attended.contains_key(id) && !self.meet(id, takes_over) {
             return;
         }
         let Some(one) = self.attended.get_mut(id) else { return };
@@ -90,9 +92,9 @@ impl Attendant {
     }
 
     /// Begins to attend to an agent that has a living pane.
-    fn meet(&mut self, id: &AgentId) -> bool {
+    fn meet(&mut self, id: &AgentId, takes_over: bool) -> bool {
         let Some(agent) = self.store.agents().get(id).ok().flatten() else { return false };
-        let Some(one) = Attended::new(&self.store, agent) else { return false };
+        let Some(one) = Attended::new(&self.store, agent, takes_over) else { return false };
         let mailbox = self.store.state.join("mail").join(id.as_str()).join("new");
         if fs::private_dir(&mailbox).is_ok()
             && let Ok(number) = self.watch.add(&mailbox)

@@ -22,6 +22,8 @@ const IN_PLACE: SignedDuration = SignedDuration::from_secs(15);
 const SEALING: SignedDuration = SignedDuration::from_secs(5);
 /// The last record of a turn that was interrupted is at the very end.
 const END: u64 = 16 << 10;
+/// The first prompt of a fresh context lies within this.
+const BEGINNING: u64 = 512 << 10;
 
 /// What was found, and what must be said about it.
 pub struct Found {
@@ -55,6 +57,7 @@ pub fn look(store: &Store, config: &Config, agent: &Agent, typing: &Typing, now:
         found.again = Some(until);
         return found;
     }
+    found.look.heard = session.claim.is_none() && session.turn_since.is_some_and(|at| at > session.started);
     found.look.turn_since = session.turn_since.or(Some(session.started));
     let inside = inside(store, agent, &session, now, &mut found.again);
     if !inside.mail {
@@ -107,6 +110,20 @@ fn was_interrupted(session: &Session, typing: &Typing) -> bool {
     // The last thing that was said. What follows it are notes of the client about itself.
     let last = text.lines().rev().find(|line| typing.speaks.iter().any(|mark| line.contains(mark)));
     last.is_some_and(|line| line.contains(typing.interrupted))
+}
+
+/// Does the transcript of a fresh context show this prompt?
+pub fn was_prompted(session: &Session, typing: &Typing, words: &str) -> bool {
+    let Some(path) = session.transcript.as_deref() else { return false };
+    let Ok(file) = crate::sys::fs::open_read(Path::new(path)) else { return false };
+    let mut bytes = Vec::new();
+    if file.take(BEGINNING).read_to_end(&mut bytes).is_err() {
+        return false;
+    }
+    let words = serde_json::Value::from(words).to_string();
+    let words = words.trim_matches('"');
+    let text = String::from_utf8_lossy(&bytes);
+    text.lines().any(|line| typing.prompts.iter().any(|mark| line.contains(mark)) && line.contains(words))
 }
 
 /// What is left to the companion inside the client.

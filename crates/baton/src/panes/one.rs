@@ -7,14 +7,13 @@ use std::time::{Duration, Instant};
 use baton_core::agent::Agent;
 use baton_core::ids::SessionId;
 use baton_core::pane::screen::{Composer, Screen, Shown};
-use baton_core::pane::{Effect, Input, State, Text};
+use baton_core::pane::{Effect, Input, Left, Mark, RESUME, State, Text};
 use baton_core::process::Process;
 use baton_core::rotation::{Event, Rotation};
 use baton_core::session::Turn;
 use jiff::Timestamp;
 use rustix::process::Pid;
 
-use super::rotation::Left;
 use super::{look, rotation};
 use crate::hot::post;
 use crate::hot::scene::Scene;
@@ -48,13 +47,23 @@ pub struct Attended {
     end: Option<Handle>,
     /// The pane when it was last read.
     facts: Option<Facts>,
+    /// What the composer held then.
+    draft: String,
     again: Option<Timestamp>,
+    /// Mail that a dead one held is looked at then: what it had typed has shown itself.
+    inherits: Option<Timestamp>,
     me: Process,
+}
+
+/// Says that a draft of this agent's composer was put by.
+fn put_by_path(store: &Store, agent: &Agent) -> PathBuf {
+    store.state.join("run").join(format!("{}.put-by", agent.id))
 }
 
 impl Attended {
     /// Nothing for an agent whose pane is gone or whose client nobody can type to.
-    pub fn new(store: &Store, agent: Agent) -> Option<Self> {
+    /// `takes_over`: another attendant may have typed to it a moment ago.
+    pub fn new(store: &Store, agent: Agent, takes_over: bool) -> Option<Self> {
         let pane = agent.pane.as_ref()?;
         let typing = face::of(&agent.provider)?;
         if !process::is_alive(&pane.process) {
@@ -65,22 +74,27 @@ impl Attended {
         let me = process::identify(std::process::id())?;
         let session = agent.session.as_ref().and_then(|id| store.sessions().get(id).ok().flatten());
         let left = rotation::take_up(store, &agent, session.as_ref(), &me).ok().flatten();
-        let (state, unfinished) = match left {
-            Some(Left::Open(r)) => {
-                (State::resuming(r.handoff.clone(), r.from.clone(), Timestamp::now()), Some(r))
-            }
-            Some(Left::Loaded(r)) => (State::continuing(r.handoff.clone()), Some(r)),
-            None => (State::default(), None),
+        let now = Timestamp::now();
+        let state = match &left {
+            Some(left) => left.state(now),
+            None if takes_over => State::taking_over(now),
+            None => State::default(),
         };
+        let put_by = fs::read(&put_by_path(store, &agent), 64).ok().flatten();
+        let put_by = put_by.map(|text| Mark(String::from_utf8_lossy(&text).trim().parse().unwrap_or(0)));
+        let state = state.with_put_by(put_by, now);
+        let inherits = store.mail().has_abandoned(&agent.id).then_some(now + RESUME);
         Some(Self {
             agent,
             typing,
             state,
             held: Vec::new(),
-            rotation: unfinished,
+            rotation: left.map(Left::rotation),
             end: Some(end),
             facts: None,
+            draft: String::new(),
             again: None,
+            inherits,
             me,
         })
     }
@@ -96,7 +110,7 @@ impl Attended {
 
     /// When to come back although nothing happened.
     pub fn look_at(&self) -> Option<Timestamp> {
-        [self.state.deadline(), self.again].into_iter().flatten().min()
+        [self.state.deadline(), self.again, self.inherits].into_iter().flatten().min()
     }
 
     /// Looks at the files, decides, and does what was decided.
@@ -116,6 +130,9 @@ impl Attended {
         let Some(scene) = Scene::at(&self.agent.cwd) else { return Ok(Outcome::GoesOn) };
         let late = self.state.deadline().is_some_and(|at| at <= now);
         self.settle_held(store, late);
+        if self.inherits.take_if(|at| *at <= now).is_some() {
+            self.inherit(store)?;
+        }
         let found = look::look(store, &scene.config, &self.agent, self.typing, now);
         self.again = found.again;
         if let Some(why) = found.refused {
@@ -124,6 +141,7 @@ impl Attended {
         }
         let mut look = found.look;
         look.unseen = self.held.len();
+        look.heard |= late && self.has_heard(store);
         self.feed(store, Input::Looked(look))?;
         if late {
             self.feed(store, Input::Tick)?;
@@ -144,6 +162,32 @@ impl Attended {
             }
             mail.is_waiting(&agent.id, id)
         });
+    }
+
+    /// Queues what an attendant that was killed had claimed, unless the transcript shows it.
+    fn inherit(&self, store: &Store) -> anyhow::Result<()> {
+        let session = self.session().and_then(|id| store.sessions().get(id).ok().flatten());
+        let seen = |id: &str| session.as_ref().is_some_and(|s| post::shown(s, id));
+        Ok(store.mail().requeue_abandoned(&self.agent.id, &seen)?)
+    }
+
+    /// Holds the messages that lie in the composer and were queued again meanwhile.
+    fn hold_shown(&mut self, store: &Store) -> anyhow::Result<()> {
+        for id in baton_core::message::shown_in(&self.draft) {
+            self.held.extend(store.mail().hold(&self.agent.id, id)?);
+        }
+        Ok(())
+    }
+
+    /// Does the transcript show that the fresh context was told to go on?
+    fn has_heard(&self, store: &Store) -> bool {
+        let session = self.session().and_then(|id| store.sessions().get(id).ok().flatten());
+        let (Some(session), Some(rotation)) = (session, &self.rotation) else { return false };
+        session.claim.as_ref() == Some(&rotation.handoff) && {
+            let words = rotation::file(rotation)
+                .map_or_else(|| rotate::continuation(&rotation.handoff), rotate::read_and_continue);
+            look::was_prompted(&session, self.typing, &words)
+        }
     }
 
     fn gone(&mut self, store: &Store) -> anyhow::Result<Outcome> {
@@ -182,11 +226,13 @@ impl Attended {
                 let read = self.read()?;
                 self.feed(store, read.map_or(Input::Gone, Input::Screen))?;
             }
-            Effect::LeaveMode => self.with_pane(|pane| {
-                pane.leave_mode()?;
-                Ok(())
-            })?,
-            Effect::Stash => self.stash()?,
+            Effect::LeaveMode => {
+                if let Some(seen) = self.facts.clone() {
+                    self.with_pane(|pane| pane.leave_mode(&seen))?;
+                }
+            }
+            Effect::Stash(mark) => self.stash(store, mark)?,
+            Effect::Returned => fs::remove(&put_by_path(store, &self.agent))?,
             Effect::Begin(request) => {
                 if let Some(before) = self.rotation.take() {
                     rotation::abandon(store, before)?;
@@ -197,7 +243,12 @@ impl Attended {
                 let typed = self.type_text(store, &text)?;
                 self.feed(store, typed)?;
             }
-            Effect::Enter => self.with_pane(|pane| pane.key("Enter"))?,
+            Effect::Enter => {
+                self.hold_shown(store)?;
+                if !self.key("Enter")? {
+                    self.feed(store, Input::Typed(false))?;
+                }
+            }
             Effect::Escape => self.interrupt(store)?,
             Effect::Cleared => self.journal(store, Event::Stopped)?,
             Effect::Loaded(handoff) => {
@@ -248,12 +299,29 @@ impl Attended {
         let shown = Shown { text: &text, cursor: facts.cursor, in_mode: facts.in_mode };
         let screen = self.typing.face.read(&shown);
         self.facts = Some(facts);
+        self.draft.clear();
+        if let Composer::Draft(draft) = &screen.composer {
+            self.draft.clone_from(draft);
+        }
         Ok(Some(screen))
     }
 
-    /// Puts the draft by, and waits until the client shows that it did.
-    fn stash(&mut self) -> anyhow::Result<()> {
-        self.with_pane(|pane| pane.key(self.typing.stash))?;
+    /// One key, if the pane is as it was last read.
+    fn key(&self, key: &str) -> anyhow::Result<bool> {
+        match &self.facts {
+            Some(seen) => self.with_pane(|pane| pane.key(key, seen)),
+            None => Ok(false),
+        }
+    }
+
+    /// Puts the draft by, and waits until the client shows that it did. Said first: whoever follows us must not put a
+    /// second one into its place.
+    fn stash(&mut self, store: &Store, mark: Mark) -> anyhow::Result<()> {
+        let note = put_by_path(store, &self.agent);
+        fs::replace(&note, mark.0.to_string().as_bytes(), PRIVATE, Sync::No)?;
+        if !self.key(self.typing.stash)? {
+            return Ok(());
+        }
         let until = Instant::now() + REDRAW;
         while Instant::now() < until {
             if self.read()?.is_none_or(|screen| !matches!(screen.composer, Composer::Draft(_))) {
@@ -269,7 +337,7 @@ impl Attended {
         let session = self.session().and_then(|id| store.sessions().get(id).ok().flatten());
         if session.is_some_and(|s| s.turn == Turn::Working) {
             self.log(store, "interrupted", "an urgent message or a rotation at once");
-            self.with_pane(|pane| pane.key(self.typing.interrupt))?;
+            self.key(self.typing.interrupt)?;
         }
         Ok(())
     }
@@ -286,6 +354,9 @@ impl Attended {
                 if let Some(session) = session
                     && let Some(scene) = Scene::at(&session.cwd)
                 {
+                    store.mail().settle_shown(&self.agent.id, &|id| {
+                        post::shown(&session, id).then(|| format!("transcript of session {}", session.id))
+                    });
                     self.held = post::deliver(&scene, &session, 0);
                 }
                 if self.held.is_empty() {

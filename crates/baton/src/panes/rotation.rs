@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use baton_core::agent::{Agent, RotationRequest};
-use baton_core::handoff::HandoffId;
+use baton_core::pane::{self, Left};
 use baton_core::process::Process;
-use baton_core::rotation::{Event, Facts, Rotation, Step};
+use baton_core::rotation::{Event, Rotation, Step};
 use baton_core::session::Session;
 use jiff::Timestamp;
 
@@ -82,14 +82,6 @@ pub fn give_up(store: &Store, agent: &Agent, open: Option<Rotation>, why: &str) 
     Ok(())
 }
 
-/// Where a rotation stands that an attendant which was killed has left.
-pub enum Left {
-    /// `/clear` may have been typed.
-    Open(Rotation),
-    /// The handoff is loaded, and nobody has told the agent to go on.
-    Loaded(Rotation),
-}
-
 /// Takes over what an attendant that was killed left. Older ones that are still open are ended in the journal.
 pub fn take_up(
     store: &Store,
@@ -97,28 +89,27 @@ pub fn take_up(
     session: Option<&Session>,
     me: &Process,
 ) -> Result<Option<Left>, FileError> {
-    let mut left = rotations::which(&store.state, |r| {
+    let dead = rotations::which(&store.state, |r| {
         r.agent == agent.id && r.actuator == ACTUATOR && !process::is_alive(&r.supervisor)
     });
-    let Some(mut last) = left.pop() else { return Ok(None) };
-    for older in left.into_iter().filter(|r| r.step.is_open()) {
-        advance(store, older, Event::Found(Facts { old_alive: true, new_alive: false, loaded: false }))?;
+    let (over, last) = pane::take_up(dead, session.and_then(|s| s.claim.as_ref()));
+    for rotation in over {
+        rotations::put(&store.state, &rotation)?;
     }
-    if last.step.is_open() {
-        last.supervisor = me.clone();
-        rotations::put(&store.state, &last)?;
-        return Ok(Some(Left::Open(last)));
-    }
-    Ok((last.step == Step::Done && claims(session, &last.handoff)).then_some(Left::Loaded(last)))
+    Ok(match last {
+        Some(Left::Open(mut open)) => {
+            open.supervisor = me.clone();
+            rotations::put(&store.state, &open)?;
+            Some(Left::Open(open))
+        }
+        other => other,
+    })
 }
 
 /// A rotation that is begun again: what was journaled before is over.
 pub fn abandon(store: &Store, rotation: Rotation) -> Result<(), FileError> {
-    advance(store, rotation, Event::Found(Facts { old_alive: true, new_alive: false, loaded: false }))
-        .map(drop)
-}
-
-/// Shown to this session, which has not said a word since.
-fn claims(session: Option<&Session>, handoff: &HandoffId) -> bool {
-    session.is_some_and(|s| s.claim.as_ref() == Some(handoff))
+    if rotation.step.is_open() {
+        rotations::put(&store.state, &pane::abandon(rotation))?;
+    }
+    Ok(())
 }

@@ -22,6 +22,8 @@ pub struct Typing {
     pub interrupted: &'static str,
     /// What a record of the conversation itself holds; others are the client's notes.
     pub speaks: &'static [&'static str],
+    /// What a record of a prompt holds.
+    pub prompts: &'static [&'static str],
 }
 
 const ROWS: &[Typing] = &[
@@ -35,6 +37,7 @@ const ROWS: &[Typing] = &[
         interrupt: "Escape",
         interrupted: "[Request interrupted by user",
         speaks: &["\"type\":\"user\"", "\"type\":\"assistant\""],
+        prompts: &["\"type\":\"user\"", "\"type\":\"queue-operation\""],
     },
     Typing {
         provider: "codex",
@@ -51,6 +54,7 @@ const ROWS: &[Typing] = &[
         interrupt: "Escape",
         interrupted: "turn_aborted",
         speaks: &["turn_aborted", "\"task_started\"", "\"task_complete\"", "\"response_item\""],
+        prompts: &["\"user_message\""],
     },
     Typing {
         provider: "demo",
@@ -62,6 +66,7 @@ const ROWS: &[Typing] = &[
         interrupt: "Escape",
         interrupted: "[Request interrupted by user",
         speaks: &["\"type\":\"user\"", "\"type\":\"assistant\""],
+        prompts: &["\"type\":\"user\"", "\"type\":\"queue-operation\""],
     },
 ];
 

@@ -172,11 +172,10 @@ impl Mail {
         if queued.is_empty() || self.is_held_by_another(agent) {
             return Ok(None);
         }
-        let me = process::identify(std::process::id()).map_or(0, |me| me.start);
         for name in queued {
             let from = self.dir(agent, "new").join(&name);
             let path = self.dir(agent, "cur").join(&name);
-            let held = self.dir(agent, "tmp").join(format!("{name}.by-{}-{me}", std::process::id()));
+            let held = self.held_path(agent, &name);
             match std::fs::rename(&from, &held) {
                 // Another hook was faster.
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
@@ -293,7 +292,43 @@ impl Mail {
         }
     }
 
-    fn requeue_abandoned(&self, agent: &AgentId, seen: &dyn Fn(&str) -> bool) -> Result<(), FileError> {
+    /// Does somebody hold messages who has died?
+    pub fn has_abandoned(&self, agent: &AgentId) -> bool {
+        let held = names(&self.dir(agent, "tmp"));
+        held.iter().filter_map(|name| name.rsplit_once(".by-")).any(|(_, holder)| !is_running(holder))
+    }
+
+    /// Holds one queued message; nothing if it is not queued.
+    pub fn hold(&self, agent: &AgentId, id: &str) -> Result<Option<Claimed>, FileError> {
+        if baton_core::ids::unsafe_name(id).is_some() {
+            return Ok(None);
+        }
+        let from = self.dir(agent, "new").join(id);
+        let path = self.dir(agent, "cur").join(id);
+        let held = self.held_path(agent, id);
+        match std::fs::rename(&from, &held) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(FileError::new("claim", &from, e)),
+            Ok(()) => Ok(record::read::<Message>(&held)?.map(|message| Claimed { message, path, held })),
+        }
+    }
+
+    /// Queued messages that have been seen all the same, with the evidence, are delivered.
+    pub fn settle_shown(&self, agent: &AgentId, evidence: &dyn Fn(&str) -> Option<String>) {
+        for id in names(&self.dir(agent, "new")) {
+            if let Some(evidence) = evidence(&id) {
+                self.seen(agent, &id, &evidence, Timestamp::now());
+            }
+        }
+    }
+
+    fn held_path(&self, agent: &AgentId, id: &str) -> PathBuf {
+        let me = process::identify(std::process::id()).map_or(0, |me| me.start);
+        self.dir(agent, "tmp").join(format!("{id}.by-{}-{me}", std::process::id()))
+    }
+
+    /// Messages whose holder has died are queued again, unless `seen` finds them in the transcript.
+    pub fn requeue_abandoned(&self, agent: &AgentId, seen: &dyn Fn(&str) -> bool) -> Result<(), FileError> {
         for name in names(&self.dir(agent, "tmp")) {
             let Some((id, holder)) = name.rsplit_once(".by-") else { continue };
             if is_running(holder) {

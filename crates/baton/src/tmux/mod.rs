@@ -211,15 +211,6 @@ impl<'a> Known<'a> {
         Ok(all[all.len().saturating_sub(lines)..].join("\n"))
     }
 
-    pub fn leave_mode(&self) -> anyhow::Result<()> {
-        self.server.run(&["send-keys", "-X", "-t", &self.pane.id, "cancel"]).map(drop)
-    }
-
-    /// One key by its tmux name.
-    pub fn key(&self, key: &str) -> anyhow::Result<()> {
-        self.server.run(&["send-keys", "-t", &self.pane.id, key]).map(drop)
-    }
-
     /// Closes the pane.
     pub fn close(&self) -> anyhow::Result<()> {
         self.server.run(&["kill-pane", "-t", &self.pane.id]).map(drop)

@@ -11,15 +11,46 @@ use std::path::Path;
 
 use super::{Facts, Known};
 
+/// The pane is as it was seen: asked by the server itself, in the same breath as what follows.
+fn is_as(seen: &Facts) -> String {
+    format!(
+        "#{{&&:#{{==:#{{pane_in_mode}},{}}},#{{&&:#{{==:#{{pane_pid}},{}}},#{{&&:#{{==:#{{cursor_x}},{}}},#{{==:#{{cursor_y}},{}}}}}}}}}",
+        u8::from(seen.in_mode),
+        seen.process,
+        seen.cursor.0,
+        seen.cursor.1
+    )
+}
+
 impl Known<'_> {
+    /// Leaves copy mode or whatever else takes the keys, if the pane still runs what it ran.
+    pub fn leave_mode(&self, seen: &Facts) -> anyhow::Result<()> {
+        let (pane, same) = (&self.pane.id, format!("#{{==:#{{pane_pid}},{}}}", seen.process));
+        let leave = format!("send-keys -X -t {pane} cancel");
+        self.server.run(&["if-shell", "-F", "-t", pane, &same, &leave]).map(drop)
+    }
+
+    /// One key by its tmux name. `false` if the pane is not as `seen` any more; then it was not sent.
+    pub fn key(&self, key: &str, seen: &Facts) -> anyhow::Result<bool> {
+        let pane = &self.pane.id;
+        let send = format!("send-keys -t {pane} {key} ; display-message -p sent");
+        let said = self.server.run(&[
+            "if-shell",
+            "-F",
+            "-t",
+            pane,
+            &is_as(seen),
+            &send,
+            "display-message -p changed",
+        ])?;
+        Ok(said.trim() == "sent")
+    }
+
     /// Types the text in `file` and Enter. `false` if the pane is not as `seen` any more; then nothing was typed.
     pub fn type_file(&self, file: &Path, seen: &Facts) -> anyhow::Result<bool> {
         let pane = &self.pane.id;
         let buffer = format!("baton-{}", pane.trim_start_matches('%'));
-        let same = format!(
-            "#{{&&:#{{==:#{{pane_in_mode}},0}},#{{&&:#{{==:#{{pane_pid}},{}}},#{{&&:#{{==:#{{cursor_x}},{}}},#{{==:#{{cursor_y}},{}}}}}}}}}",
-            seen.process, seen.cursor.0, seen.cursor.1
-        );
+        let same = is_as(seen);
         let type_it = format!(
             "paste-buffer -p -r -d -b {buffer} -t {pane} ; send-keys -t {pane} Enter ; display-message -p typed"
         );

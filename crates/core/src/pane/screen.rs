@@ -26,7 +26,7 @@ pub struct Shown<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Composer {
     Empty,
-    /// Somebody's text is in it: its first line, as far as it can be seen.
+    /// Somebody's text is in it, as far as it can be seen: all of its lines where the composer's end can be seen.
     Draft(String),
     /// A dialog, a menu or something else is in its place.
     #[default]
@@ -81,7 +81,14 @@ impl Face {
         if line == at && column == width && (no_text || text.iter().enumerate().all(is_hint)) {
             return Composer::Empty;
         }
-        let draft: String = text.iter().map(|cell| cell.c).collect();
+        let mut draft: String = text.iter().map(|cell| cell.c).collect();
+        if self.ruled {
+            for more in &plain[at + 1..end] {
+                draft.truncate(draft.trim_end().len());
+                draft.push('\n');
+                draft.push_str(more.trim());
+            }
+        }
         Composer::Draft(draft.trim_end().to_owned())
     }
 }
@@ -199,7 +206,8 @@ mod tests {
         assert_eq!(claude("❯\u{a0}[Pasted text #1 +3 lines]", (27, 3)), {
             Composer::Draft("[Pasted text #1 +3 lines]".into())
         });
-        assert_eq!(claude("❯\u{a0}\n  second", (8, 4)), Composer::Draft(String::new()));
+        assert_eq!(claude("❯\u{a0}first\n  second", (8, 4)), Composer::Draft("first\nsecond".into()));
+        assert_eq!(claude("❯\u{a0}\n  second", (8, 4)), Composer::Draft("\nsecond".into()));
     }
 
     #[test]

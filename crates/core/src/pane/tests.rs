@@ -94,12 +94,16 @@ fn a_client_that_starts_silently_is_given_the_prompt_and_must_then_show_a_new_se
 fn a_draft_is_stashed_for_a_rotation_and_waited_for_with_mail() {
     let draft = || screen(Composer::Draft("half a th".into()));
     let (s, e) = play(CLAUDE, [(1, Input::Looked(rotating())), (1, draft())]);
-    assert_eq!(e, [Effect::Stash, Effect::Read]);
+    assert!(matches!(&e[..], [Effect::Stash(_), Effect::Read]), "{e:?}");
     let (s2, e) = s.clone().next(screen(Composer::Empty), CLAUDE, at(1));
     assert_eq!(e, [Effect::Begin(request()), Effect::Type(Text::Clear)]);
     drop(s2);
     let (_, e) = s.next(draft(), CLAUDE, at(1));
-    assert_eq!(e, [Effect::Waits(Some(DRAFT))], "a draft that cannot be put by is left alone");
+    assert_eq!(
+        e,
+        [Effect::Returned, Effect::Waits(Some(DRAFT))],
+        "a draft that cannot be put by is left alone"
+    );
     let (_, e) = play(CODEX, [(1, Input::Looked(rotating())), (1, draft())]);
     assert_eq!(e, [Effect::Waits(Some(DRAFT))]);
     let (_, e) = play(CLAUDE, [(1, Input::Looked(Look { mail: 1, ..idle() })), (1, draft())]);
@@ -124,7 +128,7 @@ fn a_draft_that_was_put_by_is_awaited_before_anything_else_is_typed() {
     let (s, e) = s.next(Input::Tick, CLAUDE, at(3));
     assert_eq!(e, [Effect::Read]);
     let (s, e) = s.next(draft(), CLAUDE, at(3));
-    assert_eq!(e, [Effect::Stash, Effect::Read]);
+    assert!(matches!(&e[..], [Effect::Returned, Effect::Stash(_), Effect::Read]), "{e:?}");
     let (_, e) = s.next(screen(Composer::Empty), CLAUDE, at(3));
     assert_eq!(e, [Effect::Type(Text::Continuation(handoff()))]);
 }
@@ -187,7 +191,7 @@ fn a_prompt_that_the_client_puts_back_when_it_is_interrupted_is_put_by() {
     let (s, _) =
         play(CLAUDE, [(1, urgent(Turn::Working)), (1, screen(Composer::Empty)), (2, urgent(Turn::Idle))]);
     let (s, e) = s.next(back(), CLAUDE, at(2));
-    assert_eq!(e, [Effect::Stash, Effect::Read]);
+    assert!(matches!(&e[..], [Effect::Stash(_), Effect::Read]), "{e:?}");
     let (_, e) = s.next(screen(Composer::Empty), CLAUDE, at(2));
     assert_eq!(e, [Effect::Type(Text::Mail)]);
     let (s, _) = play(CLAUDE, [(1, urgent(Turn::Working)), (1, back()), (2, urgent(Turn::Idle))]);
@@ -241,8 +245,13 @@ fn our_own_text_in_the_composer_is_sent_off_and_not_typed_again() {
     let mail = || Input::Looked(Look { mail: 1, ..idle() });
     let (s, e) = play(CLAUDE, [(1, mail()), (1, own())]);
     assert_eq!(e, [Effect::Enter]);
-    let (s, _) = s.next(mail(), CLAUDE, at(9));
-    let (_, e) = s.next(own(), CLAUDE, at(9));
+    let (s, e) = s.next(Input::Looked(Look { mail: 1, unseen: 1, ..idle() }), CLAUDE, at(2));
+    assert_eq!(e, [], "it is waited for as if it had been typed now");
+    let (s, e) = s.next(Input::Tick, CLAUDE, at(10));
+    assert_eq!(e, [Effect::Back(Text::Mail)]);
+    let later = at(10) + LATER;
+    let (s, _) = s.next(mail(), CLAUDE, later);
+    let (_, e) = s.next(own(), CLAUDE, later);
     assert_eq!(e, [Effect::Waits(Some(DRAFT))], "once");
 }
 
@@ -264,5 +273,3 @@ fn a_rotation_that_somebody_else_began_is_taken_up_wherever_it_stands() {
     let (_, e) = s.next(Input::Tick, CLAUDE, at(3));
     assert!(matches!(&e[..], [Effect::GiveUp(_)]), "{e:?}");
 }
-
-mod world;

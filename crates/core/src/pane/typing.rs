@@ -4,18 +4,47 @@ use jiff::Timestamp;
 
 use super::screen::{Composer, Screen};
 use super::{
-    ANSWER, BLINK, CONTINUE, DRAFT, Doing, Effect, HIDDEN, INTERRUPT, LAST_ANSWER, MODE, Manners, READ,
+    ANSWER, BLINK, CONTINUE, DRAFT, Doing, Effect, HIDDEN, INTERRUPT, LAST_ANSWER, MODE, Manners, Mark, READ,
     RETURN, SOON, State, Step, Text,
 };
 
-/// Is what lies in the composer text of ours? `/clear` only if it is to be typed: a person may have written that.
+/// Is what lies in the composer text of ours, whole and nothing besides? `/clear` only if it is to be typed: a person
+/// may have written that.
 fn is_own(text: &Text, draft: &str, left_clear: bool) -> bool {
-    let continues = draft.starts_with(CONTINUE) || (draft.starts_with(READ.0) && draft.ends_with(READ.1));
+    // A narrow pane breaks lines where it likes.
+    let draft = dense(draft);
+    let continues = (draft.starts_with(&dense(CONTINUE.0)) && draft.ends_with(&dense(CONTINUE.1)))
+        || (draft.starts_with(&dense(READ.0)) && draft.ends_with(&dense(READ.1)));
     match text {
         Text::Clear => draft == "/clear",
         Text::Continuation(_) => continues,
-        Text::Mail => continues || draft.starts_with("[baton message m") || (left_clear && draft == "/clear"),
+        Text::Mail => {
+            continues || draft.starts_with(&dense(crate::message::HEAD)) || (left_clear && draft == "/clear")
+        }
     }
+}
+
+/// Has a person written on where text of ours lies? It is theirs now, and not put by: it would come back and be said twice.
+fn is_mixed(draft: &str) -> bool {
+    let dense_draft = dense(draft);
+    let begins = ["/clear", CONTINUE.0].iter().any(|own| dense_draft.starts_with(&dense(own)))
+        || (dense_draft.starts_with(&dense(READ.0)) && dense_draft.contains(&dense(READ.1)));
+    begins && !is_own(&Text::Clear, draft, false) && !is_own(&Text::Mail, draft, false)
+}
+
+fn dense(text: &str) -> String {
+    text.chars().filter(|c| !c.is_whitespace()).collect()
+}
+
+/// FNV-1a over what can be seen of it.
+fn mark(draft: &str) -> Mark {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    Mark(dense(draft).bytes().fold(0xcbf2_9ce4_8422_2325, mix))
+}
+
+/// A client shows a long paste as a note of it; something typed behind it would show.
+fn is_folded(draft: &str) -> bool {
+    draft.starts_with("[Pasted ") && draft.ends_with(']')
 }
 
 impl State {
@@ -39,13 +68,15 @@ impl State {
                     );
                 }
                 match &screen.composer {
-                    Composer::Empty if !stashed && self.returns_by.is_some_and(|at| now < at) => {
+                    Composer::Empty if self.returns_by.is_some_and(|at| now < at) => {
                         // It is on its way back: what is typed now would become one text with it.
                         self.doing = None;
                         self.not_before = Some(now + BLINK);
                     }
                     Composer::Empty => {
-                        self.returns_by = stashed.then_some(now + RETURN);
+                        if self.was_back {
+                            self.returned(effects);
+                        }
                         (self.entered_own, self.left_clear) = (false, false);
                         self.type_text(text, now, effects);
                     }
@@ -53,17 +84,37 @@ impl State {
                     Composer::Draft(draft) if !self.entered_own && is_own(&text, draft, self.left_clear) => {
                         self.send_off_own(text, now, effects);
                     }
+                    // The word to go on is there, and a person goes on from it: they will send it off.
+                    Composer::Draft(draft) if is_mixed(draft) && matches!(text, Text::Continuation(_)) => {
+                        (self.doing, self.to_continue) = (None, None);
+                        effects.push(Effect::Back(text));
+                    }
                     // A client that is interrupted before it has answered puts the prompt back into the composer.
-                    Composer::Draft(_)
-                        if (text != Text::Mail || self.was_empty) && manners.can_stash && !stashed =>
+                    Composer::Draft(draft)
+                        if (text != Text::Mail || self.was_empty)
+                            && manners.can_stash
+                            && !is_mixed(draft)
+                            && stashed.is_none()
+                            && self.put_by.is_none_or(|put_by| put_by == mark(draft)) =>
                     {
-                        effects.extend([Effect::Stash, Effect::Read]);
+                        if self.put_by.is_some() {
+                            self.returned(effects);
+                        }
+                        let stashed = Some(mark(draft));
+                        self.put_by = stashed;
+                        effects.extend([Effect::Stash(mark(draft)), Effect::Read]);
                         self.doing = Some(Doing {
-                            step: Step::Reading { text, left_mode, stashed: true },
+                            step: Step::Reading { text, left_mode, stashed },
                             until: now + SOON,
                         });
                     }
-                    Composer::Draft(_) => self.wait(DRAFT, now, effects),
+                    Composer::Draft(draft) => {
+                        // The key did nothing.
+                        if stashed == Some(mark(draft)) {
+                            self.returned(effects);
+                        }
+                        self.wait(DRAFT, now, effects);
+                    }
                 }
             }
             Step::Interrupting { left_mode } => {
@@ -87,9 +138,12 @@ impl State {
                     self.doing = Some(Doing { step, until: now + ANSWER });
                     return;
                 }
-                // Only what is still there can be sent off by an Enter.
-                if matches!(screen.composer, Composer::Draft(_)) {
+                // Only what is still there can be sent off by an Enter; what a person writes meanwhile is theirs.
+                if let Composer::Draft(draft) = &screen.composer
+                    && (is_own(&text, draft, false) || is_folded(draft))
+                {
                     effects.push(Effect::Enter);
+                    self.submitted(now);
                 }
                 self.doing = Some(Doing {
                     step: Step::Waiting { text, since, retried: true },
@@ -100,16 +154,22 @@ impl State {
         }
     }
 
+    /// Something of ours was submitted: a client that has put a draft by brings it back.
+    fn submitted(&mut self, now: Timestamp) {
+        if self.put_by.is_some() {
+            self.returns_by = Some(now + RETURN);
+        }
+    }
+
+    fn returned(&mut self, effects: &mut Vec<Effect>) {
+        (self.put_by, self.returns_by, self.was_back) = (None, None, false);
+        effects.push(Effect::Returned);
+    }
+
     /// Our own text lies in the composer: whoever typed it was killed before its Enter, or the Enter was lost.
     fn send_off_own(&mut self, text: Text, now: Timestamp, effects: &mut Vec<Effect>) {
         self.entered_own = true;
-        if text == Text::Mail {
-            // Which messages it holds is told by the hook that sees them.
-            effects.push(Effect::Enter);
-            self.doing = None;
-            self.not_before = Some(now + ANSWER);
-            return;
-        }
+        self.submitted(now);
         self.type_text(text.clone(), now, effects);
         if effects.pop_if(|e| matches!(e, Effect::Type(_))).is_some() {
             effects.push(Effect::Enter);
@@ -135,6 +195,7 @@ impl State {
                 return;
             };
             self.to_continue = Some(request.handoff.clone());
+            self.open.clone_from(&self.to_continue);
             effects.push(Effect::Begin(request));
         }
         effects.push(Effect::Type(text.clone()));
@@ -142,9 +203,17 @@ impl State {
     }
 
     pub(super) fn typed(&mut self, done: bool, now: Timestamp) {
-        let Some(Doing { step: Step::Typing { text }, .. }) = &self.doing else { return };
-        let text = text.clone();
+        let text = match &self.doing {
+            Some(Doing { step: Step::Typing { text }, .. }) => text.clone(),
+            // An Enter for text of ours that was found there.
+            Some(Doing { step: Step::Waiting { text, .. }, .. }) if !done && self.entered_own => {
+                self.entered_own = false;
+                text.clone()
+            }
+            _ => return,
+        };
         if done {
+            self.submitted(now);
             let step = Step::Waiting { text, since: now, retried: false };
             self.doing = Some(Doing { step, until: now + ANSWER });
         } else {

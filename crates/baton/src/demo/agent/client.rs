@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::composer::{Composer, Key};
+use super::composer::{Composer, Key, STASH};
 use super::handoff::Ask;
 use super::inbox::{Event, Inbox};
 use super::options::{Options, Resume};
@@ -302,6 +302,8 @@ impl Client {
                 Ok(())
             }
             Event::Input(bytes) => {
+                let mut bytes = bytes;
+                bytes.retain(|b| self.script.stash || *b != STASH);
                 let keys = self.composer.feed(&bytes);
                 let outcome = keys.into_iter().try_for_each(|key| self.press(key));
                 self.screen.draft(self.composer.draft());

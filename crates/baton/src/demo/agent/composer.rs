@@ -18,6 +18,8 @@ pub struct Composer {
     escape: Vec<u8>,
 }
 
+/// Ctrl-S.
+pub const STASH: u8 = 0x13;
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
 
@@ -53,8 +55,8 @@ impl Composer {
             0x03 if self.draft.is_empty() => keys.push(Key::Interrupt),
             0x03 => self.draft.clear(),
             0x04 if self.draft.is_empty() => keys.push(Key::End),
-            0x13 if self.draft.is_empty() => self.draft = self.stash.take().unwrap_or_default(),
-            0x13 => self.stash = Some(std::mem::take(&mut self.draft)),
+            STASH if self.draft.is_empty() => self.draft = self.stash.take().unwrap_or_default(),
+            STASH => self.stash = Some(std::mem::take(&mut self.draft)),
             0x1a => keys.push(Key::Suspend),
             0x7f | 0x08 => {
                 // The last character, however many bytes it has.

@@ -16,6 +16,7 @@
 //! asked obey                   when baton asks for a handoff: obey | obey-stdin | ignore
 //! idle 500                     milliseconds without a prompt until Notification(idle_prompt)
 //! drops 1                      the first Enter is lost; the text stays in the composer
+//! stash off                    the key that puts a draft by does nothing
 //! screen alternate             draw as the client does: alternate screen, mouse, hidden cursor
 //! handoff <<END                what it writes when it obeys; else it composes what it knows
 //! …

@@ -26,6 +26,8 @@ pub struct Script {
     pub alternate_screen: bool,
     /// Enters that are lost.
     pub drops: u32,
+    /// The key that puts a draft by does so.
+    pub stash: bool,
     pub handoff: Option<String>,
     contexts: Vec<Vec<Turn>>,
 }
@@ -78,6 +80,7 @@ impl Script {
             idle: None,
             alternate_screen: false,
             drops: 0,
+            stash: true,
             handoff: None,
             contexts: Vec::new(),
         };
@@ -114,6 +117,7 @@ impl Script {
             }
             "idle" => self.idle = Some(Duration::from_millis(rest.parse()?)),
             "drops" => self.drops = rest.parse()?,
+            "stash" => self.stash = rest != "off",
             "screen" => self.alternate_screen = rest == "alternate",
             "handoff" => self.handoff = Some(rest.to_owned()),
             "context" => self.contexts.push(Vec::new()),

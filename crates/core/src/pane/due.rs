@@ -1,0 +1,109 @@
+//! What is due now, and when to look again.
+
+use jiff::Timestamp;
+
+use super::{Doing, Effect, LOAD, RETURN, SOON, State, Step, TASKS, Text};
+use crate::session::Turn;
+
+impl State {
+    /// When to come back with [`Input::Tick`]; never while nothing is under way or waited for.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        if let Some(doing) = &self.doing {
+            return Some(doing.until);
+        }
+        let wants_mail = self.look.mail > 0;
+        let wants = wants_mail || self.look.request.is_some() || self.to_continue.is_some();
+        let holds = self.look.hold_until.filter(|_| self.look.request.is_some());
+        let mail = self.mail_not_before.filter(|_| wants_mail);
+        [self.not_before.filter(|_| wants), holds, mail].into_iter().flatten().min()
+    }
+
+    pub(super) fn wait(&mut self, why: &'static str, now: Timestamp, effects: &mut Vec<Effect>) {
+        self.doing = None;
+        // A draft or a dialog may stay for hours.
+        self.not_before = Some(now + SOON * (1 << self.in_the_way.min(4)));
+        self.in_the_way += 1;
+        self.say(Some(why), effects);
+    }
+
+    pub(super) fn say(&mut self, why: Option<&'static str>, effects: &mut Vec<Effect>) {
+        if self.waits != why {
+            self.waits = why;
+            effects.push(Effect::Waits(why));
+        }
+    }
+
+    /// Begins what is due, and stamps what has just begun.
+    pub(super) fn advance(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        if self.returns_by == Some(Timestamp::MAX) {
+            self.returns_by = Some(now + RETURN);
+        }
+        if let Some(doing) = &mut self.doing {
+            if doing.until == Timestamp::MAX {
+                doing.until = now + LOAD;
+            }
+            return;
+        }
+        if self.not_before.is_some_and(|at| at > now) {
+            return;
+        }
+        self.not_before = None;
+        let Some(step) = self.due(now, effects) else { return };
+        effects.push(Effect::Read);
+        self.doing = Some(Doing { step, until: now + SOON });
+    }
+
+    fn due(&mut self, now: Timestamp, effects: &mut Vec<Effect>) -> Option<Step> {
+        let reading = |text| Some(Step::Reading { text, left_mode: false, stashed: None });
+        if !self.look.ready {
+            return None;
+        }
+        let working = self.look.turn == Turn::Working;
+        let may_interrupt =
+            working && self.look.turn_since.is_some() && self.interrupted != self.look.turn_since;
+        if let Some(handoff) = self.to_continue.clone() {
+            // Also into a turn that somebody else began: the client queues it; but there is no need to.
+            return if self.look.turn == Turn::Idle && (self.loads_late || !self.look.heard) {
+                reading(Text::Continuation(handoff))
+            } else {
+                self.overtaken()
+            };
+        }
+        if self.open.is_some() && self.look.request.as_ref().map(|r| &r.handoff) != self.open.as_ref() {
+            self.give_up("nobody asks for it any more", effects);
+        }
+        let request = self.look.request.as_ref().filter(|r| {
+            self.given_up.as_ref() != Some(&r.handoff) && Some(&r.session) == self.look.session.as_ref()
+        });
+        if let Some(request) = request {
+            if self.look.hold_until.is_some_and(|until| until > now) && !request.at_once {
+                self.say(Some(TASKS), effects);
+                return None;
+            }
+            return match self.look.turn {
+                Turn::Idle => reading(Text::Clear),
+                Turn::Working if request.at_once && may_interrupt => {
+                    Some(Step::Interrupting { left_mode: false })
+                }
+                _ => None,
+            };
+        }
+        if self.look.mail == 0 {
+            self.say(None, effects);
+            return None;
+        }
+        match self.look.turn {
+            Turn::Idle if self.mail_not_before.is_none_or(|at| at <= now) => reading(Text::Mail),
+            Turn::Working if self.look.urgent && may_interrupt => {
+                Some(Step::Interrupting { left_mode: false })
+            }
+            _ => None,
+        }
+    }
+
+    /// Somebody else began the first turn of the fresh context: it has its handoff, no word of ours is needed.
+    fn overtaken(&mut self) -> Option<Step> {
+        self.to_continue = None;
+        None
+    }
+}
