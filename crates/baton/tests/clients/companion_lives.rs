@@ -96,6 +96,53 @@ fn a_background_session_gets_its_mail_and_is_compacted_by_its_handoff() -> Resul
     wait_until_deserted(&place)
 }
 
+/// What `claude agents --json` tells of is listed by `baton adopt` under its agent's name, and adopted by the id that the
+/// client shows: mail begins its turns, and a rotation gives it a fresh context, with no pane anywhere.
+#[test]
+fn a_background_session_is_listed_adopted_gets_mail_and_is_rotated() -> Result<()> {
+    let script = Script::new()
+        .turn(text("Ready.").usage(120_000))
+        .turn(text("Read it.").usage(130_000))
+        .turn(text("Fresh.").usage(20_000));
+    let model = ScriptedModel::start(script)?;
+    let place = place()?;
+    let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
+    quiet(&place)?;
+    let started = claude.launch().args(&["--bg", "--name", "night", "Begin."]).run(LONG)?;
+    ensure!(started.code == Some(0), "{started:?}");
+    let of_client = |args: &[&str]| place.launch(place.bin().join("claude")).args(args).run(LONG);
+    let listed: serde_json::Value = serde_json::from_str(&of_client(&["agents", "--json"])?.stdout)?;
+    let id = listed[0]["id"].as_str().with_context(|| listed.to_string())?.to_owned();
+    let session = listed[0]["sessionId"].as_str().with_context(|| listed.to_string())?.to_owned();
+    let outcome: Result<()> = (|| {
+        companion(&place)?;
+        wait_until("its first turn", || log(&place).contains("\"event\":\"stop\""))?;
+        let name = agent(&place)?;
+        let rows: serde_json::Value = serde_json::from_str(&baton(&place, &["adopt", "--json"])?)?;
+        assert_eq!((&rows[0]["agent"], &rows[0]["kind"]), (&json!(name), &json!("background")), "{rows}");
+        let agents: serde_json::Value = serde_json::from_str(&baton(&place, &["agents", "--json"])?)?;
+        assert_eq!(
+            (&agents[0]["agent"]["id"], &agents[0]["state"]),
+            (&json!(name), &json!("idle")),
+            "{agents}"
+        );
+        let said = baton(&place, &["adopt", &session])?;
+        assert!(said.contains("needs no pane"), "{said}");
+        baton(&place, &["send", &name, "MAIL-BY-NIGHT"])?;
+        wait_until("the answer to its mail", || model.main_requests().len() == 2)?;
+        assert!(model.main_requests()[1].last_user_text().contains("MAIL-BY-NIGHT"));
+        wait_until("the end of that turn", || log(&place).matches("\"event\":\"stop\"").count() == 2)?;
+        baton(&place, &["rotate", &name])?;
+        wait_until("a fresh context", || model.main_requests().len() == 3).with_context(|| log(&place))?;
+        assert!(model.main_requests()[2].text().contains(LOADED), "{}", log(&place));
+        Ok(())
+    })();
+    let stopped = of_client(&["stop", &id])?;
+    outcome?;
+    ensure!(stopped.code == Some(0), "{stopped:?}");
+    wait_until_deserted(&place)
+}
+
 /// A subagent's conversation is its own: the client sums it up as it would without us, and nothing is sealed for it.
 #[test]
 fn a_subagents_own_compaction_is_left_alone() -> Result<()> {
