@@ -1,6 +1,6 @@
 //! The loop: sleeps until a record, a mailbox or a server says something, and does what follows for each thread.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -37,6 +37,9 @@ const SEALING: SignedDuration = SignedDuration::from_secs(5);
 const AGAIN: SignedDuration = SignedDuration::from_secs(1);
 const MOST: SignedDuration = SignedDuration::from_mins(10);
 
+/// So many conversations of others are remembered.
+const MOST_OTHERS: usize = 4096;
+
 /// What is going on with an agent.
 #[derive(Default)]
 struct Attended {
@@ -58,6 +61,8 @@ pub struct Attendant {
     links: BTreeMap<PathBuf, Link>,
     attended: BTreeMap<AgentId, Attended>,
     mailboxes: HashMap<i32, AgentId>,
+    /// Conversations that no shared daemon runs; their records change at every turn and are not read for that.
+    others: HashSet<SessionId>,
     me: Process,
 }
 
@@ -77,6 +82,7 @@ impl Attendant {
             links: BTreeMap::new(),
             attended: BTreeMap::new(),
             mailboxes: HashMap::new(),
+            others: HashSet::new(),
             me: me.context("this process is not to be found")?,
         })
     }
@@ -109,9 +115,11 @@ impl Attendant {
             .filter(|s| s.ended.is_none() && agent.pane.is_none())
             .and_then(|s| Some((server_of(&s)?, s)));
         let Some((server, session)) = here else {
-            if known {
-                self.attended.remove(id);
+            // The record of a fresh thread may not be whole yet, and its rotation is still to be settled.
+            if self.attended.get(id).is_some_and(|one| one.rotation.is_some()) {
+                return self.settle_rotation(&agent, Timestamp::now());
             }
+            self.attended.remove(id);
             return Ok(());
         };
         if !known {
@@ -203,6 +211,7 @@ impl Attendant {
         }
         if let Some(wanted) = wanted {
             link.ask(&app::resume(wanted.as_str()))?;
+            self.log(&agent.id, "listening", wanted.as_str());
         }
         Ok(())
     }
@@ -365,19 +374,38 @@ impl Attendant {
     }
 
     /// Who is meant by what has changed.
-    fn gather(&self, dirty: &mut BTreeSet<AgentId>) {
+    fn gather(&mut self, dirty: &mut BTreeSet<AgentId>) {
         for (number, name) in self.watch.take() {
             let stem = name.strip_suffix(".json");
             if number == self.agents_dir {
                 dirty.extend(stem.and_then(|id| AgentId::new(id).ok()));
             } else if number == self.sessions_dir {
-                let id = stem.and_then(|id| SessionId::new(id).ok());
-                let of = self.attended.iter().filter(|(_, one)| id.is_some() && one.session == id);
-                dirty.extend(of.map(|(id, _)| id.clone()));
+                dirty.extend(stem.and_then(|id| SessionId::new(id).ok()).and_then(|id| self.whose(id)));
             } else {
                 dirty.extend(self.mailboxes.get(&number).cloned());
             }
         }
+    }
+
+    /// The agent of a conversation that has changed, if it may be ours. The record of a new one is written after its
+    /// agent's, so it may be the first to tell of it.
+    fn whose(&mut self, session: SessionId) -> Option<AgentId> {
+        let known = self.attended.iter().find(|(_, one)| one.session.as_ref() == Some(&session));
+        if let Some((id, _)) = known {
+            return Some(id.clone());
+        }
+        if self.others.contains(&session) {
+            return None;
+        }
+        let record = self.store.sessions().get(&session).ok().flatten()?;
+        if record.shared {
+            return Some(record.agent);
+        }
+        if self.others.len() >= MOST_OTHERS {
+            self.others.clear();
+        }
+        self.others.insert(session);
+        None
     }
 
     fn fault(&self, id: &AgentId, error: &anyhow::Error) {

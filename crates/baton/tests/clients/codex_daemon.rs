@@ -162,12 +162,12 @@ fn a_thread_that_hands_over_is_followed_by_a_fresh_one_of_the_same_agent() -> Re
 
 #[test]
 fn a_thread_at_work_is_measured_live_and_mail_comes_when_its_turn_has_ended() -> Result<()> {
-    let gate = Gate::new();
+    let (heard, gate) = (Gate::new(), Gate::new());
     // A tool without hooks: nobody but the daemon can tell what the request held.
     let plan = serde_json::json!({ "plan": [{ "step": "work", "status": "in_progress" }] });
     let script = Script::new()
         .turn(text("Hello.").usage(20_000))
-        .turn(Turn::default().tool("update_plan", plan).usage(41_000))
+        .turn(Turn::default().tool("update_plan", plan).usage(41_000).held_by(&heard))
         .turn(text("Worked.").usage(42_000).held_by(&gate))
         .turn(text("The mail is read.").usage(43_000));
     let model = ScriptedModel::start(script)?;
@@ -181,6 +181,10 @@ fn a_thread_at_work_is_measured_live_and_mail_comes_when_its_turn_has_ended() ->
     pane.wait_for("Hello.", LONG)?;
     let agent = idle(&place)?["agent"]["id"].as_str().context("an agent has a name")?.to_owned();
     pane.submit("work")?;
+    until("the attendant to listen", || {
+        Ok(baton(&place, &["log", "--json", "-n", "50"])?.contains("\"listening\"").then_some(()))
+    })?;
+    heard.open();
     model.wait_for(3, LONG)?;
     // The model has not answered and no hook has spoken since the prompt; the daemon tells.
     let live = until("the live reading", || {
