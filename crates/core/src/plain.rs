@@ -20,6 +20,9 @@ const KEYCAP: char = '\u{20e3}';
 ///
 /// Escape sequences vanish whole, line breaks of every kind become `\n`. Borrows when nothing had to change.
 pub fn plain(text: &str) -> Cow<'_, str> {
+    if is_ascii(text) {
+        return Cow::Borrowed(text);
+    }
     // What comes before the first suspect character is kept as it is; most texts are kept entirely.
     let Some(first) = text.char_indices().find(|&(_, c)| is_suspect(c)).map(|(at, _)| at) else {
         return Cow::Borrowed(text);
@@ -47,13 +50,20 @@ pub fn plain(text: &str) -> Cow<'_, str> {
 
 /// `text` on one line of at most `max_width` columns: white space folded, cut with `…`.
 pub fn plain_line(text: &str, max_width: usize) -> String {
-    if let Some(line) = ascii_line(text, max_width) {
-        return line;
-    }
     let mut line = String::new();
+    put_line(&mut line, text, max_width);
+    line
+}
+
+/// The same, put at the end of `out`.
+pub fn put_line(out: &mut String, text: &str, max_width: usize) {
+    if is_ascii(text) {
+        return put_ascii(out, text, max_width);
+    }
+    let start = out.len();
     let mut width = 0;
     // Where the line would have to end so that `…` still fits.
-    let mut cut = 0;
+    let mut cut = start;
     let clean = plain(text);
     let mut pending_space = false;
     for c in clean.trim().chars() {
@@ -64,29 +74,42 @@ pub fn plain_line(text: &str, max_width: usize) -> String {
         for c in std::mem::take(&mut pending_space).then_some(' ').into_iter().chain([c]) {
             width += columns(c);
             if width > max_width {
-                line.truncate(cut);
-                line.truncate(line.trim_end_matches([' ', ZWJ, ZWNJ]).len());
-                line.extend((max_width > 0).then_some('…'));
-                return line;
+                out.truncate(cut);
+                let kept = out[start..].trim_end_matches([' ', ZWJ, ZWNJ]).len();
+                out.truncate(start + kept);
+                out.extend((max_width > 0).then_some('…'));
+                return;
             }
-            line.push(c);
+            out.push(c);
             if width < max_width {
-                cut = line.len();
+                cut = out.len();
             }
         }
     }
-    line
 }
 
-/// The same for text of plain ASCII with single spaces, which most lines are: no character needs a look of its own.
-fn ascii_line(text: &str, max_width: usize) -> Option<String> {
-    let text = text.trim_ascii();
-    let is_simple = text.bytes().all(|b| matches!(b, b' '..=b'~')) && !text.contains("  ");
-    match max_width.checked_sub(1) {
-        _ if !is_simple => None,
-        _ if text.len() <= max_width => Some(text.to_owned()),
-        Some(room) => Some(text[..room].trim_ascii_end().to_owned() + "…"),
-        None => Some(String::new()),
+/// Nothing but ASCII without controls, which most texts are: no character needs a look of its own.
+fn is_ascii(text: &str) -> bool {
+    // By blocks, which the compiler turns into a few instructions each.
+    let is_good = |b: &u8| matches!(b, b' '..=b'~' | b'\n' | b'\t');
+    text.as_bytes().chunks(32).all(|block| block.iter().fold(true, |good, b| good & is_good(b)))
+}
+
+/// One line of such text.
+fn put_ascii(out: &mut String, text: &str, max_width: usize) {
+    let start = out.len();
+    for word in text.split_ascii_whitespace() {
+        if out.len() > start {
+            out.push(' ');
+        }
+        out.push_str(word);
+        if out.len() - start > max_width {
+            out.truncate(start + max_width.saturating_sub(1));
+            let kept = out[start..].trim_ascii_end().len();
+            out.truncate(start + kept);
+            out.extend((max_width > 0).then_some('…'));
+            return;
+        }
     }
 }
 

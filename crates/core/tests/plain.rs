@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use baton_core::plain::{plain, plain_line};
+use baton_core::plain::{plain, plain_line, put_line};
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
@@ -153,5 +153,21 @@ proptest! {
         prop_assert!(line.width() <= max, "{:?} takes {} of {}", line, line.width(), max);
         prop_assert_eq!(controls_in(&line), Vec::<char>::new());
         prop_assert!(!line.contains(['\n', '\t']));
+    }
+
+    /// Such text takes a shorter way; told by how it reads, not by which way it took.
+    #[test]
+    fn ascii_is_folded_and_cut_like_any_other(text in "[ -~\\n\\t]{0,60}", max in 0_usize..70) {
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let expected = match max.checked_sub(1) {
+            _ if words.len() <= max => words,
+            Some(room) => format!("{}…", words[..room].trim_end()),
+            None => String::new(),
+        };
+        prop_assert_eq!(plain_line(&text, max), expected);
+        let mut out = "before ".to_owned();
+        put_line(&mut out, &text, max);
+        prop_assert_eq!(out, format!("before {}", plain_line(&text, max)));
+        prop_assert_eq!(plain(&text), text.as_str());
     }
 }

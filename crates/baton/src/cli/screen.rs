@@ -1,5 +1,6 @@
 //! What people see: colours only where they help, tables that line up, a closed pipe that is no error.
 
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::Context as _;
@@ -100,11 +101,18 @@ fn through_pager(text: &str) -> bool {
 
 /// `12k`, `1.2M`: a number of tokens.
 pub fn tokens(count: u64) -> String {
-    match count {
-        0..1_000 => count.to_string(),
-        1_000..1_000_000 => format!("{}k", count / 1_000),
-        _ => format!("{:.1}M", count as f64 / 1_000_000.0),
-    }
+    let mut out = String::new();
+    put_tokens(&mut out, count);
+    out
+}
+
+/// The same, put at the end of `out`.
+pub fn put_tokens(out: &mut String, count: u64) {
+    let _ = match count {
+        0..1_000 => write!(out, "{count}"),
+        1_000..1_000_000 => write!(out, "{}k", count / 1_000),
+        _ => write!(out, "{:.1}M", count as f64 / 1_000_000.0),
+    };
 }
 
 pub fn print_json<T: serde::Serialize>(value: &T) -> anyhow::Result<()> {
@@ -122,34 +130,86 @@ pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
 
 /// Rows under a heading, columns padded to the widest cell. Cells may carry colour codes in the last column.
 pub fn table(paint: Paint, head: &[&str], rows: &[Vec<String>]) -> String {
-    let mut widths: Vec<usize> = head.iter().map(|h| h.chars().count()).collect();
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(visible(cell));
-        }
+    let mut table = Table::new(head);
+    for cell in rows.iter().flatten() {
+        table.text.push_str(cell);
+        table.end_cell();
     }
-    let mut out = String::new();
-    let heading: Vec<String> = head.iter().map(|h| (*h).to_owned()).collect();
-    out.push_str(&paint.dim(line(&widths, &heading).trim_end()));
-    out.push('\n');
-    for row in rows {
-        out.push_str(line(&widths, row).trim_end());
-        out.push('\n');
-    }
-    out
+    table.finish(paint, |_, _| ())
 }
 
-fn line(widths: &[usize], cells: &[String]) -> String {
-    let mut out = String::new();
-    for (width, cell) in widths.iter().zip(cells) {
-        out.push_str(cell);
-        out.push_str(&" ".repeat(width.saturating_sub(visible(cell)) + 2));
+/// A table of many rows: all cells lie in one text, each is measured once.
+pub struct Table<'h> {
+    head: &'h [&'h str],
+    /// The cell that is being written stands at its end.
+    pub text: String,
+    /// Where each cell ends, and its width.
+    cells: Vec<(usize, usize)>,
+    widths: Vec<usize>,
+}
+
+impl<'h> Table<'h> {
+    pub fn new(head: &'h [&'h str]) -> Self {
+        let widths = head.iter().map(|h| h.chars().count()).collect();
+        Self { head, text: String::new(), cells: Vec::new(), widths }
     }
-    out
+
+    /// What was put into `text` since the last one is a cell; they come row by row.
+    pub fn end_cell(&mut self) {
+        let start = self.cells.last().map_or(0, |(end, _)| *end);
+        let width = visible(&self.text[start..]);
+        let column = self.cells.len() % self.head.len();
+        self.widths[column] = self.widths[column].max(width);
+        self.cells.push((self.text.len(), width));
+    }
+
+    /// The width of each column.
+    pub fn widths(&self) -> &[usize] {
+        &self.widths
+    }
+
+    /// `more` puts what stands behind the last column of a row; of the heading it is asked without a number.
+    pub fn finish(&self, paint: Paint, mut more: impl FnMut(&mut String, Option<usize>)) -> String {
+        let mut heading = String::new();
+        for (text, width) in self.head.iter().zip(&self.widths) {
+            heading.push_str(text);
+            pad(&mut heading, width.saturating_sub(text.chars().count()) + 2);
+        }
+        more(&mut heading, None);
+        let mut out = String::with_capacity(self.text.len() * 2);
+        out.push_str(&paint.dim(heading.trim_end()));
+        out.push('\n');
+        let mut start = 0;
+        for (n, row) in self.cells.chunks(self.head.len()).enumerate() {
+            let line = out.len();
+            for ((end, own), width) in row.iter().zip(&self.widths) {
+                out.push_str(&self.text[start..*end]);
+                pad(&mut out, width.saturating_sub(*own) + 2);
+                start = *end;
+            }
+            more(&mut out, Some(n));
+            let len = out[line..].trim_end().len();
+            out.truncate(line + len);
+            out.push('\n');
+        }
+        out
+    }
+}
+
+fn pad(out: &mut String, mut columns: usize) {
+    const SPACES: &str = "                                ";
+    while columns > 0 {
+        let some = columns.min(SPACES.len());
+        out.push_str(&SPACES[..some]);
+        columns -= some;
+    }
 }
 
 /// Characters that take room on the screen: everything but our own colour codes.
 fn visible(text: &str) -> usize {
+    if !text.contains('\x1b') {
+        return text.chars().count();
+    }
     let mut count = 0;
     let mut escape = false;
     for c in text.chars() {
@@ -165,13 +225,21 @@ fn visible(text: &str) -> usize {
 
 /// `3m`, `2h`, `5d`: how long ago, in the largest whole unit.
 pub fn age(then: Timestamp, now: Timestamp) -> String {
+    let mut out = String::new();
+    put_age(&mut out, then, now);
+    out
+}
+
+/// The same, put at the end of `out`.
+pub fn put_age(out: &mut String, then: Timestamp, now: Timestamp) {
     let seconds = now.duration_since(then).max(SignedDuration::ZERO).as_secs();
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m", seconds / 60),
-        3600..86400 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86400),
-    }
+    let (count, unit) = match seconds {
+        0..60 => (seconds, 's'),
+        60..3600 => (seconds / 60, 'm'),
+        3600..86400 => (seconds / 3600, 'h'),
+        _ => (seconds / 86400, 'd'),
+    };
+    let _ = write!(out, "{count}{unit}");
 }
 
 /// `820 B`, `4.2 kB`, `31 MB`: in the unit that needs no more than four characters.

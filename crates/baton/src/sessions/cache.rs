@@ -1,108 +1,100 @@
 //! `cache/sessions.json`: what was read of transcripts, records and handoffs, so that a listing reads only what changed
 //! since. It may be deleted at any time; one that is damaged, or of another version, is thrown away.
+//!
+//! Below its heading are lines of fields with tabs between them, which `lines` reads and writes: a listing of
+//! thousands takes them as they lie in memory, and decodes nothing but numbers.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use baton_core::ids::SessionId;
 use baton_core::process::Process;
 use baton_core::transcript::summary::Ending;
-use serde::{Deserialize, Serialize};
 
-use super::sources::Stamp;
+use super::lines;
+use super::sources::{Source, Stamp};
+use super::text::Text;
 use crate::sys::fs::{self, PRIVATE, Sync};
 
 /// A hundred thousand sessions take some forty megabytes; more is not ours.
 const MAX: u64 = 256 << 20;
 
 /// Changes with the shape of what is kept and with the rules by which titles are made safe.
-const SHAPE: u32 = 2;
+const SHAPE: u32 = 3;
 
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default)]
 pub struct Cache {
-    /// By the path of the transcript.
-    #[serde(rename = "t")]
-    pub transcripts: HashMap<String, Kept>,
-    /// By the id of the session.
-    #[serde(rename = "r")]
-    pub records: HashMap<SessionId, (Stamp, Known)>,
+    /// By the number of the file: what was read of a file holds wherever it lies.
+    pub transcripts: HashMap<u64, Kept>,
+    pub others: Others,
+}
+
+/// What is not kept with a transcript.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Others {
     /// When the folder of the records last changed, if it had been still for a while when it was read.
-    #[serde(rename = "d")]
     pub records_changed: Option<i64>,
-    /// By channel; the stamps of its manifest and its history.
-    #[serde(rename = "h")]
-    pub links: HashMap<String, ([Option<Stamp>; 2], Vec<Link>)>,
-    #[serde(rename = "o")]
+    pub links: super::links::Links,
     pub orphans: super::mirrors::Orphans,
 }
 
-/// One transcript.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// One transcript, and our record of its session.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    #[serde(rename = "k")]
+    /// Whose it is.
+    pub id: Text,
     pub stamp: Stamp,
-    #[serde(rename = "f")]
-    pub facts: Result<Facts, String>,
+    pub facts: Result<Facts, Text>,
+    pub record: Recorded,
+}
+
+/// Our own record of a session, as far as it was looked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Recorded {
+    #[default]
+    NotLookedFor,
+    None,
+    Is(Stamp, Known),
 }
 
 /// What a transcript tells of itself. Texts are plain and redacted: they are shown.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    #[serde(rename = "c", default, skip_serializing_if = "String::is_empty")]
-    pub cwd: String,
-    #[serde(rename = "g", default, skip_serializing_if = "Option::is_none")]
-    pub branch: Option<String>,
-    #[serde(rename = "t", default, skip_serializing_if = "String::is_empty")]
-    pub title: String,
+    pub cwd: Text,
+    pub branch: Option<Text>,
+    pub title: Text,
     /// The title is only the order to continue from a handoff.
-    #[serde(rename = "o", default, skip_serializing_if = "std::ops::Not::not")]
     pub continued: bool,
     /// Milliseconds.
-    #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
     pub begun: Option<i64>,
-    #[serde(rename = "l", default, skip_serializing_if = "Option::is_none")]
     pub last: Option<i64>,
-    #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    #[serde(rename = "m", default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    #[serde(rename = "e", default)]
+    pub model: Option<Text>,
     pub ending: Ending,
     /// The id inside differs from the file's name, or the records are a subagent's.
-    #[serde(rename = "x", default, skip_serializing_if = "std::ops::Not::not")]
     pub foreign: bool,
 }
 
 /// What our own record of a session says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
-    #[serde(rename = "a")]
-    pub agent: String,
-    #[serde(rename = "c")]
-    pub channel: String,
-    #[serde(rename = "p")]
-    pub provider: String,
-    #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<String>,
+    pub agent: Text,
+    pub channel: Text,
+    pub provider: Text,
+    pub ended: Option<Text>,
     /// Only while it has not ended: whether it runs is asked of the system.
-    #[serde(rename = "q", default, skip_serializing_if = "Option::is_none")]
     pub process: Option<Process>,
 }
 
 /// A handoff, from the session that wrote it to the one that loaded it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    #[serde(rename = "i")]
-    pub handoff: String,
-    #[serde(rename = "f")]
+    pub handoff: Text,
     pub from: SessionId,
-    #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
     pub to: Option<SessionId>,
-    #[serde(rename = "k")]
-    pub kind: String,
-    #[serde(rename = "s")]
-    pub status: String,
-    #[serde(rename = "a")]
+    pub kind: Text,
+    pub status: Text,
     pub at: i64,
 }
 
@@ -112,23 +104,22 @@ pub fn path(state: &Path) -> PathBuf {
 
 /// The cache as it was left; an empty one if there is none or it cannot be trusted.
 pub fn load(state: &Path) -> Cache {
-    let path = path(state);
-    let Ok(Some(bytes)) = fs::read(&path, MAX) else { return Cache::default() };
+    let Ok(Some(bytes)) = fs::read(&path(state), MAX) else { return Cache::default() };
     let Some(newline) = memchr::memchr(b'\n', &bytes) else { return Cache::default() };
-    let (head, body) = (&bytes[..newline], &bytes[newline + 1..]);
-    if head != heading(body).as_bytes() {
+    if bytes[..newline] != *heading(&bytes[newline + 1..]).as_bytes() {
         return Cache::default();
     }
-    serde_json::from_slice(body).unwrap_or_default()
+    let Ok(whole) = String::from_utf8(bytes) else { return Cache::default() };
+    lines::read(&Arc::new(whole), newline + 1).unwrap_or_default()
 }
 
-/// Keeps `cache` for the next time. One that cannot be written makes that slower, and nothing else.
-pub fn store(state: &Path, cache: &Cache) {
+/// Keeps this for the next time. What cannot be written makes that slower, and nothing else.
+pub fn store(state: &Path, found: &[Source], kept: &[Kept], others: &Others) {
     let path = path(state);
-    let Ok(body) = serde_json::to_vec(cache) else { return };
-    let mut bytes = heading(&body).into_bytes();
+    let body = lines::write(found, kept, others);
+    let mut bytes = heading(body.as_bytes()).into_bytes();
     bytes.push(b'\n');
-    bytes.extend_from_slice(&body);
+    bytes.extend_from_slice(body.as_bytes());
     let write = || fs::replace(&path, &bytes, PRIVATE, Sync::Later);
     if write().is_err() && fs::private_dir(path.parent().unwrap_or(Path::new("/"))).is_ok() {
         let _ = write();

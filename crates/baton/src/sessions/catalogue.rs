@@ -4,16 +4,18 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use baton_core::ids::SessionId;
+use baton_core::ids::{AgentId, ChannelName, SessionId};
 use baton_core::plain::{plain, plain_line};
+use baton_core::process::Process;
 use baton_core::redact::redact;
-use baton_core::session::Session;
 use baton_core::transcript::Provider;
 use baton_core::transcript::summary::Summary;
 use jiff::Timestamp;
+use serde::Deserialize;
 
-use super::cache::{self, Cache, Facts, Kept, Known, Link};
+use super::cache::{self, Cache, Facts, Kept, Known, Link, Recorded};
 use super::sources::{self, Skipped, Source, Stamp};
+use super::text::Text;
 use super::{ends, links, mirrors};
 use crate::config::Config;
 use crate::paths::Paths;
@@ -46,47 +48,57 @@ pub struct Row {
 /// Reads what changed since the last time, and keeps it for the next.
 pub fn read(paths: &Paths, config: &Config) -> Catalogue {
     let store = Store::new(paths);
-    let (mut cache, (mut found, mut skipped)) = std::thread::scope(|scope| {
+    let (cache, (mut found, mut skipped)) = std::thread::scope(|scope| {
         let cache = scope.spawn(|| cache::load(&paths.state));
         let found = sources::all(paths);
         (cache.join().unwrap_or_default(), found)
     });
+    let Cache { transcripts, mut others } = cache;
     let mirror = Mirror::new(&paths.state);
-    let (orphans, mut changed) = mirrors::orphans(&mirror, &found, &mut cache);
+    let (orphans, mut changed) = mirrors::orphans(&mirror, &found, &mut others.orphans);
     found.extend(orphans);
-    changed |= refresh_transcripts(&mirror, &found, &mut cache);
-    changed |= refresh_records(&paths.state.join("sessions"), &found, &mut cache);
-    changed |= links::refresh(&store.handoffs(config), &mut cache);
+    let (mut kept, read) = refresh_transcripts(&mirror, &found, transcripts);
+    changed |= read;
+    changed |= refresh_records(&paths.state.join("sessions"), &found, &mut kept, &mut others.records_changed);
+    changed |= links::refresh(&store.handoffs(config), &mut others.links);
     if changed {
-        cache::store(&paths.state, &cache);
+        cache::store(&paths.state, &found, &kept, &others);
     }
     let mut rows = Vec::with_capacity(found.len());
-    for source in found {
-        let Some(kept) = source.path.to_str().and_then(|p| cache.transcripts.remove(p)) else { continue };
+    for (source, kept) in found.into_iter().zip(kept) {
         match kept.facts {
             Ok(facts) if facts.foreign => {}
             Ok(facts) => {
-                let known = cache.records.remove(&source.id).map(|(_, known)| known);
+                let known = match kept.record {
+                    Recorded::Is(_, known) => Some(known),
+                    Recorded::None | Recorded::NotLookedFor => None,
+                };
                 rows.push(Row { source, facts, known });
             }
-            Err(why) => skipped.push(Skipped { path: source.path, why }),
+            Err(why) => skipped.push(Skipped { path: source.path, why: why.to_string() }),
         }
     }
-    rows.sort_by(|a, b| b.when().cmp(&a.when()).then_with(|| a.source.id.cmp(&b.source.id)));
     skipped.sort_by(|a, b| a.path.cmp(&b.path));
-    let links = cache.links.into_values().flat_map(|(_, links)| links).collect();
-    Catalogue { rows, skipped, links }
+    let links = others.links.into_values().flat_map(|(_, links)| links).collect();
+    Catalogue { rows: newest_first(rows), skipped, links }
 }
 
-fn refresh_transcripts(mirror: &Mirror, found: &[Source], cache: &mut Cache) -> bool {
-    let before = cache.transcripts.len();
-    let is_fresh = |s: &Source| {
-        let kept = s.path.to_str().and_then(|path| cache.transcripts.get(path));
-        kept.is_some_and(|kept| kept.stamp == s.stamp)
-    };
-    let stale: Vec<&Source> = found.iter().filter(|s| s.path.to_str().is_some() && !is_fresh(s)).collect();
+/// Rows are large: their numbers are put in order, then each is moved once.
+fn newest_first(rows: Vec<Row>) -> Vec<Row> {
+    let mut order: Vec<(i64, usize)> = rows.iter().enumerate().map(|(n, row)| (row.when(), n)).collect();
+    order.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| rows[a.1].source.id.cmp(&rows[b.1].source.id)));
+    let mut rows: Vec<Option<Row>> = rows.into_iter().map(Some).collect();
+    order.into_iter().filter_map(|(_, n)| rows[n].take()).collect()
+}
+
+/// What is known of each of `found`, and whether that is anything new.
+fn refresh_transcripts(mirror: &Mirror, found: &[Source], mut old: HashMap<u64, Kept>) -> (Vec<Kept>, bool) {
+    let mut known: Vec<Option<Kept>> =
+        found.iter().map(|s| old.remove(&s.stamp.inode).filter(|kept| *kept.id == *s.id.as_str())).collect();
+    let is_stale = |n: &usize| known[*n].as_ref().is_none_or(|kept| kept.stamp != found[*n].stamp);
+    let stale: Vec<usize> = (0..found.len()).filter(is_stale).collect();
     let read = super::on_all_processors(stale.len(), |n| {
-        let source = stale[n];
+        let source = &found[stale[n]];
         let read = if source.mirrored {
             mirrors::ends(mirror, &source.id, source.provider)
         } else {
@@ -94,37 +106,39 @@ fn refresh_transcripts(mirror: &Mirror, found: &[Source], cache: &mut Cache) -> 
         };
         // What failed for a reason outside the file is read again next time: no file has this number.
         let inode = if read.as_ref().is_err_and(|no| no.passing) { 0 } else { source.stamp.inode };
-        let facts = read.map(|it| facts(source, &it)).map_err(|no| no.why);
-        Kept { stamp: Stamp { inode, ..source.stamp }, facts }
+        let facts = read.map(|it| facts(source, &it)).map_err(|no| plain_line(&no.why, 200).into());
+        (Stamp { inode, ..source.stamp }, facts)
     });
-    for (source, kept) in stale.iter().zip(read) {
-        cache.transcripts.insert(source.path.display().to_string(), kept);
+    // What is left is of transcripts that are gone.
+    let changed = !stale.is_empty() || !old.is_empty();
+    for (n, (stamp, facts)) in stale.into_iter().zip(read) {
+        // Its session is the same as before.
+        let record = known[n].take().map(|kept| kept.record).unwrap_or_default();
+        known[n] = Some(Kept { id: Text::default(), stamp, facts, record });
     }
-    let mut changed = !stale.is_empty();
-    if cache.transcripts.len() > found.len() {
-        let there: std::collections::HashSet<&str> = found.iter().filter_map(|s| s.path.to_str()).collect();
-        cache.transcripts.retain(|path, _| there.contains(path.as_str()));
-        changed |= cache.transcripts.len() != before;
-    }
-    changed
+    (known.into_iter().flatten().collect(), changed)
 }
 
 fn facts(source: &Source, it: &Summary) -> Facts {
     let safe = |text: &str| plain_line(&redact(&plain(text)).text, TITLE);
+    let name = |text: &Option<String>| {
+        text.as_deref().map(|text| plain_line(text, 60)).filter(|text| !text.is_empty()).map(Text::from)
+    };
     Facts {
         // It is shown and pasted into commands: one that would not be read as it is written is none.
         cwd: it
             .cwd
             .clone()
             .filter(|cwd| !cwd.contains(['\n', '\t']) && plain(cwd) == *cwd)
-            .unwrap_or_default(),
-        branch: it.branch.as_deref().map(|b| plain_line(b, 60)),
-        title: it.about().map(safe).unwrap_or_default(),
+            .unwrap_or_default()
+            .into(),
+        branch: name(&it.branch),
+        title: it.about().map(safe).unwrap_or_default().into(),
         continued: it.asked.as_deref().is_some_and(|asked| !is_from_a_person(asked)),
         begun: it.begun.map(Timestamp::as_millisecond),
         last: it.last.map(Timestamp::as_millisecond),
         tokens: it.tokens,
-        model: it.model.as_deref().map(|m| plain_line(m, 60)),
+        model: name(&it.model),
         ending: it.ending,
         foreign: it.sidechain || it.provider.is_some_and(|p| p != source.provider),
     }
@@ -132,73 +146,111 @@ fn facts(source: &Source, it: &Summary) -> Facts {
 
 /// What begins is put into its folder by renaming, which the folder's time shows; a record that is there grows where it
 /// lies when its session ends. Of a folder that is as it was only those are looked at that have not ended.
-fn refresh_records(dir: &Path, found: &[Source], cache: &mut Cache) -> bool {
+fn refresh_records(
+    dir: &Path,
+    found: &[Source],
+    kept: &mut [Kept],
+    records_changed: &mut Option<i64>,
+) -> bool {
     let folder = std::fs::symlink_metadata(dir).ok();
     let now = folder.as_ref().map(|m| Stamp::of(m).modified);
-    let as_it_was = now.is_some() && now == cache.records_changed;
-    let has_ended = |s: &Source| cache.records.get(&s.id).is_none_or(|(_, known)| known.ended.is_some());
-    let found: Vec<&Source> = found.iter().filter(|s| !as_it_was || !has_ended(s)).collect();
-    let old: Vec<Option<(Stamp, Known)>> = found.iter().map(|s| cache.records.remove(&s.id)).collect();
+    let as_it_was = now.is_some() && now == *records_changed;
     let mut changed = false;
     if !as_it_was {
         let is_still = folder.and_then(|m| m.modified().ok()).is_some_and(|changed| {
             SystemTime::now().duration_since(changed).is_ok_and(|since| since > STILL)
         });
-        cache.records_changed = now.filter(|_| is_still);
-        // What is left now is of transcripts that are gone.
-        changed = cache.records_changed.is_some() || !cache.records.is_empty();
-        cache.records.clear();
+        *records_changed = now.filter(|_| is_still);
+        changed = records_changed.is_some();
     }
-    let read = super::on_all_processors(found.len(), |n| {
-        let path = dir.join(format!("{}.json", found[n].id));
-        let stamp = Stamp::at(&path)?;
-        match &old[n] {
-            Some((was, _)) if was == &stamp => None,
-            _ => record::read::<Session>(&path).ok().flatten().map(|session| (stamp, known(session))),
+    let may_change = |n: &usize| match &kept[*n].record {
+        Recorded::NotLookedFor => true,
+        Recorded::None => false,
+        Recorded::Is(_, known) => known.ended.is_none(),
+    };
+    let due: Vec<usize> = (0..found.len()).filter(|n| !as_it_was || may_change(n)).collect();
+    let read = super::on_all_processors(due.len(), |n| {
+        let path = dir.join(format!("{}.json", found[due[n]].id));
+        let Some(stamp) = Stamp::at(&path) else { return Recorded::None };
+        match &kept[due[n]].record {
+            Recorded::Is(was, known) if *was == stamp => Recorded::Is(stamp, known.clone()),
+            _ => match record::read::<Told>(&path) {
+                Ok(Some(told)) => Recorded::Is(stamp, known(told)),
+                _ => Recorded::None,
+            },
         }
-        .or_else(|| old[n].clone().filter(|(was, _)| was == &stamp))
     });
-    for (n, known) in read.into_iter().enumerate() {
-        changed |= known != old[n];
-        if let Some(known) = known {
-            cache.records.insert(found[n].id.clone(), known);
-        }
+    for (n, now) in due.into_iter().zip(read) {
+        changed |= now != kept[n].record;
+        kept[n].record = now;
     }
     changed
 }
 
-fn known(session: Session) -> Known {
-    let ended = session.ended.map(|e| e.reason);
+/// What a listing wants of a record.
+#[derive(Deserialize)]
+struct Told {
+    provider: String,
+    agent: AgentId,
+    channel: ChannelName,
+    #[serde(default)]
+    process: Option<Process>,
+    #[serde(default)]
+    ended: Option<Ended>,
+}
+
+#[derive(Deserialize)]
+struct Ended {
+    reason: String,
+}
+
+fn known(told: Told) -> Known {
+    let ended = told.ended.map(|e| Text::from(plain_line(&e.reason, 200)));
     Known {
-        agent: session.agent.to_string(),
-        channel: session.channel.to_string(),
-        provider: session.provider,
-        process: session.process.filter(|_| ended.is_none()),
+        agent: told.agent.to_string().into(),
+        channel: told.channel.to_string().into(),
+        provider: plain_line(&told.provider, 60).into(),
+        process: told.process.filter(|_| ended.is_none()),
         ended,
     }
 }
 
-impl Catalogue {
-    /// The title of a row; one that was only told to continue has that of the session before it.
-    pub fn title<'a>(&'a self, row: &'a Row, by_id: &HashMap<&SessionId, &'a Row>) -> &'a str {
-        if !row.facts.continued {
-            return &row.facts.title;
+/// By which a session that only continued has the title of the one before it.
+pub struct Titles<'c> {
+    by_id: HashMap<&'c SessionId, &'c Row>,
+    /// Whose handoff a session loaded.
+    before: HashMap<&'c SessionId, &'c SessionId>,
+}
+
+impl<'c> Titles<'c> {
+    pub fn new(catalogue: &'c Catalogue) -> Self {
+        let mut before = HashMap::new();
+        for link in &catalogue.links {
+            if let Some(to) = &link.to {
+                before.entry(to).or_insert(&link.from);
+            }
         }
+        Self { by_id: catalogue.by_id(), before }
+    }
+
+    /// The title of `row`, or of the one where its work began.
+    pub fn of<'a>(&'a self, row: &'a Row) -> &'a str {
         let mut at = row;
         // A circle can only come from damaged files.
         for _ in 0..50 {
             if !at.facts.continued {
                 break;
             }
-            let from = self.links.iter().find(|l| l.to.as_ref() == Some(&at.source.id)).map(|l| &l.from);
-            match from.and_then(|id| by_id.get(id)) {
+            match self.before.get(&at.source.id).and_then(|id| self.by_id.get(id)) {
                 Some(before) => at = before,
                 None => break,
             }
         }
         &at.facts.title
     }
+}
 
+impl Catalogue {
     pub fn by_id(&self) -> HashMap<&SessionId, &Row> {
         self.rows.iter().map(|row| (&row.source.id, row)).collect()
     }
@@ -209,7 +261,7 @@ impl Catalogue {
 pub enum State {
     Running(u32),
     /// With the client's reason.
-    Ended(String),
+    Ended(Text),
     /// Its process is gone and never said so.
     Died,
     /// We have no record of it; its transcript's last words tell.
@@ -249,6 +301,6 @@ impl Row {
     }
 
     pub fn cwd(&self) -> PathBuf {
-        PathBuf::from(&self.facts.cwd)
+        PathBuf::from(&*self.facts.cwd)
     }
 }

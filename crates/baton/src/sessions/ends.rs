@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use baton_core::transcript::Provider;
@@ -65,9 +64,8 @@ pub fn stream(mut reader: impl Read) -> Result<Summary, No> {
 fn of(file: &File, size: u64, provider: Provider) -> io::Result<Option<Summary>> {
     let mut summary = Summary::default();
     let size = usize::try_from(size).unwrap_or(usize::MAX);
-    let first = provider.head();
-    let mut buffer = Vec::new();
-    let mut want = first;
+    let mut want = provider.head();
+    let mut buffer = Vec::with_capacity(want.max(FIRST));
     loop {
         let held = buffer.len();
         extend(file, &mut buffer, held as u64, want.min(size))?;
@@ -93,22 +91,15 @@ fn of(file: &File, size: u64, provider: Provider) -> io::Result<Option<Summary>>
     }
 }
 
-/// Reads from `at` until `buffer` holds `want` bytes or the file ends, which may have been cut meanwhile.
+/// Reads from `at` until `buffer` holds `want` bytes or more, or the file ends, which may have been cut meanwhile.
 fn extend(file: &File, buffer: &mut Vec<u8>, at: u64, want: usize) -> io::Result<()> {
     let held = buffer.len();
-    buffer.resize(want, 0);
-    let mut got = held;
-    while got < want {
-        match file.read_at(&mut buffer[got..], at + (got - held) as u64) {
-            Ok(0) => break,
-            Ok(n) => got += n,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => {
-                buffer.truncate(got);
-                return Err(e);
-            }
+    buffer.reserve_exact(want.saturating_sub(held));
+    while buffer.len() < want {
+        let at = at + (buffer.len() - held) as u64;
+        if fs::read_more(file, buffer, at)? == 0 {
+            break;
         }
     }
-    buffer.truncate(got);
     Ok(())
 }

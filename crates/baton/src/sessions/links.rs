@@ -1,27 +1,32 @@
 //! The handoffs between sessions, by channel; read again only where a manifest or a history changed.
 
+use std::collections::HashMap;
+
 use baton_core::ids::ChannelName;
 
-use super::cache::{Cache, Link};
+use super::cache::Link;
 use super::sources::Stamp;
 use crate::store::handoffs::Handoffs;
 
-/// All handoffs of all channels. `true` if the cache was changed.
-pub fn refresh(handoffs: &Handoffs, cache: &mut Cache) -> bool {
+/// By channel: the stamps of its manifest and its history, and its handoffs.
+pub type Links = HashMap<String, ([Option<Stamp>; 2], Vec<Link>)>;
+
+/// All handoffs of all channels. `true` if any is new.
+pub fn refresh(handoffs: &Handoffs, known: &mut Links) -> bool {
     let channels = handoffs.channels().unwrap_or_default();
     let mut changed = false;
-    let before = cache.links.len();
-    cache.links.retain(|name, _| channels.iter().any(|c| c.as_str() == name));
-    changed |= cache.links.len() != before;
+    let before = known.len();
+    known.retain(|name, _| channels.iter().any(|c| c.as_str() == name));
+    changed |= known.len() != before;
     for channel in channels {
         let stamps =
             [handoffs.manifest_path(&channel), handoffs.history_path(&channel)].map(|p| Stamp::at(&p));
-        if cache.links.get(channel.as_str()).is_some_and(|(known, _)| known == &stamps) {
+        if known.get(channel.as_str()).is_some_and(|(were, _)| were == &stamps) {
             continue;
         }
         // One damaged channel costs its own handoffs; `baton handoffs` tells of it.
         let links = of_channel(handoffs, &channel).unwrap_or_default();
-        cache.links.insert(channel.to_string(), (stamps, links));
+        known.insert(channel.to_string(), (stamps, links));
         changed = true;
     }
     changed
@@ -30,11 +35,11 @@ pub fn refresh(handoffs: &Handoffs, cache: &mut Cache) -> bool {
 fn of_channel(handoffs: &Handoffs, channel: &ChannelName) -> Option<Vec<Link>> {
     let entries = handoffs.list(channel).ok()?;
     let link = |e: baton_core::handoff::Entry| Link {
-        handoff: e.id.to_string(),
+        handoff: e.id.to_string().into(),
         from: e.session_id,
         to: e.consumed_by_session.or_else(|| e.claim.map(|c| c.session)),
-        kind: e.kind.as_str().to_owned(),
-        status: e.status.as_str().to_owned(),
+        kind: e.kind.as_str().to_owned().into(),
+        status: e.status.as_str().to_owned().into(),
         at: e.created_at.as_millisecond(),
     };
     Some(entries.into_iter().map(link).collect())

@@ -10,7 +10,6 @@ use baton_core::ids::SessionId;
 use baton_core::transcript::Provider;
 use baton_core::transcript::summary::Summary;
 
-use super::cache::Cache;
 use super::ends::{self, No};
 use super::search::{Kind, Target};
 use super::sources::{Source, Stamp};
@@ -18,11 +17,15 @@ use crate::store::mirror::take::subagent_path;
 use crate::store::mirror::{Generation, MAIN, Mirror, Mirrored, Part};
 use crate::sys::fs;
 
-/// The conversations of which no transcript is left. `true` if the cache was changed.
-pub fn orphans(mirror: &Mirror, found: &[Source], cache: &mut Cache) -> (Vec<Source>, bool) {
+/// The conversations of which no transcript is left. `true` if what is kept of them was changed.
+pub fn orphans(mirror: &Mirror, found: &[Source], kept: &mut Orphans) -> (Vec<Source>, bool) {
+    let mirrored = mirror.sessions();
+    if mirrored.is_empty() && kept.is_empty() {
+        return (Vec::new(), false);
+    }
     let live: HashSet<&SessionId> = found.iter().map(|s| &s.id).collect();
-    let gone: Vec<SessionId> = mirror.sessions().into_iter().filter(|id| !live.contains(id)).collect();
-    let mut before = std::mem::take(&mut cache.orphans);
+    let gone: Vec<SessionId> = mirrored.into_iter().filter(|id| !live.contains(id)).collect();
+    let mut before = std::mem::take(kept);
     let known: Vec<_> = gone.iter().map(|id| before.remove(id)).collect();
     let mut changed = !before.is_empty();
     let read = super::on_all_processors(gone.len(), |n| {
@@ -46,7 +49,7 @@ pub fn orphans(mirror: &Mirror, found: &[Source], cache: &mut Cache) -> (Vec<Sou
             let path = PathBuf::from(&path);
             sources.push(Source { path, provider, id: id.clone(), stamp, mirrored: true });
         }
-        cache.orphans.insert(id, (folder, (path, provider)));
+        kept.insert(id, (folder, (path, provider)));
     }
     (sources, changed)
 }

@@ -4,11 +4,13 @@
 pub mod cache;
 pub mod catalogue;
 pub mod ends;
+mod lines;
 pub mod links;
 pub mod mirrors;
 pub mod scan;
 pub mod search;
 pub mod sources;
+pub mod text;
 
 pub use catalogue::{Catalogue, Row};
 pub use sources::Source;

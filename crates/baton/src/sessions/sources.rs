@@ -9,6 +9,7 @@ use baton_core::ids::SessionId;
 use baton_core::transcript::Provider;
 
 use crate::paths::Paths;
+use crate::sys::fs::{self, Looked};
 
 /// A transcript as the folder shows it.
 #[derive(Debug, Clone)]
@@ -22,14 +23,11 @@ pub struct Source {
 }
 
 /// A file that has the same stamp has not changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    #[serde(rename = "s")]
     pub size: u64,
     /// Nanoseconds.
-    #[serde(rename = "m")]
     pub modified: i64,
-    #[serde(rename = "i")]
     pub inode: u64,
 }
 
@@ -78,25 +76,23 @@ fn folders_in(dir: &Path, depth: u32) -> Vec<PathBuf> {
 
 fn in_folder(dir: &Path, provider: Provider) -> (Vec<Source>, Vec<Skipped>) {
     let (mut sources, mut skipped) = (Vec::new(), Vec::new());
-    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let Some(id) = name.to_str().and_then(|name| id_of(provider, name)) else { continue };
-        // Relative to the open folder: no path is walked again.
-        match entry.metadata() {
-            Ok(about) if about.is_file() => {
-                sources.push(Source {
-                    path: entry.path(),
-                    provider,
-                    id,
-                    stamp: Stamp::of(&about),
-                    mirrored: false,
-                });
+    // It is shown; a name that cannot be is nobody's project.
+    let is_shown = dir.to_str().is_some();
+    fs::look_at_all(dir, |name, look| {
+        let Some(id) = id_of(provider, name) else { return };
+        match look() {
+            Ok(about) if about.is_file => {
+                let Looked { size, modified, inode, .. } = about;
+                let stamp = Stamp { size, modified, inode };
+                if is_shown {
+                    sources.push(Source { path: dir.join(name), provider, id, stamp, mirrored: false });
+                }
             }
-            Ok(_) => skipped.push(Skipped { path: entry.path(), why: "it is not a regular file".into() }),
+            Ok(_) => skipped.push(Skipped { path: dir.join(name), why: "it is not a regular file".into() }),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-            Err(e) => skipped.push(Skipped { path: entry.path(), why: e.to_string() }),
+            Err(e) => skipped.push(Skipped { path: dir.join(name), why: e.to_string() }),
         }
-    }
+    });
     (sources, skipped)
 }
 

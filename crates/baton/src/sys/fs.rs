@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::fs::{OFlags, RenameFlags};
+use rustix::fs::{AtFlags, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 /// Files that only their owner may read.
@@ -239,6 +239,17 @@ fn read_from(file: &File, start: u64, len: u64, max: u64) -> io::Result<Vec<u8>>
     }
 }
 
+/// Reads from `at` on into the room that `bytes` has left, which nobody clears first. Returns how much; nothing is the
+/// end of the file.
+pub fn read_more(file: &File, bytes: &mut Vec<u8>, at: u64) -> io::Result<usize> {
+    loop {
+        match rustix::io::pread(file, rustix::buffer::spare_capacity(bytes), at) {
+            Err(Errno::INTR) => {}
+            read => return Ok(read?),
+        }
+    }
+}
+
 /// A small file that grows by lines, of which the last whole one counts: a change is one write of one line instead
 /// of a new file, a rename and a removal (measured on ext4: 9 µs against 40 µs).
 pub struct Grown {
@@ -333,6 +344,37 @@ pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
 fn regular(file: &File) -> io::Result<Metadata> {
     let about = file.metadata()?;
     if about.is_file() { Ok(about) } else { Err(io::Error::other("it is not a regular file")) }
+}
+
+/// A file as its folder shows it.
+#[derive(Debug, Clone, Copy)]
+pub struct Looked {
+    pub is_file: bool,
+    pub size: u64,
+    /// Nanoseconds.
+    pub modified: i64,
+    pub inode: u64,
+}
+
+/// Calls `each` with the name of all in `dir` that can be written as text, and with a way to look at it that does not
+/// walk the path to the folder again. A link is not followed.
+pub fn look_at_all(dir: &Path, mut each: impl FnMut(&str, &dyn Fn() -> io::Result<Looked>)) {
+    let Ok(folder) = open(dir, OFlags::RDONLY | OFlags::DIRECTORY, 0) else { return };
+    let Ok(entries) = rustix::fs::Dir::read_from(&folder) else { return };
+    for entry in entries {
+        let Ok(entry) = entry else { return };
+        let Ok(name) = entry.file_name().to_str() else { continue };
+        let look = || {
+            let about = rustix::fs::statat(&folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
+            let is_file = rustix::fs::FileType::from_raw_mode(about.st_mode).is_file();
+            let (seconds, rest) =
+                (i64::from(about.st_mtime), i64::try_from(about.st_mtime_nsec).unwrap_or(0));
+            let modified = seconds.saturating_mul(1_000_000_000).saturating_add(rest);
+            let size = u64::try_from(about.st_size).unwrap_or(0);
+            Ok(Looked { is_file, size, modified, inode: about.st_ino })
+        };
+        each(name, &look);
+    }
 }
 
 /// Removes `path`; it is fine if it was not there.

@@ -3,6 +3,8 @@
 //! The caller reads some kilobytes of the beginning and of the end, and more of either where [`Summary::head`] or
 //! [`Summary::tail`] says that it was not enough.
 
+use std::sync::LazyLock;
+
 use jiff::Timestamp;
 use memchr::{memmem, memrchr};
 use serde::{Deserialize, Serialize};
@@ -70,7 +72,7 @@ impl Summary {
     /// Takes what the first bytes of a transcript tell. `false`: more of them would tell more.
     pub fn head(&mut self, bytes: &[u8]) -> bool {
         let mut command = None;
-        for line in bytes.split_inclusive(|b| *b == b'\n') {
+        for line in lines(bytes) {
             // The last line of a piece is cut; only a whole file may lack its last newline, and then it parses.
             let Some(parsed) = self.parse(line) else {
                 self.title(line);
@@ -174,12 +176,35 @@ impl Summary {
 
     /// The newest name in the end of the file: a conversation is renamed by another record.
     fn last_title(&mut self, bytes: &[u8]) {
-        if let Some(at) = memmem::rfind(bytes, b"\"type\":\"custom-title\"") {
+        if let Some(at) = TITLE.last(bytes) {
             let start = memrchr(b'\n', &bytes[..at]).map_or(0, |n| n + 1);
             let end = memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |n| at + n);
             self.title(&bytes[start..end]);
         }
     }
+}
+
+/// Searched in the end of each transcript.
+static TITLE: LazyLock<Piece> = LazyLock::new(|| Piece(memmem::Finder::new(b"\"type\":\"custom-title\"")));
+static COUNT: LazyLock<Piece> = LazyLock::new(|| Piece(memmem::Finder::new(b"\"type\":\"token_count\"")));
+
+/// A text of which the last is looked for. From the front: a search from the end goes byte by byte, fifty times slower.
+struct Piece(memmem::Finder<'static>);
+
+impl Piece {
+    fn last(&self, bytes: &[u8]) -> Option<usize> {
+        self.0.find_iter(bytes).last()
+    }
+}
+
+fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let len = memchr::memchr(b'\n', rest).map_or(rest.len(), |n| n + 1);
+        let (line, after) = rest.split_at(len);
+        rest = after;
+        (!line.is_empty()).then_some(line)
+    })
 }
 
 const NAMES: [&[u8]; 3] = [b"\"custom-title\"", b"\"ai-title\"", b"\"type\":\"summary\""];
@@ -241,7 +266,7 @@ fn codex_tokens(bytes: &[u8]) -> Option<u64> {
         total_tokens: u64,
     }
     let mut end = bytes.len();
-    while let Some(at) = memmem::rfind(&bytes[..end], b"\"type\":\"token_count\"") {
+    while let Some(at) = COUNT.last(&bytes[..end]) {
         let start = memrchr(b'\n', &bytes[..at]).map_or(0, |n| n + 1);
         let stop = memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |n| at + n);
         let line: Option<Line> = serde_json::from_slice(&bytes[start..stop]).ok();

@@ -1,21 +1,23 @@
 //! `baton sessions list`: one row for each conversation.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::rc::Rc;
 
 use baton_core::ids::SessionId;
-use baton_core::plain::plain_line;
+use baton_core::plain::{plain_line, put_line};
 use baton_core::transcript::summary::Ending;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::args::WhoseArgs;
-use super::super::screen::{Paint, age, page, print, print_json, table, tokens};
+use super::super::screen::{Paint, Table, age, page, print, print_json, put_age, put_tokens};
 use super::super::{App, Outcome};
 use super::resume::Hindrances;
 use super::{Look, Scope, read, say_skipped};
-use crate::sessions::catalogue::State;
+use crate::sessions::catalogue::{State, Titles};
+use crate::sessions::text::Text;
 use crate::sessions::{Catalogue, Row};
 
 pub fn run(app: &App, whose: &WhoseArgs, limit: usize, look: Look) -> anyhow::Result<Outcome> {
@@ -48,9 +50,9 @@ pub fn run(app: &App, whose: &WhoseArgs, limit: usize, look: Look) -> anyhow::Re
 pub struct Telling<'c> {
     app: &'c App,
     catalogue: &'c Catalogue,
-    by_id: HashMap<&'c SessionId, &'c Row>,
+    titles: OnceCell<Titles<'c>>,
     /// Folders as people write them.
-    projects: RefCell<HashMap<String, String>>,
+    projects: RefCell<HashMap<Text, Rc<str>>>,
     /// Handoffs into and out of each session.
     handoffs: HashMap<&'c SessionId, [Vec<&'c str>; 2]>,
     hindrances: Hindrances<'c>,
@@ -66,26 +68,33 @@ impl<'c> Telling<'c> {
                 handoffs.entry(to).or_default()[0].push(&link.handoff);
             }
         }
-        let by_id = catalogue.by_id();
         let hindrances = Hindrances::new(app);
-        let projects = RefCell::default();
-        Self { app, catalogue, by_id, projects, handoffs, hindrances, now: Timestamp::now() }
+        let (titles, projects) = (OnceCell::new(), RefCell::default());
+        Self { app, catalogue, titles, projects, handoffs, hindrances, now: Timestamp::now() }
     }
 
     pub fn title(&self, row: &Row) -> String {
-        let own = self.by_id.get(&row.source.id).copied().unwrap_or(row);
-        let title = self.catalogue.title(own, &self.by_id);
-        let title = if title.is_empty() { "(nothing was asked)" } else { title };
-        if row.facts.continued { format!("↳ {title}") } else { title.to_owned() }
+        let (mark, title) = self.title_of(row);
+        format!("{mark}{title}")
     }
 
-    pub fn project(&self, row: &Row) -> String {
+    /// With what stands before it.
+    fn title_of<'a>(&'a self, row: &'a Row) -> (&'static str, &'a str) {
+        let (mark, title) = if row.facts.continued {
+            ("↳ ", self.titles.get_or_init(|| Titles::new(self.catalogue)).of(row))
+        } else {
+            ("", &*row.facts.title)
+        };
+        (mark, if title.is_empty() { "(nothing was asked)" } else { title })
+    }
+
+    pub fn project(&self, row: &Row) -> Rc<str> {
         let mut known = self.projects.borrow_mut();
-        if let Some(name) = known.get(&row.facts.cwd) {
-            return name.clone();
+        if let Some(name) = known.get(&*row.facts.cwd) {
+            return Rc::clone(name);
         }
-        let name = plain_line(&self.app.paths.short(&row.cwd()), 60);
-        known.insert(row.facts.cwd.clone(), name.clone());
+        let name: Rc<str> = plain_line(&self.app.paths.short(&row.cwd()), 60).into();
+        known.insert(row.facts.cwd.clone(), Rc::clone(&name));
         name
     }
 
@@ -95,48 +104,64 @@ impl<'c> Telling<'c> {
 
     fn table(&self, paint: Paint, rows: &[&Row], all: bool) -> String {
         let columns = crate::sys::terminal::size().map_or(160, |(columns, _)| usize::from(columns));
-        let mut cells: Vec<Vec<String>> = rows
-            .iter()
-            .map(|row| {
-                let mut cells = vec![
-                    row.source.id.short().to_owned(),
-                    self.when(row),
-                    row.begun().map_or_else(String::new, |begun| age(begun, row.last())),
-                    row.facts.tokens.map_or_else(String::new, tokens),
-                    state(paint, row),
-                    self.arrows(row),
-                ];
-                if all {
-                    cells.push(self.project(row));
-                }
-                cells
-            })
-            .collect();
-        let used: usize = (0..cells[0].len())
-            .map(|n| cells.iter().map(|row| row[n].chars().count()).max().unwrap_or(0).max(6) + 2)
-            .sum();
-        let room = columns.saturating_sub(used).max(30);
-        for (cells, row) in cells.iter_mut().zip(rows) {
-            let mark = match (row.state(), self.hindrances.of(row)) {
-                (State::Running(_), _) => paint.green("> "),
-                (_, Some(_)) => paint.dim("- "),
-                _ => "  ".to_owned(),
-            };
-            cells.push(mark + &plain_line(&self.title(row), room.saturating_sub(2)));
+        let head = ["ID", "AGE", "LONG", "TOKENS", "STATE", "HANDOFFS", "PROJECT"];
+        let mut table = Table::new(&head[..if all { 7 } else { 6 }]);
+        let mut marks = Vec::with_capacity(rows.len());
+        for row in rows {
+            let now = row.state();
+            table.text.push_str(row.source.id.short());
+            table.end_cell();
+            put_age(&mut table.text, row.last(), self.now);
+            table.end_cell();
+            if let Some(begun) = row.begun() {
+                put_age(&mut table.text, begun, row.last());
+            }
+            table.end_cell();
+            if let Some(count) = row.facts.tokens {
+                put_tokens(&mut table.text, count);
+            }
+            table.end_cell();
+            put_state(&mut table.text, paint, row, &now);
+            table.end_cell();
+            self.put_arrows(&mut table.text, row);
+            table.end_cell();
+            if all {
+                table.text.push_str(&self.project(row));
+                table.end_cell();
+            }
+            marks.push(match now {
+                State::Running(_) => Mark::Running,
+                _ if self.hindrances.has(row) => Mark::Hindered,
+                _ => Mark::None,
+            });
         }
-        let mut head = vec!["ID", "AGE", "LONG", "TOKENS", "STATE", "HANDOFFS"];
-        if all {
-            head.push("PROJECT");
-        }
-        head.push("  ABOUT");
-        table(paint, &head, &cells)
+        let used: usize = table.widths().iter().map(|width| width + 2).sum();
+        let room = columns.saturating_sub(used).max(30).saturating_sub(2);
+        table.finish(paint, |out, n| {
+            let Some(n) = n else { return out.push_str("  ABOUT") };
+            match marks[n] {
+                Mark::Running => out.push_str(&paint.green("> ")),
+                Mark::Hindered => out.push_str(&paint.dim("- ")),
+                Mark::None => out.push_str("  "),
+            }
+            let (mark, title) = self.title_of(rows[n]);
+            if mark.is_empty() {
+                put_line(out, title, room);
+            } else {
+                put_line(out, &format!("{mark}{title}"), room);
+            }
+        })
     }
 
     /// `1→2`: handoffs in and out.
-    fn arrows(&self, row: &Row) -> String {
-        let Some([before, after]) = self.handoffs.get(&row.source.id) else { return String::new() };
-        let count = |list: &[&str]| if list.is_empty() { String::new() } else { list.len().to_string() };
-        format!("{}→{}", count(before), count(after))
+    fn put_arrows(&self, out: &mut String, row: &Row) {
+        let Some([before, after]) = self.handoffs.get(&row.source.id) else { return };
+        for (list, arrow) in [(before, "→"), (after, "")] {
+            if !list.is_empty() {
+                let _ = write!(out, "{}", list.len());
+            }
+            out.push_str(arrow);
+        }
     }
 
     pub fn json(&self, row: &Row) -> Value {
@@ -175,24 +200,39 @@ impl<'c> Telling<'c> {
     }
 }
 
+/// What stands before a title.
+#[derive(Clone, Copy)]
+enum Mark {
+    Running,
+    Hindered,
+    None,
+}
+
 /// How a conversation stands or ended, in a word or two.
 pub fn state(paint: Paint, row: &Row) -> String {
-    let words = |text: &str| match row.facts.ending {
-        Ending::Answered | Ending::Unknown => text.to_owned(),
-        ending => format!("{text}, {}", ending.as_str()),
-    };
-    match row.state() {
-        State::Running(_) => paint.green("running"),
-        State::Died => paint.red("died"),
-        State::Ended(reason) => match reason.as_str() {
-            "prompt_input_exit" => words("exit"),
-            "other" => words("ended"),
-            reason => words(&plain_line(reason, 20)),
-        },
+    let mut out = String::new();
+    put_state(&mut out, paint, row, &row.state());
+    out
+}
+
+fn put_state(out: &mut String, paint: Paint, row: &Row, state: &State) {
+    match state {
+        State::Running(_) => out.push_str(&paint.green("running")),
+        State::Died => out.push_str(&paint.red("died")),
+        State::Ended(reason) => {
+            match &**reason {
+                "prompt_input_exit" => out.push_str("exit"),
+                "other" => out.push_str("ended"),
+                reason => out.push_str(&plain_line(reason, 20)),
+            }
+            if !matches!(row.facts.ending, Ending::Answered | Ending::Unknown) {
+                let _ = write!(out, ", {}", row.facts.ending.as_str());
+            }
+        }
         State::Left => match row.facts.ending {
-            Ending::Answered => "done".to_owned(),
-            Ending::Unknown => String::new(),
-            ending => paint.yellow(ending.as_str()),
+            Ending::Answered => out.push_str("done"),
+            Ending::Unknown => {}
+            ending => out.push_str(&paint.yellow(ending.as_str())),
         },
     }
 }

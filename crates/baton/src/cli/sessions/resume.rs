@@ -17,6 +17,7 @@ use super::{Scope, by_beginning, read};
 use crate::across::{self, To};
 use crate::providers::PROVIDERS;
 use crate::sessions::catalogue::State;
+use crate::sessions::text::Text;
 use crate::sessions::{Row, ends};
 use crate::supervisor::{self, Options};
 use crate::sys::child::end_like;
@@ -145,7 +146,7 @@ pub fn start(app: &App, scope: &Scope<'_>, row: &Row, args: &[String]) -> anyhow
     let now = Now { model: None, permission_mode: None };
     let args = Launch::parse(grammar, args).resume(grammar, id.as_str(), None, &now);
     // The agent comes back under its name, unless it goes on elsewhere.
-    let agent = row.known.as_ref().and_then(|known| AgentId::new(known.agent.clone()).ok());
+    let agent = row.known.as_ref().and_then(|known| AgentId::new(&*known.agent).ok());
     let name = agent.filter(|agent| !app.store().agents().is_live(agent));
     if channel::real(&cwd) != channel::real(&app.cwd) {
         eprintln!("baton: resuming in {}", app.paths.short(&cwd));
@@ -183,7 +184,14 @@ fn quoted(path: &str) -> String {
 /// Why conversations cannot be resumed; what is known of a folder is asked once.
 pub struct Hindrances<'a> {
     app: &'a App,
-    folders: RefCell<HashMap<String, Option<PathBuf>>>,
+    folders: RefCell<HashMap<Text, Option<PathBuf>>>,
+}
+
+enum Hindrance<'p> {
+    Runs(u32),
+    NoFolder,
+    Gone,
+    Elsewhere(&'p Path),
 }
 
 impl<'a> Hindrances<'a> {
@@ -193,25 +201,44 @@ impl<'a> Hindrances<'a> {
 
     /// Why `row` cannot be resumed as it is, if it cannot.
     pub fn of(&self, row: &Row) -> Option<String> {
-        if let State::Running(pid) = row.state() {
-            return Some(format!("it runs now, in process {pid}"));
+        let short = |path: &Path| self.app.paths.short(path);
+        self.find(row, |hindrance| match hindrance {
+            Hindrance::Runs(pid) => format!("it runs now, in process {pid}"),
+            Hindrance::NoFolder => "its transcript does not tell its folder".to_owned(),
+            Hindrance::Gone => format!("its folder {} is gone", short(&row.cwd())),
+            Hindrance::Elsewhere(place) => format!("the client looks for it in {}", short(place)),
+        })
+    }
+
+    /// Is there anything that hinders `row`, which does not run?
+    pub fn has(&self, row: &Row) -> bool {
+        self.in_its_folder(row, |_| ()).is_some()
+    }
+
+    fn find<T>(&self, row: &Row, tell: impl FnOnce(Hindrance<'_>) -> T) -> Option<T> {
+        match row.state() {
+            State::Running(pid) => Some(tell(Hindrance::Runs(pid))),
+            _ => self.in_its_folder(row, tell),
         }
+    }
+
+    fn in_its_folder<T>(&self, row: &Row, tell: impl FnOnce(Hindrance<'_>) -> T) -> Option<T> {
         let cwd = &row.facts.cwd;
         if !cwd.starts_with('/') {
-            return Some("its transcript does not tell its folder".to_owned());
+            return Some(tell(Hindrance::NoFolder));
         }
-        if !self.folders.borrow().contains_key(cwd) {
-            self.folders.borrow_mut().insert(cwd.clone(), self.place(Path::new(cwd)));
+        if !self.folders.borrow().contains_key(&**cwd) {
+            self.folders.borrow_mut().insert(cwd.clone(), self.place(Path::new(&**cwd)));
         }
         let folders = self.folders.borrow();
-        let Some(place) = folders.get(cwd).and_then(Option::as_ref) else {
-            return Some(format!("its folder {} is gone", self.app.paths.short(Path::new(cwd))));
+        let Some(place) = folders.get(&**cwd).and_then(Option::as_ref) else {
+            return Some(tell(Hindrance::Gone));
         };
         // What only the mirror has is brought back before it is resumed.
         let is_there = row.source.mirrored
             || !row.source.provider.is_kept_by_project()
             || row.source.path.parent() == Some(place);
-        (!is_there).then(|| format!("the client looks for it in {}", self.app.paths.short(place)))
+        (!is_there).then(|| tell(Hindrance::Elsewhere(place)))
     }
 
     /// Where the client looks for the conversations of `cwd`; nothing if that is gone.

@@ -65,7 +65,7 @@ impl<'c> Chains<'c> {
         let mut next: HashMap<&SessionId, Vec<Step<'_>>> = HashMap::new();
         let mut before = HashMap::new();
         let mut links: Vec<&Link> = catalogue.links.iter().collect();
-        links.sort_by_key(|link| (link.at, &link.handoff));
+        links.sort_by_key(|link| (link.at, &*link.handoff));
         for link in links {
             // A compaction hands over to the session it happened in: the same one goes on.
             let to = link.to.as_ref().filter(|to| **to != link.from);
@@ -74,7 +74,7 @@ impl<'c> Chains<'c> {
                 continue;
             }
             // One that was set aside led nowhere.
-            if link.to.is_none() && link.status != "active" {
+            if link.to.is_none() && &*link.status != "active" {
                 continue;
             }
             next.entry(&link.from).or_default().push(Step { by: Some(link), to });

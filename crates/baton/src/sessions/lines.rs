@@ -1,0 +1,366 @@
+//! The cache as lines of fields with tabs between them. What is read is borrowed from the one text that was read.
+
+use std::fmt::{Display, Write as _};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use baton_core::ids::SessionId;
+use baton_core::process::Process;
+use baton_core::transcript::Provider;
+use baton_core::transcript::summary::Ending;
+
+use super::cache::{Cache, Facts, Kept, Known, Link, Others, Recorded};
+use super::sources::{Source, Stamp};
+use super::text::Text;
+
+const TRANSCRIPT: &str = "t";
+const CHANNEL: &str = "c";
+const LINK: &str = "l";
+const ORPHAN: &str = "o";
+const RECORDS: &str = "r";
+
+const ENDINGS: [Ending; 5] =
+    [Ending::Unknown, Ending::Answered, Ending::Interrupted, Ending::Unfinished, Ending::Failed];
+/// In the place of an ending: it is no transcript, and why.
+const NONE: &str = "x";
+
+/// Everything from `start` on; nothing if a line of it is not as `write` makes them.
+pub fn read(whole: &Arc<String>, start: usize) -> Option<Cache> {
+    let mut cache = Cache::default();
+    let mut channel = None;
+    let mut at = start;
+    while at < whole.len() {
+        let end = at + memchr::memchr(b'\n', &whole.as_bytes()[at..])?;
+        let mut line = Fields { whole, at, end };
+        at = end + 1;
+        match line.next()? {
+            TRANSCRIPT => {
+                let kept = transcript(&mut line)?;
+                cache.transcripts.insert(kept.stamp.inode, kept);
+            }
+            RECORDS => cache.others.records_changed = line.maybe()?,
+            CHANNEL => {
+                let name = line.next()?.to_owned();
+                let stamps = [line.maybe_stamp()?, line.maybe_stamp()?];
+                let place = cache.others.links.entry(name).insert_entry((stamps, Vec::new()));
+                channel = Some(&mut place.into_mut().1);
+            }
+            LINK => channel.as_mut()?.push(link(&mut line)?),
+            ORPHAN => {
+                let (id, stamp) = (SessionId::new(line.next()?).ok()?, line.maybe_stamp()??);
+                let (provider, path) = (Provider::of(line.next()?), line.next()?.to_owned());
+                cache.others.orphans.insert(id, (stamp, (path, provider)));
+            }
+            _ => return None,
+        }
+    }
+    Some(cache)
+}
+
+/// All of it. What has a tab or a line break where none belongs is left out, and read anew the next time.
+pub fn write(found: &[Source], kept: &[Kept], others: &Others) -> String {
+    let mut out = Lines { text: String::with_capacity(kept.len() * 400 + 4096), line: 0 };
+    out.put(RECORDS).maybe(others.records_changed).end();
+    for (name, (stamps, links)) in &others.links {
+        out.put(CHANNEL).put(name).stamp(stamps[0]).stamp(stamps[1]);
+        if out.end() {
+            for link in links {
+                let to = link.to.as_ref().map_or("", SessionId::as_str);
+                out.put(LINK).put(&link.handoff).put(link.from.as_str()).put(to);
+                out.put(&link.kind).put(&link.status).number(link.at).end();
+            }
+        }
+    }
+    for (id, (stamp, (path, provider))) in &others.orphans {
+        out.put(ORPHAN).put(id.as_str()).stamp(Some(*stamp)).put(name_of(*provider)).put(path).end();
+    }
+    for (source, kept) in found.iter().zip(kept) {
+        // What failed for a passing reason is read again.
+        if kept.stamp.inode != 0 {
+            put_transcript(&mut out, source, kept);
+        }
+    }
+    out.text
+}
+
+fn name_of(provider: Provider) -> &'static str {
+    match provider {
+        Provider::Claude => "claude",
+        Provider::Codex => "codex",
+    }
+}
+
+fn put_transcript(out: &mut Lines, source: &Source, kept: &Kept) {
+    out.put(TRANSCRIPT).stamp(Some(kept.stamp)).put(source.id.as_str());
+    match &kept.facts {
+        Err(why) => out.put(NONE).put(why),
+        Ok(it) => {
+            out.number(ENDINGS.iter().position(|e| *e == it.ending).unwrap_or(0));
+            out.put(if it.continued { "c" } else { "" }).put(if it.foreign { "f" } else { "" });
+            out.put(&it.cwd).put(&it.title);
+            out.put(it.branch.as_deref().unwrap_or_default()).put(it.model.as_deref().unwrap_or_default());
+            out.maybe(it.begun).maybe(it.last).maybe(it.tokens)
+        }
+    };
+    if let Recorded::Is(stamp, known) = &kept.record {
+        out.stamp(Some(*stamp)).put(&known.agent).put(&known.channel).put(&known.provider);
+        match (&known.ended, &known.process) {
+            (Some(reason), _) => out.put("ended").put(reason),
+            (None, Some(it)) => out.put("process").number(it.pid).number(it.start).put(&it.boot),
+            (None, None) => out.put(""),
+        };
+    }
+    out.end();
+}
+
+fn transcript(line: &mut Fields<'_>) -> Option<Kept> {
+    let (stamp, id) = (line.maybe_stamp()??, line.text()?);
+    let ending = line.next()?;
+    let facts = if ending == NONE {
+        Err(line.text()?)
+    } else {
+        let ending = *ENDINGS.get(ending.parse::<usize>().ok()?)?;
+        let (continued, foreign) = (line.next()? == "c", line.next()? == "f");
+        let (cwd, title) = (line.text()?, line.text()?);
+        let (branch, model) = (line.maybe_text()?, line.maybe_text()?);
+        let (begun, last, tokens) = (line.maybe()?, line.maybe()?, line.maybe()?);
+        Ok(Facts { cwd, branch, title, continued, begun, last, tokens, model, ending, foreign })
+    };
+    let record = if line.is_done() { Recorded::None } else { record(line)? };
+    Some(Kept { id, stamp, facts, record })
+}
+
+fn record(line: &mut Fields<'_>) -> Option<Recorded> {
+    let stamp = line.maybe_stamp()??;
+    let (agent, channel, provider) = (line.text()?, line.text()?, line.text()?);
+    let (ended, process) = match line.next()? {
+        "ended" => (Some(line.text()?), None),
+        "process" => {
+            let (pid, start, boot) = (line.maybe()??, line.maybe()??, line.next()?.to_owned());
+            (None, Some(Process { pid, start, boot }))
+        }
+        _ => (None, None),
+    };
+    Some(Recorded::Is(stamp, Known { agent, channel, provider, ended, process }))
+}
+
+fn link(line: &mut Fields<'_>) -> Option<Link> {
+    let handoff = line.text()?;
+    let from = SessionId::new(line.next()?).ok()?;
+    let to = match line.next()? {
+        "" => None,
+        id => Some(SessionId::new(id).ok()?),
+    };
+    Some(Link { handoff, from, to, kind: line.text()?, status: line.text()?, at: line.maybe()?? })
+}
+
+/// The fields of a line that are not read yet; each ends with a tab.
+struct Fields<'w> {
+    whole: &'w Arc<String>,
+    at: usize,
+    end: usize,
+}
+
+impl<'w> Fields<'w> {
+    fn range(&mut self) -> Option<std::ops::Range<usize>> {
+        // Most fields are a few bytes long: a search by blocks would cost more than it saves.
+        let rest = self.whole.as_bytes().get(self.at..self.end)?;
+        let len = rest.iter().position(|b| *b == b'\t')?;
+        let start = self.at;
+        self.at += len + 1;
+        Some(start..start + len)
+    }
+
+    fn next(&mut self) -> Option<&'w str> {
+        let range = self.range()?;
+        self.whole.get(range)
+    }
+
+    fn text(&mut self) -> Option<Text> {
+        self.range().map(|range| Text::part(self.whole, range))
+    }
+
+    fn maybe_text(&mut self) -> Option<Option<Text>> {
+        self.text().map(|text| Some(text).filter(|text| !text.is_empty()))
+    }
+
+    fn maybe<T: FromStr>(&mut self) -> Option<Option<T>> {
+        match self.next()? {
+            "" => Some(None),
+            number => number.parse().ok().map(Some),
+        }
+    }
+
+    fn maybe_stamp(&mut self) -> Option<Option<Stamp>> {
+        let Some(inode) = self.maybe()? else { return Some(None) };
+        Some(Some(Stamp { inode, size: self.maybe()??, modified: self.maybe()?? }))
+    }
+
+    fn is_done(&self) -> bool {
+        self.at >= self.end
+    }
+}
+
+/// Lines that are being written.
+struct Lines {
+    text: String,
+    /// Where the one that is not ended begins.
+    line: usize,
+}
+
+impl Lines {
+    fn put(&mut self, text: &str) -> &mut Self {
+        // Such a line is left out when it ends: it has one break more than its own.
+        let bad = memchr::memchr2(b'\t', b'\n', text.as_bytes()).is_some();
+        self.text.push_str(if bad { "\n" } else { text });
+        self.text.push('\t');
+        self
+    }
+
+    fn number(&mut self, number: impl Display) -> &mut Self {
+        let _ = write!(self.text, "{number}\t");
+        self
+    }
+
+    fn maybe(&mut self, number: Option<impl Display>) -> &mut Self {
+        match number {
+            Some(number) => self.number(number),
+            None => self.put(""),
+        }
+    }
+
+    fn stamp(&mut self, stamp: Option<Stamp>) -> &mut Self {
+        match stamp {
+            Some(it) => self.number(it.inode).number(it.size).number(it.modified),
+            None => self.put(""),
+        }
+    }
+
+    /// `false` if the line was left out.
+    fn end(&mut self) -> bool {
+        let good = memchr::memchr(b'\n', &self.text.as_bytes()[self.line..]).is_none();
+        if good {
+            self.text.push('\n');
+        } else {
+            self.text.truncate(self.line);
+        }
+        self.line = self.text.len();
+        good
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp(inode: u64) -> Stamp {
+        Stamp { size: u64::MAX, modified: -inode.cast_signed(), inode }
+    }
+
+    fn source(n: u64) -> Source {
+        let id = SessionId::new(format!("s{n}")).unwrap();
+        let path = format!("/p/s{n}.jsonl").into();
+        Source { path, provider: Provider::Claude, id, stamp: stamp(n), mirrored: false }
+    }
+
+    fn text(text: &str) -> Text {
+        text.to_owned().into()
+    }
+
+    fn kept(n: u64, facts: Result<Facts, Text>, record: Recorded) -> Kept {
+        Kept { id: text(&format!("s{n}")), stamp: stamp(n), facts, record }
+    }
+
+    fn known(ended: Option<&str>, process: Option<Process>) -> Recorded {
+        let (agent, channel, provider) = (text("app-1"), text("app"), text("claude"));
+        Recorded::Is(stamp(9), Known { agent, channel, provider, ended: ended.map(text), process })
+    }
+
+    fn everything() -> (Vec<Source>, Vec<Kept>, Others) {
+        let full = Facts {
+            cwd: text("/p/ä b"),
+            branch: Some(text("main")),
+            title: text("Port → the parser\u{1f600}"),
+            continued: true,
+            begun: Some(-5),
+            last: Some(i64::MAX),
+            tokens: Some(0),
+            model: Some(text("opus")),
+            ending: Ending::Failed,
+            foreign: true,
+        };
+        let runs = Process { pid: 7, start: 8, boot: "b-9".to_owned() };
+        let kept = vec![
+            kept(1, Ok(full), known(Some("clear"), None)),
+            kept(2, Ok(Facts::default()), Recorded::None),
+            kept(3, Err(text("it is empty")), known(None, Some(runs))),
+            kept(4, Ok(Facts { ending: Ending::Answered, ..Facts::default() }), known(Some(""), None)),
+            kept(5, Err(Text::default()), known(None, None)),
+        ];
+        let id = |id: &str| SessionId::new(id).unwrap();
+        let link = |to: Option<&str>| Link {
+            handoff: text("HO-1"),
+            from: id("s1"),
+            to: to.map(id),
+            kind: text("auto"),
+            status: text("active"),
+            at: 3,
+        };
+        let mut others = Others { records_changed: Some(4), ..Others::default() };
+        others.links.insert("app".to_owned(), ([Some(stamp(6)), None], vec![link(Some("s2")), link(None)]));
+        others.links.insert("none".to_owned(), ([None, None], Vec::new()));
+        others.orphans.insert(id("s3"), (stamp(7), ("/m/s3/main.1".to_owned(), Provider::Codex)));
+        ((1..=5).map(source).collect(), kept, others)
+    }
+
+    fn read_back(text: &str) -> Option<Cache> {
+        read(&Arc::new(format!("heading\n{text}")), "heading\n".len())
+    }
+
+    #[test]
+    fn what_is_written_is_read_as_it_was() {
+        let (found, kept, others) = everything();
+        let cache = read_back(&write(&found, &kept, &others)).unwrap();
+        assert_eq!(cache.transcripts.len(), kept.len());
+        for kept in kept {
+            assert_eq!(cache.transcripts[&kept.stamp.inode], kept);
+        }
+        assert_eq!(cache.others, others);
+    }
+
+    #[test]
+    fn what_would_break_a_line_is_left_out_alone() {
+        let (found, mut kept, mut others) = everything();
+        for (n, bad) in ["a\tb", "a\nb", "\n"].into_iter().enumerate() {
+            kept[n].facts = Ok(Facts { title: text(bad), ..Facts::default() });
+        }
+        others.links.insert("a\tb".to_owned(), others.links["app"].clone());
+        kept[4].stamp.inode = 0;
+        let cache = read_back(&write(&found, &kept, &others)).unwrap();
+        assert_eq!(cache.transcripts.keys().collect::<Vec<_>>(), [&4]);
+        others.links.remove("a\tb");
+        assert_eq!(cache.others, others);
+    }
+
+    #[test]
+    fn lines_that_nobody_wrote_are_refused() {
+        let (found, kept, others) = everything();
+        let good = write(&found, &kept, &others);
+        for bad in [
+            "x\t\n",
+            "t\t1\n",
+            "t\t1\t2\tx\ts1\t0\t\t\t\t\t\t\t\t\t\t\n",
+            "l\tHO-1\ts1\t\ta\tb\t1\t\n",
+            "\n",
+            "t",
+        ] {
+            assert!(read_back(bad).is_none(), "{bad:?}");
+        }
+        for cut in 0..good.len() {
+            let Some(part) = good.get(..cut).filter(|part| !part.is_empty() && !part.ends_with('\n')) else {
+                continue;
+            };
+            assert!(read_back(part).is_none(), "cut at {cut}");
+        }
+    }
+}
