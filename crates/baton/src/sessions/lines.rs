@@ -1,6 +1,7 @@
 //! The cache as lines of fields with tabs between them. What is read is borrowed from the one text that was read.
 
 use std::fmt::{Display, Write as _};
+use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -24,13 +25,17 @@ const ENDINGS: [Ending; 5] =
 /// In the place of an ending: it is no transcript, and why.
 const NONE: &str = "x";
 
-/// Everything from `start` on; nothing if a line of it is not as `write` makes them.
-pub fn read(whole: &Arc<String>, start: usize) -> Option<Cache> {
+/// A line that `write` did not make.
+#[derive(Debug)]
+pub struct Foreign;
+
+/// Everything from `start` on.
+pub fn read(whole: &Arc<String>, start: usize) -> Result<Cache, Foreign> {
     let mut cache = Cache::default();
     let mut channel = None;
     let mut at = start;
     while at < whole.len() {
-        let end = at + memchr::memchr(b'\n', &whole.as_bytes()[at..])?;
+        let end = at + memchr::memchr(b'\n', &whole.as_bytes()[at..]).ok_or(Foreign)?;
         let mut line = Fields { whole, at, end };
         at = end + 1;
         match line.next()? {
@@ -45,16 +50,16 @@ pub fn read(whole: &Arc<String>, start: usize) -> Option<Cache> {
                 let place = cache.others.links.entry(name).insert_entry((stamps, Vec::new()));
                 channel = Some(&mut place.into_mut().1);
             }
-            LINK => channel.as_mut()?.push(link(&mut line)?),
+            LINK => channel.as_mut().ok_or(Foreign)?.push(link(&mut line)?),
             ORPHAN => {
-                let (id, stamp) = (SessionId::new(line.next()?).ok()?, line.maybe_stamp()??);
+                let (id, stamp) = (line.id()?, line.stamp()?);
                 let (provider, path) = (Provider::of(line.next()?), line.next()?.to_owned());
                 cache.others.orphans.insert(id, (stamp, (path, provider)));
             }
-            _ => return None,
+            _ => return Err(Foreign),
         }
     }
-    Some(cache)
+    Ok(cache)
 }
 
 /// All of it. What has a tab or a line break where none belongs is left out, and read anew the next time.
@@ -113,13 +118,13 @@ fn put_transcript(out: &mut Lines, source: &Source, kept: &Kept) {
     out.end();
 }
 
-fn transcript(line: &mut Fields<'_>) -> Option<Kept> {
-    let (stamp, id) = (line.maybe_stamp()??, line.text()?);
+fn transcript(line: &mut Fields<'_>) -> Result<Kept, Foreign> {
+    let (stamp, id) = (line.stamp()?, line.text()?);
     let ending = line.next()?;
     let facts = if ending == NONE {
         Err(line.text()?)
     } else {
-        let ending = *ENDINGS.get(ending.parse::<usize>().ok()?)?;
+        let ending = ending.parse().ok().and_then(|n: usize| ENDINGS.get(n)).copied().ok_or(Foreign)?;
         let (continued, foreign) = (line.next()? == "c", line.next()? == "f");
         let (cwd, title) = (line.text()?, line.text()?);
         let (branch, model) = (line.maybe_text()?, line.maybe_text()?);
@@ -127,31 +132,30 @@ fn transcript(line: &mut Fields<'_>) -> Option<Kept> {
         Ok(Facts { cwd, branch, title, continued, begun, last, tokens, model, ending, foreign })
     };
     let record = if line.is_done() { Recorded::None } else { record(line)? };
-    Some(Kept { id, stamp, facts, record })
+    Ok(Kept { id, stamp, facts, record })
 }
 
-fn record(line: &mut Fields<'_>) -> Option<Recorded> {
-    let stamp = line.maybe_stamp()??;
+fn record(line: &mut Fields<'_>) -> Result<Recorded, Foreign> {
+    let stamp = line.stamp()?;
     let (agent, channel, provider) = (line.text()?, line.text()?, line.text()?);
     let (ended, process) = match line.next()? {
         "ended" => (Some(line.text()?), None),
         "process" => {
-            let (pid, start, boot) = (line.maybe()??, line.maybe()??, line.next()?.to_owned());
+            let (pid, start, boot) = (line.number()?, line.number()?, line.next()?.to_owned());
             (None, Some(Process { pid, start, boot }))
         }
         _ => (None, None),
     };
-    Some(Recorded::Is(stamp, Known { agent, channel, provider, ended, process }))
+    Ok(Recorded::Is(stamp, Known { agent, channel, provider, ended, process }))
 }
 
-fn link(line: &mut Fields<'_>) -> Option<Link> {
-    let handoff = line.text()?;
-    let from = SessionId::new(line.next()?).ok()?;
+fn link(line: &mut Fields<'_>) -> Result<Link, Foreign> {
+    let (handoff, from) = (line.text()?, line.id()?);
     let to = match line.next()? {
         "" => None,
-        id => Some(SessionId::new(id).ok()?),
+        id => Some(SessionId::new(id).map_err(|_| Foreign)?),
     };
-    Some(Link { handoff, from, to, kind: line.text()?, status: line.text()?, at: line.maybe()?? })
+    Ok(Link { handoff, from, to, kind: line.text()?, status: line.text()?, at: line.number()? })
 }
 
 /// The fields of a line that are not read yet; each ends with a tab.
@@ -162,38 +166,50 @@ struct Fields<'w> {
 }
 
 impl<'w> Fields<'w> {
-    fn range(&mut self) -> Option<std::ops::Range<usize>> {
+    fn range(&mut self) -> Result<Range<usize>, Foreign> {
         // Most fields are a few bytes long: a search by blocks would cost more than it saves.
-        let rest = self.whole.as_bytes().get(self.at..self.end)?;
-        let len = rest.iter().position(|b| *b == b'\t')?;
+        let rest = self.whole.as_bytes().get(self.at..self.end).ok_or(Foreign)?;
+        let len = rest.iter().position(|b| *b == b'\t').ok_or(Foreign)?;
         let start = self.at;
         self.at += len + 1;
-        Some(start..start + len)
+        Ok(start..start + len)
     }
 
-    fn next(&mut self) -> Option<&'w str> {
+    fn next(&mut self) -> Result<&'w str, Foreign> {
         let range = self.range()?;
-        self.whole.get(range)
+        self.whole.get(range).ok_or(Foreign)
     }
 
-    fn text(&mut self) -> Option<Text> {
+    fn text(&mut self) -> Result<Text, Foreign> {
         self.range().map(|range| Text::part(self.whole, range))
     }
 
-    fn maybe_text(&mut self) -> Option<Option<Text>> {
+    fn maybe_text(&mut self) -> Result<Option<Text>, Foreign> {
         self.text().map(|text| Some(text).filter(|text| !text.is_empty()))
     }
 
-    fn maybe<T: FromStr>(&mut self) -> Option<Option<T>> {
+    fn id(&mut self) -> Result<SessionId, Foreign> {
+        SessionId::new(self.next()?).map_err(|_| Foreign)
+    }
+
+    fn number<T: FromStr>(&mut self) -> Result<T, Foreign> {
+        self.maybe()?.ok_or(Foreign)
+    }
+
+    fn maybe<T: FromStr>(&mut self) -> Result<Option<T>, Foreign> {
         match self.next()? {
-            "" => Some(None),
-            number => number.parse().ok().map(Some),
+            "" => Ok(None),
+            number => number.parse().map(Some).map_err(|_| Foreign),
         }
     }
 
-    fn maybe_stamp(&mut self) -> Option<Option<Stamp>> {
-        let Some(inode) = self.maybe()? else { return Some(None) };
-        Some(Some(Stamp { inode, size: self.maybe()??, modified: self.maybe()?? }))
+    fn stamp(&mut self) -> Result<Stamp, Foreign> {
+        self.maybe_stamp()?.ok_or(Foreign)
+    }
+
+    fn maybe_stamp(&mut self) -> Result<Option<Stamp>, Foreign> {
+        let Some(inode) = self.maybe()? else { return Ok(None) };
+        Ok(Some(Stamp { inode, size: self.number()?, modified: self.number()? }))
     }
 
     fn is_done(&self) -> bool {
@@ -313,7 +329,7 @@ mod tests {
         ((1..=5).map(source).collect(), kept, others)
     }
 
-    fn read_back(text: &str) -> Option<Cache> {
+    fn read_back(text: &str) -> Result<Cache, Foreign> {
         read(&Arc::new(format!("heading\n{text}")), "heading\n".len())
     }
 
@@ -354,13 +370,13 @@ mod tests {
             "\n",
             "t",
         ] {
-            assert!(read_back(bad).is_none(), "{bad:?}");
+            assert!(read_back(bad).is_err(), "{bad:?}");
         }
         for cut in 0..good.len() {
             let Some(part) = good.get(..cut).filter(|part| !part.is_empty() && !part.ends_with('\n')) else {
                 continue;
             };
-            assert!(read_back(part).is_none(), "cut at {cut}");
+            assert!(read_back(part).is_err(), "cut at {cut}");
         }
     }
 }

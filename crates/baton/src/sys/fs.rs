@@ -367,8 +367,7 @@ pub fn look_at_all(dir: &Path, mut each: impl FnMut(&str, &dyn Fn() -> io::Resul
         let look = || {
             let about = rustix::fs::statat(&folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
             let is_file = rustix::fs::FileType::from_raw_mode(about.st_mode).is_file();
-            let (seconds, rest) =
-                (i64::from(about.st_mtime), i64::try_from(about.st_mtime_nsec).unwrap_or(0));
+            let (seconds, rest) = (about.st_mtime, i64::try_from(about.st_mtime_nsec).unwrap_or(0));
             let modified = seconds.saturating_mul(1_000_000_000).saturating_add(rest);
             let size = u64::try_from(about.st_size).unwrap_or(0);
             Ok(Looked { is_file, size, modified, inode: about.st_ino })
