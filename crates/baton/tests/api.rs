@@ -107,6 +107,50 @@ fn the_warning_comes_once_at_50_and_the_request_once_at_65() {
     assert_eq!(served.get("/sessions/app-1")["used_percentage"], 66);
 }
 
+/// The files of older scripts are written beside the answers: the last of many counts, and a daemon that stops has
+/// written it.
+#[test]
+fn what_scripts_read_in_files_is_what_was_told_last() {
+    let home = Home::new(BATON);
+    let client = started(&home);
+    let served = Served::new(&home);
+    let told = |percentage| served.post("/hooks/context-usage", &usage("app-1", percentage));
+    let percentage = || std::fs::read_to_string(client.percentage_file()).unwrap_or_default();
+    let status = || std::fs::read_to_string(home.path().join(".claude/.context-status")).unwrap_or_default();
+    // One digit, two and one again: replaced and written over in turn.
+    for round in 0..20 {
+        for n in [9, 10, 11, 67, 66, 8, 7] {
+            told(n);
+        }
+        told(if round % 2 == 0 { 12 } else { 6 });
+        let last = if round % 2 == 0 { "12" } else { "6" };
+        crate::serve::wait_until("the last percentage is there", || percentage() == last);
+    }
+    crate::serve::wait_until("the last status is there", || status().starts_with("OK:"));
+    told(68);
+    home.run("serve --stop").ok();
+    assert_eq!(percentage(), "68");
+    assert!(status().starts_with("CRITICAL:"), "{}", status());
+    let _ = std::fs::remove_file(client.percentage_file());
+}
+
+/// A mailbox belongs to whoever makes it, who puts it on disk; the daemon only waits for its queue.
+#[test]
+fn a_mailbox_that_is_half_made_is_left_alone_and_its_mail_is_seen() {
+    let home = Home::new(BATON);
+    let _client = started(&home);
+    let served = Served::new(&home);
+    assert_eq!(served.get("/sessions/app-1")["mail"], 0);
+    let mailbox = home.state().join("mail/app-1");
+    std::fs::create_dir_all(&mailbox).unwrap();
+    assert_eq!(served.get("/sessions/app-1")["mail"], 0);
+    assert!(!mailbox.join("new").exists(), "the daemon has made it");
+    for n in 1..=3 {
+        home.run("send app-1 hello").ok();
+        assert_eq!(served.get("/sessions/app-1")["mail"], n);
+    }
+}
+
 /// Anti-regression of the seed: a reading below the threshold opens no latch.
 #[test]
 fn a_lower_reading_re_arms_nothing_and_a_compaction_does_even_at_55() {

@@ -9,6 +9,7 @@ pub mod client;
 mod notices;
 mod openapi;
 mod place;
+mod publisher;
 mod retention;
 mod roster;
 mod routes;
@@ -63,6 +64,7 @@ pub struct Daemon {
     stop: stop::Stop,
     roster: Mutex<roster::Roster>,
     configs: Mutex<HashMap<PathBuf, (Instant, Config)>>,
+    publisher: publisher::Publisher,
     /// Told when the log has grown.
     grown: tokio::sync::watch::Sender<()>,
     /// Places for those who read the events.
@@ -125,6 +127,7 @@ pub fn run(paths: &Paths, options: &Options) -> anyhow::Result<()> {
         stop: stop::Stop::default(),
         roster: Mutex::new(roster),
         configs: Mutex::default(),
+        publisher: publisher::Publisher::default(),
         grown: tokio::sync::watch::Sender::new(()),
         readers: Arc::new(tokio::sync::Semaphore::new(api::MOST_READERS)),
     });
@@ -149,6 +152,8 @@ pub fn run(paths: &Paths, options: &Options) -> anyhow::Result<()> {
     attendants.into_iter().for_each(Attendant::leave);
     // Whoever waits for the disk is waited for; an accepted message is on it.
     runtime.shutdown_timeout(Duration::from_secs(5));
+    // What found no thread any more.
+    publisher::write(&daemon);
     daemon.log("daemon-stopped", serde_json::json!({ "pid": std::process::id() }));
     daemon.address.leave();
     drop(lock);

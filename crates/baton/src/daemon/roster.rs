@@ -125,6 +125,8 @@ enum Folder {
     Rotations,
     /// One folder per agent.
     Mail,
+    /// The mailbox of one agent, whose queue is not there yet.
+    Box(AgentId),
     /// The queue of one agent.
     Queue(AgentId),
     /// The daemon's own place.
@@ -253,8 +255,9 @@ impl Roster {
                     );
                 }
                 Some(Folder::Mail) => boxes.extend(AgentId::new(name).ok()),
+                Some(Folder::Box(agent)) if name == "new" => boxes.push(agent.clone()),
                 Some(Folder::Queue(agent)) => stale.entry(agent.clone()).or_default().mail = true,
-                None => {}
+                Some(Folder::Box(_)) | None => {}
             },
         });
         for agent in boxes {
@@ -263,14 +266,21 @@ impl Roster {
         }
     }
 
-    /// A mailbox is made with its first message; whoever makes it may not be done yet.
+    /// A mailbox is made with its first message; whoever makes it may not be done yet. It is left to them: a folder
+    /// must be on disk before something in it counts, and nobody waits for the disk here.
     fn watch_queue(&mut self, agent: &AgentId) {
-        let dir = self.store.state.join("mail").join(agent.as_str()).join("new");
-        if dir.parent().is_some_and(std::path::Path::is_dir) {
-            let _ = crate::sys::fs::private_dir(&dir);
-            if let Ok(id) = self.changes.watch(&dir, Interest::Queue) {
-                self.folders.insert(id, Folder::Queue(agent.clone()));
+        let home = self.store.state.join("mail").join(agent.as_str());
+        let queue = home.join("new");
+        let mut watched = self.changes.watch(&queue, Interest::Queue);
+        if watched.is_err() {
+            if let Ok(id) = self.changes.watch(&home, Interest::Folders) {
+                self.folders.insert(id, Folder::Box(agent.clone()));
             }
+            // It may have come meanwhile.
+            watched = self.changes.watch(&queue, Interest::Queue);
+        }
+        if let Ok(id) = watched {
+            self.folders.insert(id, Folder::Queue(agent.clone()));
         }
     }
 

@@ -95,20 +95,32 @@ pub fn level(scene: &Scene, session: &Session, gauge: &Gauge, resort: Option<Lev
 
 /// Files that other people's scripts read; written when they change.
 pub fn publish(scene: &Scene, session: &Session, gauge: &mut Gauge, len: u64) {
-    let status = context_status(gauge.level, len);
-    if gauge.status != status {
-        if let Err(e) = scene.store.published().context_status(&status) {
-            scene.fault("publish the context status", &e);
-        }
-        gauge.status = status;
-    }
-    let percentage = gauge.reading.as_ref().map(Reading::percentage);
-    if gauge.percentage != percentage
-        && let Some(percentage) = percentage
+    let news = news(gauge, len);
+    if news.status
+        && let Err(e) = scene.store.published().context_status(&gauge.status)
     {
-        if let Err(e) = published::percentage(&session.id, percentage) {
-            scene.fault("publish the percentage", &e);
-        }
-        gauge.percentage = Some(percentage);
+        scene.fault("publish the context status", &e);
     }
+    if let Some(percentage) = news.percentage
+        && let Err(e) = published::percentage(&session.id, percentage)
+    {
+        scene.fault("publish the percentage", &e);
+    }
+}
+
+/// What those files do not say yet.
+#[derive(Debug, Clone, Copy)]
+pub struct News {
+    pub status: bool,
+    pub percentage: Option<u8>,
+}
+
+/// Takes into the gauge what is to be published from now on, and tells what of it is new.
+pub fn news(gauge: &mut Gauge, len: u64) -> News {
+    let status = context_status(gauge.level, len);
+    let percentage = gauge.reading.as_ref().map(Reading::percentage).filter(|p| gauge.percentage != Some(*p));
+    let news = News { status: gauge.status != status, percentage };
+    gauge.status = status;
+    gauge.percentage = percentage.or(gauge.percentage);
+    news
 }

@@ -127,9 +127,7 @@ impl Mail {
             notify,
             text: text.to_owned(),
         };
-        for place in ["tmp", "new", "cur"] {
-            fs::private_dir(&self.dir(to, place))?;
-        }
+        fs::private_dirs(&self.root.join(to.as_str()), &["tmp", "new", "cur"])?;
         let temp = self.dir(to, "tmp").join(&message.id);
         let path = self.dir(to, "new").join(&message.id);
         let bytes = serde_json::to_vec(&message).map_err(|e| FileError::new("encode", &path, e))?;

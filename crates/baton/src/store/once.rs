@@ -24,8 +24,14 @@ pub struct Keyed<'a> {
     pub urgency: Urgency,
 }
 
-/// Two that send under one key at once must not both find nothing there. One process sends with keys: the daemon.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+/// Two that send to one agent under one key at once must not both find nothing there. One process sends with keys: the
+/// daemon. Those who send to others mostly have another lock: each waits for the disk while it holds one.
+static ONE_AT_A_TIME: [Mutex<()>; 16] = [const { Mutex::new(()) }; 16];
+
+fn lock_of(to: &AgentId) -> &'static Mutex<()> {
+    let sum = to.as_str().bytes().fold(0, |sum: usize, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    &ONE_AT_A_TIME[sum % ONE_AT_A_TIME.len()]
+}
 
 /// Queues the message unless that was done before. `false` if it was. When this returns it is on disk.
 pub fn send(state: &Path, mail: &Keyed<'_>, now: Timestamp) -> Result<(String, bool), SendError> {
@@ -35,12 +41,10 @@ pub fn send(state: &Path, mail: &Keyed<'_>, now: Timestamp) -> Result<(String, b
     if mail.text.trim().is_empty() {
         return Err(SendError::Empty);
     }
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = lock_of(mail.to).lock().unwrap_or_else(PoisonError::into_inner);
     let home = state.join("mail").join(mail.to.as_str());
     let place = |name: &str| home.join(name);
-    for name in ["tmp", "new", "cur", "keys"] {
-        fs::private_dir(&place(name))?;
-    }
+    fs::private_dirs(&home, &["tmp", "new", "cur", "keys"])?;
     let (id, fresh) = take_key(&place("keys"), mail.key, now)?;
     if !fresh && was_sent(&home, &id) {
         return Ok((id, false));

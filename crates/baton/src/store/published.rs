@@ -84,12 +84,15 @@ impl<'a> Published<'a> {
 /// `/tmp/claude-context-pct-{session}.txt` holds the integer alone. A file that we made is written over; anything else
 /// under that predictable name is replaced by rename, and a link refused: none is ever followed.
 pub fn percentage(session: &SessionId, percentage: u8) -> Result<(), FileError> {
-    let path = percentage_path(session);
-    let text = percentage.to_string();
-    if fs::overwrite(&path, text.as_bytes()) {
+    if percentage_over(session, percentage) {
         return Ok(());
     }
-    fs::replace(&path, text.as_bytes(), PRIVATE, Sync::No)
+    fs::replace(&percentage_path(session), percentage.to_string().as_bytes(), PRIVATE, Sync::No)
+}
+
+/// Only where the file can be written over, which never waits for the disk; `false` where it must be replaced.
+pub fn percentage_over(session: &SessionId, percentage: u8) -> bool {
+    fs::overwrite(&percentage_path(session), percentage.to_string().as_bytes())
 }
 
 /// The session is over; its percentage means nothing any more.

@@ -93,6 +93,20 @@ pub fn private_dir(dir: &Path) -> Result<(), FileError> {
     }
 }
 
+/// Several folders in `above`, as [`private_dir`] makes one; `above` is synced once for all of them.
+pub fn private_dirs(above: &Path, names: &[&str]) -> Result<(), FileError> {
+    private_dir(above)?;
+    let mut made = None;
+    for dir in names.iter().map(|name| above.join(name)) {
+        match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
+            Ok(()) => made = Some(dir),
+            Err(_) if dir.is_dir() => {}
+            Err(e) => return Err(FileError::new("create the folder", &dir, e)),
+        }
+    }
+    made.map_or(Ok(()), |dir| sync_parent(&dir))
+}
+
 /// Replaces `path` by `bytes`, whole or not at all.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32, sync: Sync) -> Result<(), FileError> {
     refuse_link(path)?;

@@ -13,7 +13,7 @@ use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Number, Value, json};
 
-use super::super::Daemon;
+use super::super::{Daemon, publisher};
 use super::{Ask, Reply, blocking, parse};
 use crate::hot::post::OwnedSituation;
 use crate::hot::scene::Scene;
@@ -55,7 +55,7 @@ pub async fn post(daemon: &Arc<Daemon>, ask: Ask) -> Reply {
     let Some(reading) = reading(&usage, &gauge, &scene) else {
         return Reply::ok(&json!({ "status": "ok", "used_percentage": usage.used_percentage }));
     };
-    let gauge = keep(&scene, &session, &gauge, reading);
+    let gauge = keep(daemon, &scene, &session, &gauge, reading);
     if session.latches.at_level(gauge.level, scene.config.context.voice()).1.is_some() {
         let said = blocking(daemon, move |_| tell(&scene, &session, &gauge)).await;
         if let Reply::Json { status: StatusCode::INTERNAL_SERVER_ERROR, .. } = said {
@@ -99,7 +99,7 @@ fn whole(number: f64) -> u64 {
 }
 
 /// Joins it with what is known, as the status line does; written only if it is news.
-fn keep(scene: &Scene, session: &Session, before: &Gauge, told: Reading) -> Gauge {
+fn keep(daemon: &Arc<Daemon>, scene: &Scene, session: &Session, before: &Gauge, told: Reading) -> Gauge {
     let mut gauge = before.clone();
     gauge.window = Some(told.window);
     gauge.reading = match gauge.reading {
@@ -111,12 +111,13 @@ fn keep(scene: &Scene, session: &Session, before: &Gauge, told: Reading) -> Gaug
     let transcript = session.transcript.as_deref();
     let len = transcript.and_then(|t| std::fs::metadata(t).ok()).map_or(0, |m| m.len());
     gauge.level = measure::level(scene, session, &gauge, None);
-    measure::publish(scene, session, &mut gauge, len);
+    let news = measure::news(&mut gauge, len);
     if gauge != *before
         && let Err(e) = scene.store.sessions().put_gauge(&session.id, &gauge)
     {
         scene.fault("store a reading", &e);
     }
+    publisher::publish(daemon, &session.id, news);
     gauge
 }
 
