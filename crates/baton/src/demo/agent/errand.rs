@@ -4,7 +4,7 @@
 //! session and becomes the command.
 
 use std::ffi::OsString;
-use std::io::{Read as _, Write as _};
+use std::io::{PipeWriter, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc::Sender;
@@ -14,6 +14,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::inbox::Event;
 
 pub const FLAG: &str = "--in-own-session";
+/// What the smallest pipe takes without a reader.
+const ROOM: usize = 4096;
 
 /// Becomes `command` in a new session.
 pub fn exec(command: &[OsString]) -> ExitCode {
@@ -58,15 +60,21 @@ impl Errand {
     /// Starts `command` with `input` on its standard input.
     pub fn start(
         mut command: Command,
-        input: Vec<u8>,
+        mut input: Vec<u8>,
         number: u64,
         to: Sender<Event>,
     ) -> std::io::Result<Self> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (reader, mut writer) = std::io::pipe()?;
+        // Every pipe has room for this much: it lies there before the hook looks, however busy the machine is.
+        let rest = input.split_off(input.len().min(ROOM));
+        writer.write_all(&input)?;
+        command.stdin(reader).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn()?;
         let pid = child.id();
+        // Our own end for reading goes with the command.
+        drop(command);
         std::thread::spawn(move || {
-            let outcome = attend(child, input);
+            let outcome = attend(child, writer, rest);
             // Nobody listens any more when the agent is on its way out.
             let _ = to.send(Event::Done(number, outcome));
         });
@@ -83,13 +91,13 @@ impl Errand {
 }
 
 /// Feeds and reads to the end: like the client, until all inherited descriptors are closed.
-fn attend(mut child: Child, input: Vec<u8>) -> Outcome {
-    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let writer = std::thread::spawn(move || {
-        if let Some(mut stdin) = stdin {
+fn attend(mut child: Child, mut stdin: PipeWriter, rest: Vec<u8>) -> Outcome {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let writer = (!rest.is_empty()).then(|| {
+        std::thread::spawn(move || {
             // A hook need not read.
-            let _ = stdin.write_all(&input);
-        }
+            let _ = stdin.write_all(&rest);
+        })
     });
     let errors = std::thread::spawn(move || {
         let mut text = Vec::new();
