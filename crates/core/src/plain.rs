@@ -20,11 +20,10 @@ const KEYCAP: char = '\u{20e3}';
 ///
 /// Escape sequences vanish whole, line breaks of every kind become `\n`. Borrows when nothing had to change.
 pub fn plain(text: &str) -> Cow<'_, str> {
-    if is_ascii(text) {
-        return Cow::Borrowed(text);
-    }
     // What comes before the first suspect character is kept as it is; most texts are kept entirely.
-    let Some(first) = text.char_indices().find(|&(_, c)| is_suspect(c)).map(|(at, _)| at) else {
+    let simple = ascii_len(text);
+    let mut rest = text[simple..].char_indices();
+    let Some(first) = rest.find(|&(_, c)| is_suspect(c)).map(|(at, _)| simple + at) else {
         return Cow::Borrowed(text);
     };
     let mut out = String::with_capacity(text.len());
@@ -57,10 +56,13 @@ pub fn plain_line(text: &str, max_width: usize) -> String {
 
 /// The same, put at the end of `out`.
 pub fn put_line(out: &mut String, text: &str, max_width: usize) {
-    if is_ascii(text) {
-        return put_ascii(out, text, max_width);
-    }
     let start = out.len();
+    let simple = ascii_len(text);
+    // What follows the place where it is cut does not matter.
+    if put_ascii(out, &text[..simple], max_width) || simple == text.len() {
+        return;
+    }
+    out.truncate(start);
     let mut width = 0;
     // Where the line would have to end so that `…` still fits.
     let mut cut = start;
@@ -88,15 +90,17 @@ pub fn put_line(out: &mut String, text: &str, max_width: usize) {
     }
 }
 
-/// Nothing but ASCII without controls, which most texts are: no character needs a look of its own.
-fn is_ascii(text: &str) -> bool {
-    // By blocks, which the compiler turns into a few instructions each.
-    let is_good = |b: &u8| matches!(b, b' '..=b'~' | b'\n' | b'\t');
-    text.as_bytes().chunks(32).all(|block| block.iter().fold(true, |good, b| good & is_good(b)))
+/// How much at the beginning is ASCII without controls, which most texts are: no character of it needs a look of its
+/// own. Counted by blocks, each of which is a few instructions.
+fn ascii_len(text: &str) -> usize {
+    let is_simple = |b: &u8| matches!(b, b' '..=b'~' | b'\n' | b'\t');
+    let blocks = text.as_bytes().chunks(32);
+    let simple = blocks.take_while(|block| block.iter().fold(true, |simple, b| simple & is_simple(b)));
+    simple.map(<[u8]>::len).sum()
 }
 
-/// One line of such text.
-fn put_ascii(out: &mut String, text: &str, max_width: usize) {
+/// One line of such text. `true` if it was cut.
+fn put_ascii(out: &mut String, text: &str, max_width: usize) -> bool {
     let start = out.len();
     for word in text.split_ascii_whitespace() {
         if out.len() > start {
@@ -108,9 +112,10 @@ fn put_ascii(out: &mut String, text: &str, max_width: usize) {
             let kept = out[start..].trim_ascii_end().len();
             out.truncate(start + kept);
             out.extend((max_width > 0).then_some('…'));
-            return;
+            return true;
         }
     }
+    false
 }
 
 /// An upper bound of the columns a terminal gives `c`: joined emoji take fewer, none takes more.

@@ -170,4 +170,16 @@ proptest! {
         prop_assert_eq!(out, format!("before {}", plain_line(&text, max)));
         prop_assert_eq!(plain(&text), text.as_str());
     }
+
+    /// The same words with a letter of another script behind them are cut where they were.
+    #[test]
+    fn what_follows_the_cut_does_not_matter(text in "[ -~\\n\\t]{0,80}", more in "[äあ\u{1f600}…]{1,9}", max in 0_usize..70) {
+        let (alone, both) = (plain_line(&text, max), plain_line(&format!("{text}{more}"), max));
+        if alone.ends_with('…') {
+            prop_assert_eq!(alone, both);
+        } else {
+            let kept = both.trim_end_matches('…').trim_end();
+            prop_assert!(kept.starts_with(&alone) || alone.starts_with(kept), "{alone:?} {both:?}");
+        }
+    }
 }
