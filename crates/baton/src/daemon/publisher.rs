@@ -35,7 +35,7 @@ impl Publisher {
     }
 }
 
-/// Sees to it that what is new will be read by others. Never waits for the disk.
+/// Sees to it that what is new will be read by others. Replaces and removes no file itself.
 pub fn publish(daemon: &Arc<Daemon>, session: &SessionId, news: News) {
     if !news.status && news.percentage.is_none() {
         return;

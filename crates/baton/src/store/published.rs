@@ -90,7 +90,7 @@ pub fn percentage(session: &SessionId, percentage: u8) -> Result<(), FileError> 
     fs::replace(&percentage_path(session), percentage.to_string().as_bytes(), PRIVATE, Sync::No)
 }
 
-/// Only where the file can be written over, which never waits for the disk; `false` where it must be replaced.
+/// Only where the file can be written over, which syncs, creates and removes nothing; `false` where it must be replaced.
 pub fn percentage_over(session: &SessionId, percentage: u8) -> bool {
     fs::overwrite(&percentage_path(session), percentage.to_string().as_bytes())
 }
