@@ -154,6 +154,16 @@ fn units_start_this_very_program() {
     assert!(launchd.contains(&format!("<string>{BATON}</string>\n    <string>serve</string>")), "{launchd}");
 }
 
+/// What a daemon makes when it starts is there, both attendants' as well.
+fn wait_until_all_has_begun(home: &Home) {
+    let made = ["run/panes.sock", "run/threads.lock", "agents", "sessions"];
+    wait_until("all of it has begun", || made.iter().all(|name| home.state().join(name).exists()));
+    wait_until("its word of it", || {
+        let log = std::fs::read_dir(home.state().join("log")).into_iter().flatten().flatten();
+        log.filter_map(|e| std::fs::read_to_string(e.path()).ok()).any(|t| t.contains("daemon-started"))
+    });
+}
+
 /// A test that was killed, a state folder that was thrown away: nothing can reach the daemon any more.
 #[test]
 fn it_ends_by_itself_when_its_place_is_gone_and_makes_nothing_anew() {
@@ -166,7 +176,7 @@ fn it_ends_by_itself_when_its_place_is_gone_and_makes_nothing_anew() {
     assert_eq!(served.child.wait().unwrap().code(), Some(0));
 
     let mut served = Served::new(&home);
-    wait_until("all of it has begun", || run.join("panes.sock").exists());
+    wait_until_all_has_begun(&home);
     std::fs::remove_dir_all(home.state()).unwrap();
     assert_eq!(served.child.wait().unwrap().code(), Some(0));
     let left = home.command("find").arg(home.state()).output().unwrap();
@@ -177,7 +187,7 @@ fn it_ends_by_itself_when_its_place_is_gone_and_makes_nothing_anew() {
 fn a_daemon_whose_folder_was_made_again_leaves_its_successor_alone() {
     let home = Home::new(BATON);
     let mut first = Served::new(&home);
-    wait_until("all of it has begun", || home.state().join("run/panes.sock").exists());
+    wait_until_all_has_begun(&home);
     // Stopped, so that it sees what happened only when its successor is there.
     let pid = first.pid().to_string();
     let signal =
