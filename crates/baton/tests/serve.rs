@@ -164,6 +164,10 @@ fn wait_until_all_has_begun(home: &Home) {
     });
 }
 
+fn signal(home: &Home, served: &Served<'_>, signal: &str) {
+    assert!(home.command("kill").args([signal, &served.pid().to_string()]).status().unwrap().success());
+}
+
 /// A test that was killed, a state folder that was thrown away: nothing can reach the daemon any more.
 #[test]
 fn it_ends_by_itself_when_its_place_is_gone_and_makes_nothing_anew() {
@@ -175,9 +179,14 @@ fn it_ends_by_itself_when_its_place_is_gone_and_makes_nothing_anew() {
     std::fs::remove_file(run.join("daemon.sock")).unwrap();
     assert_eq!(served.child.wait().unwrap().code(), Some(0));
 
+    // What the first one made would look like the second one's.
+    let home = Home::new(BATON);
     let mut served = Served::new(&home);
     wait_until_all_has_begun(&home);
+    // Stopped meanwhile: its last words would come between the removal of a folder's files and of the folder.
+    signal(&home, &served, "-STOP");
     std::fs::remove_dir_all(home.state()).unwrap();
+    signal(&home, &served, "-CONT");
     assert_eq!(served.child.wait().unwrap().code(), Some(0));
     let left = home.command("find").arg(home.state()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&left.stdout), "", "it has made anew what was removed");
@@ -189,13 +198,10 @@ fn a_daemon_whose_folder_was_made_again_leaves_its_successor_alone() {
     let mut first = Served::new(&home);
     wait_until_all_has_begun(&home);
     // Stopped, so that it sees what happened only when its successor is there.
-    let pid = first.pid().to_string();
-    let signal =
-        |signal: &str| assert!(home.command("kill").args([signal, pid.as_str()]).status().unwrap().success());
-    signal("-STOP");
+    signal(&home, &first, "-STOP");
     std::fs::remove_dir_all(home.state()).unwrap();
     let second = Served::new(&home);
-    signal("-CONT");
+    signal(&home, &first, "-CONT");
     assert_eq!(first.child.wait().unwrap().code(), Some(0));
     assert_eq!(second.get("/health")["pid"], second.pid());
 }

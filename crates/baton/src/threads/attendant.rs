@@ -68,10 +68,8 @@ pub struct Attendant {
 
 impl Attendant {
     pub fn new(store: &Store) -> anyhow::Result<Self> {
+        // The daemon has made them; if they are gone, so is its place.
         let (agents, sessions) = (store.state.join("agents"), store.state.join("sessions"));
-        for dir in [&agents, &sessions] {
-            fs::private_dir(dir)?;
-        }
         let watch = Watch::folders(&[])?;
         let me = crate::sys::process::identify(std::process::id());
         Ok(Self {
