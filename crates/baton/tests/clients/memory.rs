@@ -192,6 +192,15 @@ fn a_killed_session_is_offered_and_its_deleted_transcript_is_restored_and_resume
     let session = model.main_requests()[0].session.clone().context("a request names its session")?;
     let mirrored = place.home().join(".local/state/baton/mirror").join(&session).join("main.jsonl");
     wait_until("the mirror", || std::fs::read_to_string(&mirrored).is_ok_and(|t| t.contains("some-output")))?;
+    // The client writes what the command printed a little later than it shows the answer.
+    let written = |project: std::fs::DirEntry| {
+        let path = project.path().join(format!("{session}.jsonl"));
+        std::fs::read_to_string(path).is_ok_and(|t| t.contains("tool_result"))
+    };
+    wait_until("the transcript", || {
+        let projects = std::fs::read_dir(place.home().join(".claude/projects"));
+        projects.into_iter().flatten().flatten().any(written)
+    })?;
     let pid = Pid::from_raw(pane.pid()?).context("a pane has a process")?;
     kill_process(pid, Signal::KILL)?;
     pane.wait_for_end(LONG)?;
