@@ -6,7 +6,7 @@ use super::{Doing, Effect, LOAD, RETURN, SOON, State, Step, TASKS, Text};
 use crate::session::Turn;
 
 impl State {
-    /// When to come back with [`Input::Tick`]; never while nothing is under way or waited for.
+    /// When to come back with [`Input::Tick`](super::Input::Tick); never while nothing is under way or waited for.
     pub fn deadline(&self) -> Option<Timestamp> {
         if let Some(doing) = &self.doing {
             return Some(doing.until);
