@@ -2,16 +2,20 @@
 
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use baton_core::handoff::Kind;
 use baton_core::ids::ChannelName;
 use baton_core::ledger::Ledger;
-use baton_core::session::Session;
+use baton_core::session::{Session, Turn};
+use baton_core::transcript::Provider;
+use baton_core::transcript::summary::Ending;
 use jiff::Timestamp;
 
 use crate::paths::Paths;
 use crate::sealing;
+use crate::sessions::ends;
 use crate::store::Store;
 use crate::sys::fs;
 
@@ -75,6 +79,24 @@ fn walk(dir: &Path, depth: u32, wanted: &dyn Fn(&Path) -> bool) -> Option<PathBu
     })
 }
 
+/// A client writes down what happens a moment after it happened, the first turn of a conversation into a file that is
+/// not there yet. Whoever is called from within a turn and reads the transcript waits until that turn can be seen in it,
+/// at most so long.
+const CATCH_UP: Duration = Duration::from_secs(1);
+
+/// Waits until the transcript shows the turn that `session` is in.
+pub fn catch_up(session: &Session) {
+    const LOOK: Duration = Duration::from_millis(10);
+    let Some(path) = session.transcript.as_deref().filter(|_| session.turn == Turn::Working) else { return };
+    let (path, provider) = (Path::new(path), Provider::of(&session.provider));
+    let until = Instant::now() + CATCH_UP;
+    while !ends::read(path, provider).is_ok_and(|it| it.ending == Ending::Unfinished)
+        && Instant::now() < until
+    {
+        std::thread::sleep(LOOK);
+    }
+}
+
 impl Found {
     /// Everything that the transcript proves, read from its beginning.
     pub fn ledger(&self) -> anyhow::Result<Ledger> {
@@ -90,5 +112,32 @@ impl Found {
             Some(session) => sealing::compose(session, &Kind::Auto, None, ledger, None, now),
             None => baton_core::handoff::render::render(ledger, None),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_core::ids::{AgentId, ChannelName, SessionId};
+
+    use super::*;
+
+    #[test]
+    fn a_turn_that_is_written_late_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.jsonl");
+        let (id, agent) = (SessionId::new("s").unwrap(), AgentId::new("a").unwrap());
+        let channel = ChannelName::new("c").unwrap();
+        let mut session = Session::new(id, "claude", agent, channel, Timestamp::UNIX_EPOCH, "startup");
+        session.transcript = Some(path.display().to_string());
+        session.turn = Turn::Working;
+        let line = r#"{"type":"user","uuid":"u","timestamp":"2026-11-16T01:00:00Z","cwd":"/p","sessionId":"s","message":{"role":"user","content":"Port it."}}"#;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(60));
+                std::fs::write(&path, line).unwrap();
+            });
+            catch_up(&session);
+            assert!(path.exists(), "it did not wait");
+        });
     }
 }

@@ -21,6 +21,7 @@ use crate::rotate::{self, When};
 use crate::sealing::Sealing;
 use crate::store::requests;
 use crate::sys::process;
+use crate::transcripts;
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -87,6 +88,7 @@ pub fn run(app: &App, args: &HandoffArgs) -> anyhow::Result<Outcome> {
 fn hand_to(app: &App, args: &HandoffArgs, to: &str) -> anyhow::Result<Outcome> {
     let store = app.store();
     let session = if let Some(session) = app.current_session() {
+        transcripts::catch_up(&session);
         Some(session)
     } else {
         let channel = app.channel()?;
@@ -184,6 +186,7 @@ pub fn told(moved: &Moved, session: &Session) -> String {
 
 /// Seals at once and asks for the fresh context without waiting for the end of the turn.
 fn seal_now(app: &App, session: &Session, text: &str) -> anyhow::Result<Outcome> {
+    transcripts::catch_up(session);
     let (store, config, now) = (app.store(), &app.resolved.config, Timestamp::now());
     let sealing = Sealing { session, kind: Kind::Manual, narrative: Some(text), for_self: true };
     let sealed = crate::sealing::seal(&store, config, &sealing, now)?;
