@@ -68,9 +68,14 @@ pub(super) fn wait_until(what: &str, holds: impl Fn() -> bool) -> Result<()> {
     Ok(())
 }
 
+/// Agents that run: each gets its name first, then what runs as it.
+pub(super) fn living(place: &Place) -> usize {
+    records(place, "agents").iter().filter(|agent| agent["process"].is_object()).count()
+}
+
 /// Waits for the companion of the one client at this place, and returns its pid.
 pub(super) fn companion(place: &Place) -> Result<u32> {
-    let met = || records(place, "companions").len() == 1 && records(place, "agents").len() == 1;
+    let met = || records(place, "companions").len() == 1 && living(place) == 1;
     wait_until("the mod's hello", met)?;
     let pid = records(place, "companions")[0]["process"]["pid"].as_u64().context("no pid")?;
     Ok(u32::try_from(pid)?)

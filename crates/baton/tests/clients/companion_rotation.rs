@@ -10,7 +10,7 @@ use baton_testkit::tmux::Tmux;
 use serde_json::Value;
 
 use super::LONG;
-use super::companion::{LOADED, agent, baton, companion, log, place, records, signal, wait_until};
+use super::companion::{LOADED, agent, baton, companion, living, log, place, records, signal, wait_until};
 
 /// Nobody wrapped this client, nobody types: the agent hands over, the mod clears, the work goes on.
 #[test]
@@ -73,7 +73,7 @@ fn two_clients_of_one_project_have_a_companion_each_and_none_is_left_behind() ->
         pane.submit("Wait.")?;
         pane.wait_for("Ready.", LONG)?;
     }
-    wait_until("both", || records(&place, "companions").len() == 2 && records(&place, "agents").len() == 2)?;
+    wait_until("both", || records(&place, "companions").len() == 2 && living(&place) == 2)?;
     let pids: Vec<u64> =
         records(&place, "companions").iter().filter_map(|c| c["process"]["pid"].as_u64()).collect();
     let second = records(&place, "agents")[1].clone();
