@@ -22,6 +22,7 @@ use crate::memory::backups::{self, Pending};
 use crate::memory::{Place, active, documents, project, resume, saved};
 use crate::store::Store;
 use crate::sys::fs;
+use crate::transcripts;
 
 /// Between the two parts of what `save` reads.
 pub const DIVIDER: &str = "=== session document ===";
@@ -149,6 +150,9 @@ fn save(
     let now = Timestamp::now();
     let session = session_from_env();
     let record = this_session(store);
+    if let Some(record) = &record {
+        transcripts::catch_up(record);
+    }
     // First what every session begins with: if this is cut off here, the next one still knows where the work stands.
     let written = active::write(place, now_part, &session, now)?;
     let body = compose(record.as_ref(), document, &written);
