@@ -6,10 +6,10 @@
 mod api;
 mod auth;
 pub mod client;
+mod keeper;
 mod notices;
 mod openapi;
 mod place;
-mod publisher;
 mod retention;
 mod roster;
 mod routes;
@@ -64,7 +64,7 @@ pub struct Daemon {
     stop: stop::Stop,
     roster: Mutex<roster::Roster>,
     configs: Mutex<HashMap<PathBuf, (Instant, Config)>>,
-    publisher: publisher::Publisher,
+    keeper: keeper::Keeper,
     /// Told when the log has grown.
     grown: tokio::sync::watch::Sender<()>,
     /// Places for those who read the events.
@@ -127,7 +127,7 @@ pub fn run(paths: &Paths, options: &Options) -> anyhow::Result<()> {
         stop: stop::Stop::default(),
         roster: Mutex::new(roster),
         configs: Mutex::default(),
-        publisher: publisher::Publisher::default(),
+        keeper: keeper::Keeper::default(),
         grown: tokio::sync::watch::Sender::new(()),
         readers: Arc::new(tokio::sync::Semaphore::new(api::MOST_READERS)),
     });
@@ -146,14 +146,19 @@ pub fn run(paths: &Paths, options: &Options) -> anyhow::Result<()> {
     .into_iter()
     .collect::<std::io::Result<Vec<_>>>()
     .context("could not start to attend to the agents")?;
+    let keeper = {
+        let daemon = Arc::clone(&daemon);
+        let thread = std::thread::Builder::new().name("keeper".to_owned());
+        thread.spawn(move || keeper::run(&daemon)).context("could not start to keep readings")?
+    };
     let served = runtime.block_on(server::serve(&daemon, unix, http, || {
         ready(options.detached, &place, http_at);
     }));
     attendants.into_iter().for_each(Attendant::leave);
     // Whoever waits for the disk is waited for; an accepted message is on it.
     runtime.shutdown_timeout(Duration::from_secs(5));
-    // What found no thread any more.
-    publisher::write(&daemon);
+    daemon.keeper.finish();
+    let _ = keeper.join();
     daemon.log("daemon-stopped", serde_json::json!({ "pid": std::process::id() }));
     daemon.address.leave();
     drop(lock);

@@ -9,6 +9,8 @@ use baton_core::session::{Gauge, Session, Turn};
 use hyper::body::Bytes;
 use serde::Serialize;
 
+use super::keeper::Unwritten;
+use crate::hot::measure::News;
 use crate::store::Store;
 use crate::sys::changes::{Change, Changes, FolderId, Interest};
 use crate::sys::process;
@@ -60,10 +62,10 @@ pub struct Shown<'a> {
 }
 
 impl Entry {
-    fn read(store: &Store, id: &AgentId) -> Option<Self> {
+    fn read(store: &Store, unwritten: &Unwritten, id: &AgentId) -> Option<Self> {
         let agent = store.agents().get(id).ok().flatten()?;
         let session = agent.session.as_ref().and_then(|id| store.sessions().get(id).ok().flatten());
-        let gauge = session.as_ref().map(|s| store.sessions().gauge(&s.id)).unwrap_or_default();
+        let gauge = session.as_ref().map(|s| gauge_of(store, unwritten, &s.id)).unwrap_or_default();
         let mail = store.mail().waiting(id);
         Some(Self { agent, session, gauge, mail, live: false, lived: false, shown: None })
     }
@@ -116,6 +118,11 @@ impl Entry {
     }
 }
 
+/// What is told of a session that somebody is about to write, or has written.
+fn gauge_of(store: &Store, unwritten: &Unwritten, session: &SessionId) -> Gauge {
+    unwritten.gauge(session).cloned().unwrap_or_else(|| store.sessions().gauge(session))
+}
+
 /// What a watched folder holds.
 #[derive(Debug, Clone)]
 enum Folder {
@@ -166,6 +173,8 @@ pub struct Roster {
     /// Everything is to be read again.
     lost: bool,
     seen: Seen,
+    /// Newer than the gauges on disk.
+    pub unwritten: Unwritten,
 }
 
 impl Roster {
@@ -180,6 +189,7 @@ impl Roster {
             stale: HashMap::new(),
             lost: true,
             seen: Seen::default(),
+            unwritten: Unwritten::default(),
         };
         for (name, folder, interest) in [
             ("agents", Folder::Agents, Interest::Files),
@@ -212,7 +222,10 @@ impl Roster {
         }
         for (id, stale) in std::mem::take(&mut self.stale) {
             self.read(&id, stale);
-            self.seen.agents.insert(id);
+            // Nothing follows from a reading alone.
+            if stale.record || stale.session || stale.mail {
+                self.seen.agents.insert(id);
+            }
         }
     }
 
@@ -311,7 +324,7 @@ impl Roster {
             entry.session = self.store.sessions().get(&session).ok().flatten();
         }
         if stale.gauge {
-            entry.gauge = self.store.sessions().gauge(&session);
+            entry.gauge = gauge_of(&self.store, &self.unwritten, &session);
         }
     }
 
@@ -321,7 +334,7 @@ impl Roster {
         if let Some(session) = before.and_then(|e| e.agent.session.clone()) {
             self.sessions.remove(&session);
         }
-        let Some(mut entry) = Entry::read(&self.store, id) else {
+        let Some(mut entry) = Entry::read(&self.store, &self.unwritten, id) else {
             self.entries.remove(id);
             return;
         };
@@ -336,6 +349,17 @@ impl Roster {
             self.sessions.insert(session.clone(), id.clone());
         }
         self.entries.insert(id.clone(), entry);
+    }
+
+    /// Shows this gauge from now on. `true` if it is the first of this session that waits to be written.
+    pub fn keep(&mut self, session: &Session, gauge: &Gauge, news: News) -> bool {
+        if let Some(entry) = self.entries.get_mut(&session.agent)
+            && entry.agent.session.as_ref() == Some(&session.id)
+        {
+            gauge.clone_into(&mut entry.gauge);
+            entry.shown = None;
+        }
+        self.unwritten.put(&session.id, gauge, news)
     }
 
     /// This process has ended: whose it was is looked at again.

@@ -13,7 +13,7 @@ use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Number, Value, json};
 
-use super::super::{Daemon, publisher};
+use super::super::Daemon;
 use super::{Ask, Reply, blocking, parse};
 use crate::hot::post::OwnedSituation;
 use crate::hot::scene::Scene;
@@ -98,8 +98,8 @@ fn whole(number: f64) -> u64 {
     number as u64
 }
 
-/// Joins it with what is known, as the status line does; written only if it is news.
-fn keep(daemon: &Arc<Daemon>, scene: &Scene, session: &Session, before: &Gauge, told: Reading) -> Gauge {
+/// Joins it with what is known, as the status line does; written beside us, and only if it is news.
+fn keep(daemon: &Daemon, scene: &Scene, session: &Session, before: &Gauge, told: Reading) -> Gauge {
     let mut gauge = before.clone();
     gauge.window = Some(told.window);
     gauge.reading = match gauge.reading {
@@ -112,12 +112,12 @@ fn keep(daemon: &Arc<Daemon>, scene: &Scene, session: &Session, before: &Gauge, 
     let len = transcript.and_then(|t| std::fs::metadata(t).ok()).map_or(0, |m| m.len());
     gauge.level = measure::level(scene, session, &gauge, None);
     let news = measure::news(&mut gauge, len);
-    if gauge != *before
-        && let Err(e) = scene.store.sessions().put_gauge(&session.id, &gauge)
-    {
-        scene.fault("store a reading", &e);
+    if gauge != *before {
+        let is_first = daemon.roster().keep(session, &gauge, news);
+        if is_first {
+            daemon.keeper.tell(session.id.clone());
+        }
     }
-    publisher::publish(daemon, &session.id, news);
     gauge
 }
 
