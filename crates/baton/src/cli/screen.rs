@@ -154,6 +154,12 @@ impl<'h> Table<'h> {
         Self { head, text: String::new(), cells: Vec::new(), widths }
     }
 
+    /// Makes room for so many rows at once.
+    pub fn reserve(&mut self, rows: usize) {
+        self.text.reserve(rows * 64);
+        self.cells.reserve(rows * self.head.len());
+    }
+
     /// What was put into `text` since the last one is a cell; they come row by row.
     pub fn end_cell(&mut self) {
         let start = self.cells.last().map_or(0, |(end, _)| *end);
@@ -176,7 +182,7 @@ impl<'h> Table<'h> {
             pad(&mut heading, width.saturating_sub(text.chars().count()) + 2);
         }
         more(&mut heading, None);
-        let mut out = String::with_capacity(self.text.len() * 2);
+        let mut out = String::with_capacity(self.text.len() * 4);
         out.push_str(&paint.dim(heading.trim_end()));
         out.push('\n');
         let mut start = 0;

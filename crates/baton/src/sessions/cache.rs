@@ -4,7 +4,6 @@
 //! Below its heading are lines of fields with tabs between them, which `lines` reads and writes: a listing of
 //! thousands takes them as they lie in memory, and decodes nothing but numbers.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,8 +11,9 @@ use baton_core::ids::SessionId;
 use baton_core::process::Process;
 use baton_core::transcript::summary::Ending;
 
-use super::lines;
-use super::sources::{Source, Stamp};
+use super::catalogue::{Failed, Row};
+use super::lines::{self, Transcripts};
+use super::sources::Stamp;
 use super::text::Text;
 use crate::sys::fs::{self, PRIVATE, Sync};
 
@@ -25,8 +25,7 @@ const SHAPE: u32 = 3;
 
 #[derive(Debug, Default)]
 pub struct Cache {
-    /// By the number of the file: what was read of a file holds wherever it lies.
-    pub transcripts: HashMap<u64, Kept>,
+    pub transcripts: Transcripts,
     pub others: Others,
 }
 
@@ -42,8 +41,6 @@ pub struct Others {
 /// One transcript, and our record of its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Whose it is.
-    pub id: Text,
     pub stamp: Stamp,
     pub facts: Result<Facts, Text>,
     pub record: Recorded,
@@ -114,9 +111,9 @@ pub fn load(state: &Path) -> Cache {
 }
 
 /// Keeps this for the next time. What cannot be written makes that slower, and nothing else.
-pub fn store(state: &Path, found: &[Source], kept: &[Kept], others: &Others) {
+pub fn store(state: &Path, rows: &[Row], failed: &[Failed], others: &Others) {
     let path = path(state);
-    let body = lines::write(found, kept, others);
+    let body = lines::write(rows, failed, others);
     let mut bytes = heading(body.as_bytes()).into_bytes();
     bytes.push(b'\n');
     bytes.extend_from_slice(body.as_bytes());

@@ -13,7 +13,8 @@ use baton_core::transcript::summary::Summary;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::cache::{self, Cache, Facts, Kept, Known, Link, Recorded};
+use super::cache::{self, Cache, Facts, Known, Link, Recorded};
+use super::lines::Transcripts;
 use super::sources::{self, Skipped, Source, Stamp};
 use super::text::Text;
 use super::{ends, links, mirrors};
@@ -42,7 +43,16 @@ pub struct Catalogue {
 pub struct Row {
     pub source: Source,
     pub facts: Facts,
-    pub known: Option<Known>,
+    pub record: Recorded,
+}
+
+/// A transcript that tells nothing.
+#[derive(Debug)]
+pub struct Failed {
+    pub source: Source,
+    pub why: Text,
+    /// For a reason outside the file: it is read again the next time.
+    pub passing: bool,
 }
 
 /// Reads what changed since the last time, and keeps it for the next.
@@ -57,66 +67,81 @@ pub fn read(paths: &Paths, config: &Config) -> Catalogue {
     let mirror = Mirror::new(&paths.state);
     let (orphans, mut changed) = mirrors::orphans(&mirror, &found, &mut others.orphans);
     found.extend(orphans);
-    let (mut kept, read) = refresh_transcripts(&mirror, &found, transcripts);
+    let (mut rows, failed, read) = refresh_transcripts(&mirror, found, &transcripts);
     changed |= read;
-    changed |= refresh_records(&paths.state.join("sessions"), &found, &mut kept, &mut others.records_changed);
+    changed |= refresh_records(&paths.state.join("sessions"), &mut rows, &mut others.records_changed);
     changed |= links::refresh(&store.handoffs(config), &mut others.links);
     if changed {
-        cache::store(&paths.state, &found, &kept, &others);
+        cache::store(&paths.state, &rows, &failed, &others);
     }
-    let mut rows = Vec::with_capacity(found.len());
-    for (source, kept) in found.into_iter().zip(kept) {
-        match kept.facts {
-            Ok(facts) if facts.foreign => {}
-            Ok(facts) => {
-                let known = match kept.record {
-                    Recorded::Is(_, known) => Some(known),
-                    Recorded::None | Recorded::NotLookedFor => None,
-                };
-                rows.push(Row { source, facts, known });
-            }
-            Err(why) => skipped.push(Skipped { path: source.path, why: why.to_string() }),
-        }
-    }
+    rows.retain(|row| !row.facts.foreign);
+    newest_first(&mut rows);
+    skipped.extend(failed.into_iter().map(|it| Skipped { path: it.source.path(), why: it.why.to_string() }));
     skipped.sort_by(|a, b| a.path.cmp(&b.path));
     let links = others.links.into_values().flat_map(|(_, links)| links).collect();
-    Catalogue { rows: newest_first(rows), skipped, links }
+    Catalogue { rows, skipped, links }
 }
 
-/// Rows are large: their numbers are put in order, then each is moved once.
-fn newest_first(rows: Vec<Row>) -> Vec<Row> {
+/// Rows are large: their numbers are put in order, then each is swapped to its place.
+fn newest_first(rows: &mut [Row]) {
     let mut order: Vec<(i64, usize)> = rows.iter().enumerate().map(|(n, row)| (row.when(), n)).collect();
-    order.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| rows[a.1].source.id.cmp(&rows[b.1].source.id)));
-    let mut rows: Vec<Option<Row>> = rows.into_iter().map(Some).collect();
-    order.into_iter().filter_map(|(_, n)| rows[n].take()).collect()
+    order.sort_unstable_by(|a, b| b.0.cmp(&a.0).then_with(|| rows[a.1].source.id.cmp(&rows[b.1].source.id)));
+    for start in 0..order.len() {
+        let mut at = start;
+        loop {
+            let from = std::mem::replace(&mut order[at].1, at);
+            if from == start {
+                break;
+            }
+            rows.swap(at, from);
+            at = from;
+        }
+    }
 }
 
-/// What is known of each of `found`, and whether that is anything new.
-fn refresh_transcripts(mirror: &Mirror, found: &[Source], mut old: HashMap<u64, Kept>) -> (Vec<Kept>, bool) {
-    let mut known: Vec<Option<Kept>> =
-        found.iter().map(|s| old.remove(&s.stamp.inode).filter(|kept| *kept.id == *s.id.as_str())).collect();
-    let is_stale = |n: &usize| known[*n].as_ref().is_none_or(|kept| kept.stamp != found[*n].stamp);
-    let stale: Vec<usize> = (0..found.len()).filter(is_stale).collect();
+/// A row for each of `found` that tells something, the others, and whether anything of that is new.
+fn refresh_transcripts(
+    mirror: &Mirror,
+    found: Vec<Source>,
+    old: &Transcripts,
+) -> (Vec<Row>, Vec<Failed>, bool) {
+    let (mut rows, mut failed) = (Vec::with_capacity(found.len()), Vec::new());
+    let mut stale = Vec::new();
+    let mut known = 0;
+    for source in found {
+        let Some(kept) = old.of(&source) else {
+            stale.push((source, Recorded::NotLookedFor));
+            continue;
+        };
+        known += 1;
+        match kept.facts {
+            // Its session is the same as before.
+            _ if kept.stamp != source.stamp => stale.push((source, kept.record)),
+            Ok(facts) => rows.push(Row { source, facts, record: kept.record }),
+            Err(why) => failed.push(Failed { source, why, passing: false }),
+        }
+    }
+    // What nobody asked for is of transcripts that are gone.
+    let changed = !stale.is_empty() || known < old.len();
     let read = super::on_all_processors(stale.len(), |n| {
-        let source = &found[stale[n]];
-        let read = if source.mirrored {
+        let source = &stale[n].0;
+        let read = if source.is_mirrored() {
             mirrors::ends(mirror, &source.id, source.provider)
         } else {
-            ends::read(&source.path, source.provider)
+            ends::read(&source.path(), source.provider)
         };
-        // What failed for a reason outside the file is read again next time: no file has this number.
-        let inode = if read.as_ref().is_err_and(|no| no.passing) { 0 } else { source.stamp.inode };
-        let facts = read.map(|it| facts(source, &it)).map_err(|no| plain_line(&no.why, 200).into());
-        (Stamp { inode, ..source.stamp }, facts)
+        read.map(|it| facts(source, &it))
     });
-    // What is left is of transcripts that are gone.
-    let changed = !stale.is_empty() || !old.is_empty();
-    for (n, (stamp, facts)) in stale.into_iter().zip(read) {
-        // Its session is the same as before.
-        let record = known[n].take().map(|kept| kept.record).unwrap_or_default();
-        known[n] = Some(Kept { id: Text::default(), stamp, facts, record });
+    for ((source, record), read) in stale.into_iter().zip(read) {
+        match read {
+            Ok(facts) => rows.push(Row { source, facts, record }),
+            Err(no) => {
+                let why = plain_line(&no.why, 200).into();
+                failed.push(Failed { source, why, passing: no.passing });
+            }
+        }
     }
-    (known.into_iter().flatten().collect(), changed)
+    (rows, failed, changed)
 }
 
 fn facts(source: &Source, it: &Summary) -> Facts {
@@ -146,12 +171,7 @@ fn facts(source: &Source, it: &Summary) -> Facts {
 
 /// What begins is put into its folder by renaming, which the folder's time shows; a record that is there grows where it
 /// lies when its session ends. Of a folder that is as it was only those are looked at that have not ended.
-fn refresh_records(
-    dir: &Path,
-    found: &[Source],
-    kept: &mut [Kept],
-    records_changed: &mut Option<i64>,
-) -> bool {
+fn refresh_records(dir: &Path, rows: &mut [Row], records_changed: &mut Option<i64>) -> bool {
     let folder = std::fs::symlink_metadata(dir).ok();
     let now = folder.as_ref().map(|m| Stamp::of(m).modified);
     let as_it_was = now.is_some() && now == *records_changed;
@@ -163,16 +183,17 @@ fn refresh_records(
         *records_changed = now.filter(|_| is_still);
         changed = records_changed.is_some();
     }
-    let may_change = |n: &usize| match &kept[*n].record {
+    let may_change = |row: &Row| match &row.record {
         Recorded::NotLookedFor => true,
         Recorded::None => false,
         Recorded::Is(_, known) => known.ended.is_none(),
     };
-    let due: Vec<usize> = (0..found.len()).filter(|n| !as_it_was || may_change(n)).collect();
+    let due: Vec<usize> = (0..rows.len()).filter(|n| !as_it_was || may_change(&rows[*n])).collect();
     let read = super::on_all_processors(due.len(), |n| {
-        let path = dir.join(format!("{}.json", found[due[n]].id));
+        let row = &rows[due[n]];
+        let path = dir.join([row.source.id.as_str(), ".json"].concat());
         let Some(stamp) = Stamp::at(&path) else { return Recorded::None };
-        match &kept[due[n]].record {
+        match &row.record {
             Recorded::Is(was, known) if *was == stamp => Recorded::Is(stamp, known.clone()),
             _ => match record::read::<Told>(&path) {
                 Ok(Some(told)) => Recorded::Is(stamp, known(told)),
@@ -181,8 +202,8 @@ fn refresh_records(
         }
     });
     for (n, now) in due.into_iter().zip(read) {
-        changed |= now != kept[n].record;
-        kept[n].record = now;
+        changed |= now != rows[n].record;
+        rows[n].record = now;
     }
     changed
 }
@@ -269,6 +290,14 @@ pub enum State {
 }
 
 impl Row {
+    /// What our own record of it says.
+    pub fn known(&self) -> Option<&Known> {
+        match &self.record {
+            Recorded::Is(_, known) => Some(known),
+            Recorded::None | Recorded::NotLookedFor => None,
+        }
+    }
+
     /// The last sign of it, in milliseconds.
     pub fn when(&self) -> i64 {
         self.facts.last.or(self.facts.begun).unwrap_or(self.source.stamp.modified / 1_000_000)
@@ -283,7 +312,7 @@ impl Row {
     }
 
     pub fn state(&self) -> State {
-        match &self.known {
+        match self.known() {
             Some(Known { ended: Some(reason), .. }) => State::Ended(reason.clone()),
             Some(Known { process: Some(it), .. }) if process::is_alive(it) => State::Running(it.pid),
             Some(Known { process: Some(_), .. }) => State::Died,
@@ -293,7 +322,7 @@ impl Row {
 
     /// The provider's name, as `baton run` takes it.
     pub fn provider(&self) -> &str {
-        match (&self.known, self.source.provider) {
+        match (self.known(), self.source.provider) {
             (Some(known), _) => &known.provider,
             (None, Provider::Claude) => "claude",
             (None, Provider::Codex) => "codex",

@@ -9,8 +9,8 @@ use baton_core::transcript::summary::Summary;
 
 use crate::sys::fs;
 
-/// The first read of the end.
-const FIRST: usize = 16 << 10;
+/// The first read of the end: four of five transcripts need no more.
+const FIRST: usize = 4 << 10;
 /// Beyond this a conversation is listed with what is known of it.
 const MOST: usize = 1 << 20;
 /// So much of each end is kept of what comes as a stream.

@@ -11,6 +11,7 @@ use baton_core::transcript::Provider;
 use baton_core::transcript::summary::Ending;
 
 use super::cache::{Cache, Facts, Kept, Known, Link, Others, Recorded};
+use super::catalogue::{Failed, Row};
 use super::sources::{Source, Stamp};
 use super::text::Text;
 
@@ -29,9 +30,36 @@ const NONE: &str = "x";
 #[derive(Debug)]
 pub struct Foreign;
 
+/// Transcripts as they lie in the text. Each is decoded when its file is seen, straight to where it is needed.
+#[derive(Debug, Default)]
+pub struct Transcripts {
+    whole: Arc<String>,
+    /// By the number of the file, in order: what was read of a file holds wherever it lies. With where its line is.
+    lines: Vec<(u64, Range<u32>)>,
+}
+
+impl Transcripts {
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// What was read of this file, now or before it changed.
+    pub fn of(&self, source: &Source) -> Option<Kept> {
+        let inode = source.stamp.inode;
+        // Files of two disks may have one number.
+        let first = self.lines.partition_point(|(n, _)| *n < inode);
+        let same = self.lines[first..].iter().take_while(|(n, _)| *n == inode);
+        same.into_iter().find_map(|(_, at)| {
+            let mut line = Fields { whole: &self.whole, at: at.start as usize, end: at.end as usize };
+            transcript(&mut line, source.id.as_str()).ok().flatten()
+        })
+    }
+}
+
 /// Everything from `start` on.
 pub fn read(whole: &Arc<String>, start: usize) -> Result<Cache, Foreign> {
     let mut cache = Cache::default();
+    let mut lines = Vec::with_capacity((whole.len() - start) / 256);
     let mut channel = None;
     let mut at = start;
     while at < whole.len() {
@@ -40,8 +68,9 @@ pub fn read(whole: &Arc<String>, start: usize) -> Result<Cache, Foreign> {
         at = end + 1;
         match line.next()? {
             TRANSCRIPT => {
-                let kept = transcript(&mut line)?;
-                cache.transcripts.insert(kept.stamp.inode, kept);
+                let begin = u32::try_from(line.at).map_err(|_| Foreign)?;
+                let end = u32::try_from(end).map_err(|_| Foreign)?;
+                lines.push((line.number()?, begin..end));
             }
             RECORDS => cache.others.records_changed = line.maybe()?,
             CHANNEL => {
@@ -59,12 +88,14 @@ pub fn read(whole: &Arc<String>, start: usize) -> Result<Cache, Foreign> {
             _ => return Err(Foreign),
         }
     }
+    lines.sort_unstable_by_key(|(inode, at)| (*inode, at.start));
+    cache.transcripts = Transcripts { whole: Arc::clone(whole), lines };
     Ok(cache)
 }
 
 /// All of it. What has a tab or a line break where none belongs is left out, and read anew the next time.
-pub fn write(found: &[Source], kept: &[Kept], others: &Others) -> String {
-    let mut out = Lines { text: String::with_capacity(kept.len() * 400 + 4096), line: 0 };
+pub fn write(rows: &[Row], failed: &[Failed], others: &Others) -> String {
+    let mut out = Lines { text: String::with_capacity(rows.len() * 480 + 4096), line: 0 };
     out.put(RECORDS).maybe(others.records_changed).end();
     for (name, (stamps, links)) in &others.links {
         out.put(CHANNEL).put(name).stamp(stamps[0]).stamp(stamps[1]);
@@ -79,11 +110,12 @@ pub fn write(found: &[Source], kept: &[Kept], others: &Others) -> String {
     for (id, (stamp, (path, provider))) in &others.orphans {
         out.put(ORPHAN).put(id.as_str()).stamp(Some(*stamp)).put(name_of(*provider)).put(path).end();
     }
-    for (source, kept) in found.iter().zip(kept) {
-        // What failed for a passing reason is read again.
-        if kept.stamp.inode != 0 {
-            put_transcript(&mut out, source, kept);
-        }
+    for row in rows {
+        put_row(&mut out, row);
+    }
+    // What failed for a passing reason is read again.
+    for Failed { source, why, .. } in failed.iter().filter(|f| !f.passing) {
+        out.put(TRANSCRIPT).stamp(Some(source.stamp)).put(source.id.as_str()).put(NONE).put(why).end();
     }
     out.text
 }
@@ -95,19 +127,15 @@ fn name_of(provider: Provider) -> &'static str {
     }
 }
 
-fn put_transcript(out: &mut Lines, source: &Source, kept: &Kept) {
-    out.put(TRANSCRIPT).stamp(Some(kept.stamp)).put(source.id.as_str());
-    match &kept.facts {
-        Err(why) => out.put(NONE).put(why),
-        Ok(it) => {
-            out.number(ENDINGS.iter().position(|e| *e == it.ending).unwrap_or(0));
-            out.put(if it.continued { "c" } else { "" }).put(if it.foreign { "f" } else { "" });
-            out.put(&it.cwd).put(&it.title);
-            out.put(it.branch.as_deref().unwrap_or_default()).put(it.model.as_deref().unwrap_or_default());
-            out.maybe(it.begun).maybe(it.last).maybe(it.tokens)
-        }
-    };
-    if let Recorded::Is(stamp, known) = &kept.record {
+fn put_row(out: &mut Lines, row: &Row) {
+    let Row { source, facts: it, record } = row;
+    out.put(TRANSCRIPT).stamp(Some(source.stamp)).put(source.id.as_str());
+    out.number(ENDINGS.iter().position(|e| *e == it.ending).unwrap_or(0));
+    out.put(if it.continued { "c" } else { "" }).put(if it.foreign { "f" } else { "" });
+    out.put(&it.cwd).put(&it.title);
+    out.put(it.branch.as_deref().unwrap_or_default()).put(it.model.as_deref().unwrap_or_default());
+    out.maybe(it.begun).maybe(it.last).maybe(it.tokens);
+    if let Recorded::Is(stamp, known) = record {
         out.stamp(Some(*stamp)).put(&known.agent).put(&known.channel).put(&known.provider);
         match (&known.ended, &known.process) {
             (Some(reason), _) => out.put("ended").put(reason),
@@ -118,21 +146,24 @@ fn put_transcript(out: &mut Lines, source: &Source, kept: &Kept) {
     out.end();
 }
 
-fn transcript(line: &mut Fields<'_>) -> Result<Kept, Foreign> {
-    let (stamp, id) = (line.stamp()?, line.text()?);
+/// A line of the session `id`; nothing if it is another's.
+fn transcript(line: &mut Fields<'_>, id: &str) -> Result<Option<Kept>, Foreign> {
+    let stamp = line.stamp()?;
+    if line.next()? != id {
+        return Ok(None);
+    }
     let ending = line.next()?;
-    let facts = if ending == NONE {
-        Err(line.text()?)
-    } else {
-        let ending = ending.parse().ok().and_then(|n: usize| ENDINGS.get(n)).copied().ok_or(Foreign)?;
-        let (continued, foreign) = (line.next()? == "c", line.next()? == "f");
-        let (cwd, title) = (line.text()?, line.text()?);
-        let (branch, model) = (line.maybe_text()?, line.maybe_text()?);
-        let (begun, last, tokens) = (line.maybe()?, line.maybe()?, line.maybe()?);
-        Ok(Facts { cwd, branch, title, continued, begun, last, tokens, model, ending, foreign })
-    };
+    if ending == NONE {
+        return Ok(Some(Kept { stamp, facts: Err(line.text()?), record: Recorded::NotLookedFor }));
+    }
+    let ending = ending.parse().ok().and_then(|n: usize| ENDINGS.get(n)).copied().ok_or(Foreign)?;
+    let (continued, foreign) = (line.next()? == "c", line.next()? == "f");
+    let (cwd, title) = (line.text()?, line.text()?);
+    let (branch, model) = (line.maybe_text()?, line.maybe_text()?);
+    let (begun, last, tokens) = (line.maybe()?, line.maybe()?, line.maybe()?);
+    let facts = Facts { cwd, branch, title, continued, begun, last, tokens, model, ending, foreign };
     let record = if line.is_done() { Recorded::None } else { record(line)? };
-    Ok(Kept { id, stamp, facts, record })
+    Ok(Some(Kept { stamp, facts: Ok(facts), record }))
 }
 
 fn record(line: &mut Fields<'_>) -> Result<Recorded, Foreign> {
@@ -267,6 +298,7 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sources::Place;
     use super::*;
 
     fn stamp(inode: u64) -> Stamp {
@@ -275,16 +307,20 @@ mod tests {
 
     fn source(n: u64) -> Source {
         let id = SessionId::new(format!("s{n}")).unwrap();
-        let path = format!("/p/s{n}.jsonl").into();
-        Source { path, provider: Provider::Claude, id, stamp: stamp(n), mirrored: false }
+        let place = Place::Mirror(format!("/p/s{n}.jsonl").into());
+        Source { place, provider: Provider::Claude, id, stamp: stamp(n) }
     }
 
     fn text(text: &str) -> Text {
         text.to_owned().into()
     }
 
-    fn kept(n: u64, facts: Result<Facts, Text>, record: Recorded) -> Kept {
-        Kept { id: text(&format!("s{n}")), stamp: stamp(n), facts, record }
+    fn row(n: u64, facts: Facts, record: Recorded) -> Row {
+        Row { source: source(n), facts, record }
+    }
+
+    fn failed(n: u64, why: &str, passing: bool) -> Failed {
+        Failed { source: source(n), why: text(why), passing }
     }
 
     fn known(ended: Option<&str>, process: Option<Process>) -> Recorded {
@@ -292,7 +328,7 @@ mod tests {
         Recorded::Is(stamp(9), Known { agent, channel, provider, ended: ended.map(text), process })
     }
 
-    fn everything() -> (Vec<Source>, Vec<Kept>, Others) {
+    fn everything() -> (Vec<Row>, Vec<Failed>, Others) {
         let full = Facts {
             cwd: text("/p/ä b"),
             branch: Some(text("main")),
@@ -306,13 +342,14 @@ mod tests {
             foreign: true,
         };
         let runs = Process { pid: 7, start: 8, boot: "b-9".to_owned() };
-        let kept = vec![
-            kept(1, Ok(full), known(Some("clear"), None)),
-            kept(2, Ok(Facts::default()), Recorded::None),
-            kept(3, Err(text("it is empty")), known(None, Some(runs))),
-            kept(4, Ok(Facts { ending: Ending::Answered, ..Facts::default() }), known(Some(""), None)),
-            kept(5, Err(Text::default()), known(None, None)),
+        let rows = vec![
+            row(1, full, known(Some("clear"), None)),
+            row(2, Facts::default(), Recorded::None),
+            row(3, Facts::default(), known(None, Some(runs))),
+            row(4, Facts { ending: Ending::Answered, ..Facts::default() }, known(Some(""), None)),
+            row(5, Facts::default(), known(None, None)),
         ];
+        let failed = vec![failed(6, "it is empty", false), failed(7, "", false), failed(8, "no", true)];
         let id = |id: &str| SessionId::new(id).unwrap();
         let link = |to: Option<&str>| Link {
             handoff: text("HO-1"),
@@ -326,7 +363,7 @@ mod tests {
         others.links.insert("app".to_owned(), ([Some(stamp(6)), None], vec![link(Some("s2")), link(None)]));
         others.links.insert("none".to_owned(), ([None, None], Vec::new()));
         others.orphans.insert(id("s3"), (stamp(7), ("/m/s3/main.1".to_owned(), Provider::Codex)));
-        ((1..=5).map(source).collect(), kept, others)
+        (rows, failed, others)
     }
 
     fn read_back(text: &str) -> Result<Cache, Foreign> {
@@ -335,43 +372,62 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_as_it_was() {
-        let (found, kept, others) = everything();
-        let cache = read_back(&write(&found, &kept, &others)).unwrap();
-        assert_eq!(cache.transcripts.len(), kept.len());
-        for kept in kept {
-            assert_eq!(cache.transcripts[&kept.stamp.inode], kept);
+        let (rows, failed, others) = everything();
+        let cache = read_back(&write(&rows, &failed, &others)).unwrap();
+        assert_eq!(cache.transcripts.len(), 7, "what failed in passing is not kept");
+        for Row { source, facts, record } in rows {
+            let kept = Kept { stamp: source.stamp, facts: Ok(facts), record };
+            assert_eq!(cache.transcripts.of(&source), Some(kept));
         }
+        for n in [6, 7] {
+            let kept = cache.transcripts.of(&source(n)).unwrap();
+            assert_eq!(kept.facts, Err(text(if n == 6 { "it is empty" } else { "" })));
+        }
+        assert_eq!(cache.transcripts.of(&source(8)), None);
         assert_eq!(cache.others, others);
     }
 
     #[test]
+    fn a_file_is_known_by_its_number_and_its_session() {
+        let mut rows: Vec<Row> = (1..=3).map(|n| row(n, Facts::default(), Recorded::None)).collect();
+        // On another disk.
+        rows[2].source.stamp.inode = 2;
+        let cache = read_back(&write(&rows, &[], &Others::default())).unwrap();
+        for row in &rows {
+            assert_eq!(cache.transcripts.of(&row.source).unwrap().stamp, row.source.stamp);
+        }
+        let mut other = source(9);
+        other.stamp.inode = 2;
+        assert_eq!(cache.transcripts.of(&other), None);
+    }
+
+    #[test]
     fn what_would_break_a_line_is_left_out_alone() {
-        let (found, mut kept, mut others) = everything();
+        let (mut rows, failed, mut others) = everything();
         for (n, bad) in ["a\tb", "a\nb", "\n"].into_iter().enumerate() {
-            kept[n].facts = Ok(Facts { title: text(bad), ..Facts::default() });
+            rows[n].facts = Facts { title: text(bad), ..Facts::default() };
         }
         others.links.insert("a\tb".to_owned(), others.links["app"].clone());
-        kept[4].stamp.inode = 0;
-        let cache = read_back(&write(&found, &kept, &others)).unwrap();
-        assert_eq!(cache.transcripts.keys().collect::<Vec<_>>(), [&4]);
+        let cache = read_back(&write(&rows, &failed, &others)).unwrap();
+        let known = (1..=8).filter(|n| cache.transcripts.of(&source(*n)).is_some());
+        assert_eq!(known.collect::<Vec<_>>(), [4, 5, 6, 7]);
         others.links.remove("a\tb");
         assert_eq!(cache.others, others);
     }
 
     #[test]
     fn lines_that_nobody_wrote_are_refused() {
-        let (found, kept, others) = everything();
-        let good = write(&found, &kept, &others);
-        for bad in [
-            "x\t\n",
-            "t\t1\n",
-            "t\t1\t2\tx\ts1\t0\t\t\t\t\t\t\t\t\t\t\n",
-            "l\tHO-1\ts1\t\ta\tb\t1\t\n",
-            "\n",
-            "t",
-        ] {
+        let (rows, failed, others) = everything();
+        let good = write(&rows, &failed, &others);
+        for bad in ["x\t\n", "t\tx\t2\t3\ts1\t\n", "l\tHO-1\ts1\t\ta\tb\t1\t\n", "\n", "t"] {
             assert!(read_back(bad).is_err(), "{bad:?}");
         }
+        let short = read_back("t\t1\t2\t3\ts1\t0\t\t\t/p\n").unwrap();
+        assert_eq!(
+            short.transcripts.of(&source(1)),
+            None,
+            "what is no whole line of a transcript tells nothing"
+        );
         for cut in 0..good.len() {
             let Some(part) = good.get(..cut).filter(|part| !part.is_empty() && !part.ends_with('\n')) else {
                 continue;

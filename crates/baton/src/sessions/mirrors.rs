@@ -12,7 +12,7 @@ use baton_core::transcript::summary::Summary;
 
 use super::ends::{self, No};
 use super::search::{Kind, Target};
-use super::sources::{Source, Stamp};
+use super::sources::{Place, Source, Stamp};
 use crate::store::mirror::take::subagent_path;
 use crate::store::mirror::{Generation, MAIN, Mirror, Mirrored, Part};
 use crate::sys::fs;
@@ -46,8 +46,8 @@ pub fn orphans(mirror: &Mirror, found: &[Source], kept: &mut Orphans) -> (Vec<So
         changed |= now != before;
         let Some((folder, (path, provider))) = now else { continue };
         if let Some(stamp) = Stamp::at(Path::new(&path)) {
-            let path = PathBuf::from(&path);
-            sources.push(Source { path, provider, id: id.clone(), stamp, mirrored: true });
+            let place = Place::Mirror(PathBuf::from(&path));
+            sources.push(Source { place, provider, id: id.clone(), stamp });
         }
         kept.insert(id, (folder, (path, provider)));
     }

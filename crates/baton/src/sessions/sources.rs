@@ -4,6 +4,7 @@
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use baton_core::ids::SessionId;
 use baton_core::transcript::Provider;
@@ -14,12 +15,19 @@ use crate::sys::fs::{self, Looked};
 /// A transcript as the folder shows it.
 #[derive(Debug, Clone)]
 pub struct Source {
-    pub path: PathBuf,
+    pub place: Place,
     pub provider: Provider,
     pub id: SessionId,
     pub stamp: Stamp,
+}
+
+/// Where a transcript lies. Thousands lie in a few folders: each keeps of its path what the others do not have.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// In a folder of the client, with this before its id.
+    Client(Arc<Path>, Box<str>),
     /// Only the mirror still has it.
-    pub mirrored: bool,
+    Mirror(PathBuf),
 }
 
 /// A file that has the same stamp has not changed.
@@ -78,14 +86,16 @@ fn in_folder(dir: &Path, provider: Provider) -> (Vec<Source>, Vec<Skipped>) {
     let (mut sources, mut skipped) = (Vec::new(), Vec::new());
     // It is shown; a name that cannot be is nobody's project.
     let is_shown = dir.to_str().is_some();
+    let folder: Arc<Path> = dir.into();
     fs::look_at_all(dir, |name, look| {
-        let Some(id) = id_of(provider, name) else { return };
+        let Some((prefix, id)) = id_of(provider, name) else { return };
         match look() {
             Ok(about) if about.is_file => {
                 let Looked { size, modified, inode, .. } = about;
                 let stamp = Stamp { size, modified, inode };
                 if is_shown {
-                    sources.push(Source { path: dir.join(name), provider, id, stamp, mirrored: false });
+                    let place = Place::Client(Arc::clone(&folder), prefix.into());
+                    sources.push(Source { place, provider, id, stamp });
                 }
             }
             Ok(_) => skipped.push(Skipped { path: dir.join(name), why: "it is not a regular file".into() }),
@@ -96,22 +106,47 @@ fn in_folder(dir: &Path, provider: Provider) -> (Vec<Source>, Vec<Skipped>) {
     (sources, skipped)
 }
 
-/// The session that a file of this name belongs to; a subagent's file is nobody's.
-fn id_of(provider: Provider, name: &str) -> Option<SessionId> {
-    let stem = name.strip_suffix(".jsonl")?;
-    let id = match provider {
+const SUFFIX: &str = ".jsonl";
+
+/// The session that a file of this name belongs to, and what stands before it; a subagent's file is nobody's.
+fn id_of(provider: Provider, name: &str) -> Option<(&str, SessionId)> {
+    let stem = name.strip_suffix(SUFFIX)?;
+    let at = match provider {
         Provider::Claude if stem.starts_with("agent-") => return None,
-        Provider::Claude => stem,
+        Provider::Claude => 0,
         // `rollout-2026-11-16T00-41-53-{uuid}`.
-        Provider::Codex => stem.strip_prefix("rollout-").and_then(|s| s.get(s.len().checked_sub(36)?..))?,
+        Provider::Codex if !stem.starts_with("rollout-") => return None,
+        Provider::Codex => stem.len().checked_sub(36).filter(|at| *at >= "rollout-".len())?,
     };
-    SessionId::new(id).ok()
+    let (prefix, id) = stem.split_at_checked(at)?;
+    SessionId::new(id).ok().map(|id| (prefix, id))
 }
 
 impl Source {
+    pub fn path(&self) -> PathBuf {
+        match &self.place {
+            Place::Client(folder, prefix) => folder.join([prefix, self.id.as_str(), SUFFIX].concat()),
+            Place::Mirror(path) => path.clone(),
+        }
+    }
+
+    /// Does it lie in this folder?
+    pub fn is_in(&self, dir: &Path) -> bool {
+        match &self.place {
+            Place::Client(folder, _) => **folder == *dir,
+            Place::Mirror(path) => path.parent() == Some(dir),
+        }
+    }
+
+    /// Does only the mirror still have it?
+    pub fn is_mirrored(&self) -> bool {
+        matches!(self.place, Place::Mirror(_))
+    }
+
     /// The transcripts of the subagents that this conversation started.
     pub fn subagents(&self) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(self.path.with_extension("").join("subagents")).into_iter().flatten();
+        let entries =
+            std::fs::read_dir(self.path().with_extension("").join("subagents")).into_iter().flatten();
         let paths = entries.flatten().map(|e| e.path());
         paths.filter(|p| p.extension().is_some_and(|e| e == "jsonl") && p.is_file()).collect()
     }
@@ -123,8 +158,8 @@ mod tests {
 
     #[test]
     fn a_name_tells_whose_transcript_it_is() {
-        let claude = |n: &str| id_of(Provider::Claude, n).map(|id| id.to_string());
-        let codex = |n: &str| id_of(Provider::Codex, n).map(|id| id.to_string());
+        let claude = |n: &str| id_of(Provider::Claude, n).map(|(_, id)| id.to_string());
+        let codex = |n: &str| id_of(Provider::Codex, n).map(|(_, id)| id.to_string());
         let uuid = "01a1e1cd-a4af-7f20-a71c-091785698e3b";
         assert_eq!(claude("abc.jsonl").as_deref(), Some("abc"));
         assert_eq!(claude("agent-1.jsonl"), None);

@@ -28,7 +28,7 @@ impl Provider {
     /// So many bytes at the beginning tell what a conversation is about; a rollout begins with its instructions.
     pub fn head(self) -> usize {
         match self {
-            Self::Claude => 16 << 10,
+            Self::Claude => 4 << 10,
             Self::Codex => 32 << 10,
         }
     }

@@ -106,6 +106,7 @@ impl<'c> Telling<'c> {
         let columns = crate::sys::terminal::size().map_or(160, |(columns, _)| usize::from(columns));
         let head = ["ID", "AGE", "LONG", "TOKENS", "STATE", "HANDOFFS", "PROJECT"];
         let mut table = Table::new(&head[..if all { 7 } else { 6 }]);
+        table.reserve(rows.len());
         let mut marks = Vec::with_capacity(rows.len());
         for row in rows {
             let now = row.state();
@@ -180,7 +181,7 @@ impl<'c> Telling<'c> {
             "title": self.title(row),
             "project": facts.cwd,
             "branch": facts.branch,
-            "agent": row.known.as_ref().map(|k| &k.agent),
+            "agent": row.known().map(|k| &k.agent),
             "begun": row.begun(),
             "last": row.last(),
             "seconds": row.begun().map(|begun| row.last().duration_since(begun).as_secs().max(0)),
@@ -193,8 +194,8 @@ impl<'c> Telling<'c> {
             "handoffs_out": after,
             "resumable": hindrance.is_none(),
             "hindrance": hindrance,
-            "transcript": row.source.path,
-            "mirror": row.source.mirrored,
+            "transcript": row.source.path(),
+            "mirror": row.source.is_mirrored(),
             "bytes": row.source.stamp.size,
         })
     }

@@ -58,7 +58,7 @@ fn start_in(app: &App, scope: &Scope<'_>, row: &Row, name: &str, args: &[String]
     if is_elsewhere(scope, row, &format!("baton sessions resume {id} --in {name}")) {
         return Ok(Outcome::Failed);
     }
-    if row.source.mirrored {
+    if row.source.is_mirrored() {
         return restored(app, row, |row| start_in(app, scope, row, name, args));
     }
     if !cwd.is_dir() {
@@ -72,7 +72,7 @@ fn start_in(app: &App, scope: &Scope<'_>, row: &Row, name: &str, args: &[String]
     }
     let session = match store.sessions().get(id)? {
         Some(mut known) => {
-            known.transcript = Some(row.source.path.display().to_string());
+            known.transcript = Some(row.source.path().display().to_string());
             known
         }
         None => unheard(app, row)?,
@@ -96,7 +96,7 @@ fn unheard(app: &App, row: &Row) -> anyhow::Result<Session> {
     let agent = AgentId::new(row.provider())?;
     let mut session = Session::new(id, row.provider(), agent, channel, begun, "seen");
     session.cwd = cwd.display().to_string();
-    session.transcript = Some(row.source.path.display().to_string());
+    session.transcript = Some(row.source.path().display().to_string());
     Ok(session)
 }
 
@@ -116,7 +116,7 @@ pub fn start(app: &App, scope: &Scope<'_>, row: &Row, args: &[String]) -> anyhow
     if is_elsewhere(scope, row, &format!("baton sessions resume {id}")) {
         return Ok(Outcome::Failed);
     }
-    if row.source.mirrored {
+    if row.source.is_mirrored() {
         return restored(app, row, |row| start(app, scope, row, args));
     }
     if let Some(why) = Hindrances::new(app).of(row) {
@@ -124,8 +124,8 @@ pub fn start(app: &App, scope: &Scope<'_>, row: &Row, args: &[String]) -> anyhow
         return Ok(Outcome::Failed);
     }
     // What the list shows may be older than what is there now.
-    let file = plain_line(&app.paths.short(&row.source.path), 300);
-    match ends::read(&row.source.path, row.source.provider) {
+    let file = plain_line(&app.paths.short(&row.source.path()), 300);
+    match ends::read(&row.source.path(), row.source.provider) {
         Err(no) => {
             eprintln!("baton: session {id} cannot be resumed: {file}: {}", no.why);
             return Ok(Outcome::Failed);
@@ -146,7 +146,7 @@ pub fn start(app: &App, scope: &Scope<'_>, row: &Row, args: &[String]) -> anyhow
     let now = Now { model: None, permission_mode: None };
     let args = Launch::parse(grammar, args).resume(grammar, id.as_str(), None, &now);
     // The agent comes back under its name, unless it goes on elsewhere.
-    let agent = row.known.as_ref().and_then(|known| AgentId::new(&*known.agent).ok());
+    let agent = row.known().and_then(|known| AgentId::new(&*known.agent).ok());
     let name = agent.filter(|agent| !app.store().agents().is_live(agent));
     if channel::real(&cwd) != channel::real(&app.cwd) {
         eprintln!("baton: resuming in {}", app.paths.short(&cwd));
@@ -169,7 +169,7 @@ fn restored(
         other => return Ok(other),
     }
     let catalogue = read(app);
-    match catalogue.rows.iter().find(|now| now.source.id == row.source.id && !now.source.mirrored) {
+    match catalogue.rows.iter().find(|now| now.source.id == row.source.id && !now.source.is_mirrored()) {
         Some(row) => then(row),
         None => anyhow::bail!("session {id} was restored but is not where its client keeps conversations"),
     }
@@ -235,9 +235,8 @@ impl<'a> Hindrances<'a> {
             return Some(tell(Hindrance::Gone));
         };
         // What only the mirror has is brought back before it is resumed.
-        let is_there = row.source.mirrored
-            || !row.source.provider.is_kept_by_project()
-            || row.source.path.parent() == Some(place);
+        let is_there =
+            row.source.is_mirrored() || !row.source.provider.is_kept_by_project() || row.source.is_in(place);
         (!is_there).then(|| tell(Hindrance::Elsewhere(place)))
     }
 

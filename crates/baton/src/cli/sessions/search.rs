@@ -102,7 +102,8 @@ fn targets(app: &App, catalogue: &Catalogue, scope: &Scope<'_>, since: Option<Ti
     let mirror = Mirror::new(&app.paths.state);
     let mut targets: Vec<(i64, Target)> = Vec::new();
     for row in catalogue.rows.iter().filter(|row| scope.holds(row)) {
-        let Source { path, provider, id, stamp, mirrored } = &row.source;
+        let Source { provider, id, stamp, .. } = &row.source;
+        let (path, mirrored) = (row.source.path(), row.source.is_mirrored());
         let live = |path: PathBuf, kind, size| Target {
             session: id.clone(),
             provider: *provider,

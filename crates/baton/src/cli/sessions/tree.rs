@@ -149,10 +149,8 @@ impl<'c> Chains<'c> {
             let Some(id) = id else { continue };
             let line = match by_id.get(id) {
                 Some(row) => {
-                    let agent = row
-                        .known
-                        .as_ref()
-                        .map_or_else(String::new, |k| format!(" {}", plain_line(&k.agent, 40)));
+                    let agent =
+                        row.known().map_or_else(String::new, |k| format!(" {}", plain_line(&k.agent, 40)));
                     let title = plain_line(&telling.title(row), 100);
                     let state = state(paint, row);
                     format!("{}{agent}  {}  {state}  {title}", paint.yellow(id.short()), telling.when(row))
