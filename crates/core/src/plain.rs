@@ -102,20 +102,35 @@ fn ascii_len(text: &str) -> usize {
 /// One line of such text. `true` if it was cut.
 fn put_ascii(out: &mut String, text: &str, max_width: usize) -> bool {
     let start = out.len();
-    for word in text.split_ascii_whitespace() {
-        if out.len() > start {
-            out.push(' ');
-        }
-        out.push_str(word);
-        if out.len() - start > max_width {
-            out.truncate(start + max_width.saturating_sub(1));
-            let kept = out[start..].trim_ascii_end().len();
-            out.truncate(start + kept);
-            out.extend((max_width > 0).then_some('…'));
-            return true;
+    if is_one_line(&text.as_bytes()[..text.len().min(max_width + 1)]) {
+        out.push_str(&text[..text.len().min(max_width + 1)]);
+    } else {
+        for word in text.split_ascii_whitespace() {
+            if out.len() > start {
+                out.push(' ');
+            }
+            out.push_str(word);
+            if out.len() - start > max_width {
+                break;
+            }
         }
     }
-    false
+    let is_cut = out.len() - start > max_width;
+    if is_cut {
+        out.truncate(start + max_width.saturating_sub(1));
+        let kept = out[start..].trim_ascii_end().len();
+        out.truncate(start + kept);
+        out.extend((max_width > 0).then_some('…'));
+    }
+    is_cut
+}
+
+/// Words with one space between them, as lines are that have been made before.
+fn is_one_line(text: &[u8]) -> bool {
+    let at_the_ends = [text.first(), text.last()].into_iter().flatten().any(|b| *b == b' ');
+    !at_the_ends
+        && memchr::memchr2(b'\n', b'\t', text).is_none()
+        && memchr::memmem::find(text, b"  ").is_none()
 }
 
 /// An upper bound of the columns a terminal gives `c`: joined emoji take fewer, none takes more.

@@ -11,6 +11,8 @@ use crate::sys::fs;
 
 /// The first read of the end: four of five transcripts need no more.
 const FIRST: usize = 4 << 10;
+/// What is no longer is read at once.
+const SHORT: usize = 16 << 10;
 /// Beyond this a conversation is listed with what is known of it.
 const MOST: usize = 1 << 20;
 /// So much of each end is kept of what comes as a stream.
@@ -64,7 +66,7 @@ pub fn stream(mut reader: impl Read) -> Result<Summary, No> {
 fn of(file: &File, size: u64, provider: Provider) -> io::Result<Option<Summary>> {
     let mut summary = Summary::default();
     let size = usize::try_from(size).unwrap_or(usize::MAX);
-    let mut want = provider.head();
+    let mut want = if size <= SHORT { SHORT } else { provider.head() };
     let mut buffer = Vec::with_capacity(want.max(FIRST));
     loop {
         let held = buffer.len();

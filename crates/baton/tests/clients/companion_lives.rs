@@ -1,7 +1,9 @@
 //! The lives of mod and companion in Claude Code: background sessions, resume, reload, crashes, older clients, and who
 //! takes over when they cannot.
 
-use anyhow::{Context as _, Result, ensure};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
 use baton_testkit::clients::Place;
 use baton_testkit::clients::claude::{Claude, takes_input};
 use baton_testkit::model::{Kind, Script, ScriptedModel, shell, text, tool};
@@ -22,7 +24,27 @@ const MODULE: &str = ".claude/skills/baton/hooks/register.js";
 fn changed_module(place: &Place, from: &str, to: &str) -> Result<()> {
     let module = baton::companion::module(BATON);
     ensure!(module.contains(from), "the mod has no {from}");
-    place.write_home(MODULE, module.replace(from, to)).map(drop)
+    // As an install does it: the client reads what it finds at the first sign of a change, and half a file is none.
+    let new = place.write_home(&format!("{MODULE}.new"), module.replace(from, to))?;
+    std::fs::rename(new, place.home().join(MODULE))?;
+    Ok(())
+}
+
+/// Changes the mod until the client has taken it, and with it a companion after `old`. The client looks at it from time
+/// to time; what was changed before its first look is nothing new to it.
+fn take_next_module(place: &Place, old: u32) -> Result<()> {
+    const LOOKS: Duration = Duration::from_secs(5);
+    for version in 1..=12 {
+        changed_module(place, "// baton's mod:", &format!("// baton's mod, version {version}:"))?;
+        let changed = Instant::now();
+        while changed.elapsed() < LOOKS {
+            if records(place, "companions").iter().any(|c| c["process"]["pid"] != old) {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    bail!("the client never took the next mod: {}", log(place))
 }
 
 const CLEARS: &str = "return $.command.run({ command: 'clear' })";
@@ -226,8 +248,7 @@ fn after_a_hot_reload_one_companion_goes_on() -> Result<()> {
     let old = companion(&place)?;
     pane.submit("Begin.")?;
     pane.wait_for("Ready.", LONG)?;
-    changed_module(&place, "// baton's mod:", "// baton's next mod:")?;
-    next_companion(&place, old)?;
+    take_next_module(&place, old)?;
     wait_until("the end of the old one", || is_gone(old))?;
     assert_eq!(records(&place, "companions").len(), 1);
     baton(&place, &["rotate", &agent(&place)?])?;

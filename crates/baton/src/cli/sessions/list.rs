@@ -1,9 +1,8 @@
 //! `baton sessions list`: one row for each conversation.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::rc::Rc;
 
 use baton_core::ids::SessionId;
 use baton_core::plain::{plain_line, put_line};
@@ -12,12 +11,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::args::WhoseArgs;
-use super::super::screen::{Paint, Table, age, page, print, print_json, put_age, put_tokens};
+use super::super::screen::{Paint, Table, age, page, print, print_json, put_age, put_number, put_tokens};
 use super::super::{App, Outcome};
 use super::resume::Hindrances;
 use super::{Look, Scope, read, say_skipped};
 use crate::sessions::catalogue::{State, Titles};
-use crate::sessions::text::Text;
 use crate::sessions::{Catalogue, Row};
 
 pub fn run(app: &App, whose: &WhoseArgs, limit: usize, look: Look) -> anyhow::Result<Outcome> {
@@ -43,16 +41,16 @@ pub fn run(app: &App, whose: &WhoseArgs, limit: usize, look: Look) -> anyhow::Re
         let _ = writeln!(out, "… and {more} more; `-n 0` shows them all");
     }
     page(&out, look.paged)?;
+    drop(telling);
+    // The process ends: nobody has use for the memory of thousands of rows.
+    std::mem::forget(catalogue);
     Ok(Outcome::Done)
 }
 
 /// What is needed to tell of rows.
 pub struct Telling<'c> {
-    app: &'c App,
     catalogue: &'c Catalogue,
     titles: OnceCell<Titles<'c>>,
-    /// Folders as people write them.
-    projects: RefCell<HashMap<Text, Rc<str>>>,
     /// Handoffs into and out of each session.
     handoffs: HashMap<&'c SessionId, [Vec<&'c str>; 2]>,
     hindrances: Hindrances<'c>,
@@ -69,8 +67,7 @@ impl<'c> Telling<'c> {
             }
         }
         let hindrances = Hindrances::new(app);
-        let (titles, projects) = (OnceCell::new(), RefCell::default());
-        Self { app, catalogue, titles, projects, handoffs, hindrances, now: Timestamp::now() }
+        Self { catalogue, titles: OnceCell::new(), handoffs, hindrances, now: Timestamp::now() }
     }
 
     pub fn title(&self, row: &Row) -> String {
@@ -88,14 +85,9 @@ impl<'c> Telling<'c> {
         (mark, if title.is_empty() { "(nothing was asked)" } else { title })
     }
 
-    pub fn project(&self, row: &Row) -> Rc<str> {
-        let mut known = self.projects.borrow_mut();
-        if let Some(name) = known.get(&*row.facts.cwd) {
-            return Rc::clone(name);
-        }
-        let name: Rc<str> = plain_line(&self.app.paths.short(&row.cwd()), 60).into();
-        known.insert(row.facts.cwd.clone(), Rc::clone(&name));
-        name
+    /// Its folder, as people write it.
+    pub fn project(&self, row: &Row) -> String {
+        self.hindrances.folder(row).name.clone()
     }
 
     pub fn when(&self, row: &Row) -> String {
@@ -126,13 +118,14 @@ impl<'c> Telling<'c> {
             table.end_cell();
             self.put_arrows(&mut table.text, row);
             table.end_cell();
+            let folder = self.hindrances.folder(row);
             if all {
-                table.text.push_str(&self.project(row));
+                table.text.push_str(&folder.name);
                 table.end_cell();
             }
             marks.push(match now {
                 State::Running(_) => Mark::Running,
-                _ if self.hindrances.has(row) => Mark::Hindered,
+                _ if folder.hinders(row).is_some() => Mark::Hindered,
                 _ => Mark::None,
             });
         }
@@ -159,7 +152,7 @@ impl<'c> Telling<'c> {
         let Some([before, after]) = self.handoffs.get(&row.source.id) else { return };
         for (list, arrow) in [(before, "→"), (after, "")] {
             if !list.is_empty() {
-                let _ = write!(out, "{}", list.len());
+                put_number(out, list.len() as u64);
             }
             out.push_str(arrow);
         }

@@ -20,7 +20,7 @@ pub fn run(app: &App) -> anyhow::Result<Outcome> {
     let scope = Scope::new(app, &WhoseArgs::default())?;
     let telling = Telling::new(app, &catalogue);
     let choices = catalogue.rows.iter().map(|row| {
-        let project = telling.project(row).to_string();
+        let project = telling.project(row);
         let title = telling.title(row);
         Choice {
             here: scope.holds(row),

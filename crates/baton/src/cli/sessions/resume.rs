@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use baton_core::ids::AgentId;
 use baton_core::launch::{Launch, Now};
@@ -184,11 +185,19 @@ fn quoted(path: &str) -> String {
 /// Why conversations cannot be resumed; what is known of a folder is asked once.
 pub struct Hindrances<'a> {
     app: &'a App,
-    folders: RefCell<HashMap<Text, Option<PathBuf>>>,
+    folders: RefCell<HashMap<Text, Rc<Folder>>>,
 }
 
-enum Hindrance<'p> {
-    Runs(u32),
+/// A folder that conversations belong to.
+pub struct Folder {
+    /// As people write it.
+    pub name: String,
+    /// Where the client looks for its conversations; nothing if the folder is gone.
+    place: Option<PathBuf>,
+}
+
+/// Why a conversation that does not run cannot be resumed.
+pub enum Hindrance<'p> {
     NoFolder,
     Gone,
     Elsewhere(&'p Path),
@@ -201,49 +210,47 @@ impl<'a> Hindrances<'a> {
 
     /// Why `row` cannot be resumed as it is, if it cannot.
     pub fn of(&self, row: &Row) -> Option<String> {
-        let short = |path: &Path| self.app.paths.short(path);
-        self.find(row, |hindrance| match hindrance {
-            Hindrance::Runs(pid) => format!("it runs now, in process {pid}"),
+        if let State::Running(pid) = row.state() {
+            return Some(format!("it runs now, in process {pid}"));
+        }
+        let folder = self.folder(row);
+        let why = folder.hinders(row)?;
+        Some(match why {
             Hindrance::NoFolder => "its transcript does not tell its folder".to_owned(),
-            Hindrance::Gone => format!("its folder {} is gone", short(&row.cwd())),
-            Hindrance::Elsewhere(place) => format!("the client looks for it in {}", short(place)),
+            Hindrance::Gone => format!("its folder {} is gone", self.app.paths.short(&row.cwd())),
+            Hindrance::Elsewhere(place) => {
+                format!("the client looks for it in {}", self.app.paths.short(place))
+            }
         })
     }
 
-    /// Is there anything that hinders `row`, which does not run?
-    pub fn has(&self, row: &Row) -> bool {
-        self.in_its_folder(row, |_| ()).is_some()
-    }
-
-    fn find<T>(&self, row: &Row, tell: impl FnOnce(Hindrance<'_>) -> T) -> Option<T> {
-        match row.state() {
-            State::Running(pid) => Some(tell(Hindrance::Runs(pid))),
-            _ => self.in_its_folder(row, tell),
-        }
-    }
-
-    fn in_its_folder<T>(&self, row: &Row, tell: impl FnOnce(Hindrance<'_>) -> T) -> Option<T> {
+    pub fn folder(&self, row: &Row) -> Rc<Folder> {
         let cwd = &row.facts.cwd;
-        if !cwd.starts_with('/') {
-            return Some(tell(Hindrance::NoFolder));
+        let mut folders = self.folders.borrow_mut();
+        if let Some(known) = folders.get(&**cwd) {
+            return Rc::clone(known);
         }
-        if !self.folders.borrow().contains_key(&**cwd) {
-            self.folders.borrow_mut().insert(cwd.clone(), self.place(Path::new(&**cwd)));
+        let real = std::fs::canonicalize(&**cwd).ok().filter(|p| p.is_dir());
+        let folder = Rc::new(Folder {
+            name: plain_line(&self.app.paths.short(&row.cwd()), 60),
+            place: real.map(|real| providers::claude_folder(&self.app.paths, &real)),
+        });
+        folders.insert(cwd.clone(), Rc::clone(&folder));
+        folder
+    }
+}
+
+impl Folder {
+    /// What hinders `row`, whose folder this is and which does not run.
+    pub fn hinders(&self, row: &Row) -> Option<Hindrance<'_>> {
+        if !row.facts.cwd.starts_with('/') {
+            return Some(Hindrance::NoFolder);
         }
-        let folders = self.folders.borrow();
-        let Some(place) = folders.get(&**cwd).and_then(Option::as_ref) else {
-            return Some(tell(Hindrance::Gone));
-        };
+        let Some(place) = &self.place else { return Some(Hindrance::Gone) };
         // What only the mirror has is brought back before it is resumed.
         let is_there =
             row.source.is_mirrored() || !row.source.provider.is_kept_by_project() || row.source.is_in(place);
-        (!is_there).then(|| tell(Hindrance::Elsewhere(place)))
-    }
-
-    /// Where the client looks for the conversations of `cwd`; nothing if that is gone.
-    fn place(&self, cwd: &Path) -> Option<PathBuf> {
-        let real = std::fs::canonicalize(cwd).ok().filter(|p| p.is_dir())?;
-        Some(providers::claude_folder(&self.app.paths, &real))
+        (!is_there).then_some(Hindrance::Elsewhere(place))
     }
 }
 
