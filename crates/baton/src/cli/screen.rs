@@ -232,7 +232,7 @@ fn pad(out: &mut String, mut columns: usize) {
 /// Characters that take room on the screen: everything but our own colour codes.
 fn visible(text: &str) -> usize {
     // Most cells are a few plain bytes.
-    if text.bytes().fold(true, |plain, b| plain & (b != 0x1b) & b.is_ascii()) {
+    if text.bytes().all(|b| b.is_ascii() && b != 0x1b) {
         return text.len();
     }
     let mut count = 0;

@@ -25,7 +25,7 @@ fn changed_module(place: &Place, from: &str, to: &str) -> Result<()> {
     let module = baton::companion::module(BATON);
     ensure!(module.contains(from), "the mod has no {from}");
     // As an install does it: the client reads what it finds at the first sign of a change, and half a file is none.
-    let new = place.write_home(&format!("{MODULE}.new"), module.replace(from, to))?;
+    let new = place.write_home(format!("{MODULE}.new"), module.replace(from, to))?;
     std::fs::rename(new, place.home().join(MODULE))?;
     Ok(())
 }
