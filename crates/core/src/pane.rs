@@ -439,10 +439,10 @@ impl State {
             }
             // Neither a hook nor the transcript has it: it was not typed.
             Step::Waiting { text: Text::Continuation(_), .. } if std::mem::take(&mut self.resumed) => {}
-            Step::Waiting { text: Text::Clear, .. } if manners.lazy_start => {
-                // No word comes before the first prompt; that the composer takes it is all there is.
-                effects.push(Effect::Cleared);
-                self.loads_late = true;
+            // No word comes before the first prompt: what the screen shows is all there is.
+            Step::Waiting { text: text @ Text::Clear, since, .. } if manners.lazy_start => {
+                effects.push(Effect::Read);
+                self.doing = Some(Doing { step: Step::Checking { text, since }, until: now + LAST_ANSWER });
             }
             Step::Waiting { text, since, retried: false } => {
                 effects.push(Effect::Read);

@@ -192,17 +192,37 @@ impl<'h> Table<'h> {
         &self.widths
     }
 
-    /// `more` puts what stands behind the last column of a row; of the heading it is asked without a number.
+    /// As wide as `other` at least: for parts of one table.
+    pub fn widen(&mut self, other: &[usize]) {
+        for (own, other) in self.widths.iter_mut().zip(other) {
+            *own = (*own).max(*other);
+        }
+    }
+
+    /// The whole table. `more` puts what stands behind the last column of a row; of the heading it is asked without a
+    /// number.
     pub fn finish(&self, paint: Paint, mut more: impl FnMut(&mut String, Option<usize>)) -> String {
+        let mut out = self.heading(paint, |heading| more(heading, None));
+        out.push_str(&self.rows(|out, n| more(out, Some(n))));
+        out
+    }
+
+    /// The line above the rows.
+    pub fn heading(&self, paint: Paint, more: impl FnOnce(&mut String)) -> String {
         let mut heading = String::new();
         for (text, width) in self.head.iter().zip(&self.widths) {
             heading.push_str(text);
             pad(&mut heading, width.saturating_sub(text.chars().count()) + 2);
         }
-        more(&mut heading, None);
+        more(&mut heading);
+        let mut line = paint.dim(heading.trim_end());
+        line.push('\n');
+        line
+    }
+
+    /// The rows alone.
+    pub fn rows(&self, mut more: impl FnMut(&mut String, usize)) -> String {
         let mut out = String::with_capacity(self.text.len() * 4);
-        out.push_str(&paint.dim(heading.trim_end()));
-        out.push('\n');
         let mut start = 0;
         for (n, row) in self.cells.chunks(self.head.len()).enumerate() {
             let line = out.len();
@@ -211,7 +231,7 @@ impl<'h> Table<'h> {
                 pad(&mut out, width.saturating_sub(*own) + 2);
                 start = *end;
             }
-            more(&mut out, Some(n));
+            more(&mut out, n);
             let len = out[line..].trim_end().len();
             out.truncate(line + len);
             out.push('\n');

@@ -29,7 +29,7 @@ pub struct Typing {
 const ROWS: &[Typing] = &[
     Typing {
         provider: "claude",
-        face: Face { prompt: "❯\u{a0}", ruled: true, dialogs: &[] },
+        face: Face { prompt: "❯\u{a0}", ruled: true, dialogs: &[], refusal: None },
         manners: Manners { can_stash: true, lazy_start: false },
         spawn_args: &[],
         stash: "C-s",
@@ -45,6 +45,7 @@ const ROWS: &[Typing] = &[
             prompt: "› ",
             ruled: false,
             dialogs: &["Would you like to ", "Hooks need review", "Where should the new conversation run?"],
+            refusal: Some("'/clear' is disabled while a task is in progress"),
         },
         manners: Manners { can_stash: false, lazy_start: true },
         // On its daemon the hooks would run in another process, with another's environment.
@@ -58,7 +59,9 @@ const ROWS: &[Typing] = &[
     },
     Typing {
         provider: "demo",
-        face: Face { prompt: "❯\u{a0}", ruled: false, dialogs: &["Do you want to proceed?"] },
+        face: Face {
+            prompt: "❯\u{a0}", ruled: false, dialogs: &["Do you want to proceed?"], refusal: None
+        },
         manners: Manners { can_stash: true, lazy_start: false },
         spawn_args: &[],
         stash: "C-s",

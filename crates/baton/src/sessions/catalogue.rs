@@ -99,28 +99,53 @@ fn newest_first(rows: &mut [Row]) {
     }
 }
 
+/// Transcripts, as far as they are known.
+#[derive(Default)]
+struct Sorted {
+    rows: Vec<Row>,
+    failed: Vec<Failed>,
+    /// To be read, with what is known of their sessions.
+    stale: Vec<(Source, Recorded)>,
+    /// How many of those that were kept are still there.
+    known: usize,
+}
+
+impl Sorted {
+    fn new(found: Vec<Source>, old: &Transcripts) -> Self {
+        let mut sorted = Self { rows: Vec::with_capacity(found.len()), ..Self::default() };
+        for source in found {
+            let Some(kept) = old.of(&source) else {
+                sorted.stale.push((source, Recorded::NotLookedFor));
+                continue;
+            };
+            sorted.known += 1;
+            match kept.facts {
+                // Its session is the same as before.
+                _ if kept.stamp != source.stamp => sorted.stale.push((source, kept.record)),
+                Ok(facts) => sorted.rows.push(Row { source, facts, record: kept.record }),
+                Err(why) => sorted.failed.push(Failed { source, why, passing: false }),
+            }
+        }
+        sorted
+    }
+
+    fn join(mut self, mut other: Self) -> Self {
+        self.rows.append(&mut other.rows);
+        self.failed.append(&mut other.failed);
+        self.stale.append(&mut other.stale);
+        self.known += other.known;
+        self
+    }
+}
+
 /// A row for each of `found` that tells something, the others, and whether anything of that is new.
 fn refresh_transcripts(
     mirror: &Mirror,
     found: Vec<Source>,
     old: &Transcripts,
 ) -> (Vec<Row>, Vec<Failed>, bool) {
-    let (mut rows, mut failed) = (Vec::with_capacity(found.len()), Vec::new());
-    let mut stale = Vec::new();
-    let mut known = 0;
-    for source in found {
-        let Some(kept) = old.of(&source) else {
-            stale.push((source, Recorded::NotLookedFor));
-            continue;
-        };
-        known += 1;
-        match kept.facts {
-            // Its session is the same as before.
-            _ if kept.stamp != source.stamp => stale.push((source, kept.record)),
-            Ok(facts) => rows.push(Row { source, facts, record: kept.record }),
-            Err(why) => failed.push(Failed { source, why, passing: false }),
-        }
-    }
+    let parts = super::on_threads(super::parts(found), |part| Sorted::new(part, old)).into_iter();
+    let Sorted { mut rows, mut failed, stale, known } = parts.reduce(Sorted::join).unwrap_or_default();
     // What nobody asked for is of transcripts that are gone.
     let changed = !stale.is_empty() || known < old.len();
     let read = super::on_all_processors(stale.len(), |n| {

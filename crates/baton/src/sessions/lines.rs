@@ -235,23 +235,31 @@ impl<'w> Fields<'w> {
     fn maybe<T: TryFrom<i128>>(&mut self) -> Result<Option<T>, Foreign> {
         let rest = self.rest();
         let is_negative = rest.first() == Some(&b'-');
-        let digits = &rest[usize::from(is_negative)..];
         let mut value = 0_u64;
-        for (n, byte) in digits.iter().enumerate() {
-            let digit = byte.wrapping_sub(b'0');
-            if digit <= 9 {
-                let more = value.checked_mul(10).and_then(|v| v.checked_add(u64::from(digit)));
-                value = more.ok_or(Foreign)?;
-                continue;
-            }
-            if *byte != b'\t' || (n == 0 && is_negative) {
-                return Err(Foreign);
-            }
-            self.at += usize::from(is_negative) + n + 1;
-            let signed = if is_negative { -i128::from(value) } else { i128::from(value) };
-            return if n == 0 { Ok(None) } else { T::try_from(signed).map(Some).map_err(|_| Foreign) };
+        let mut at = usize::from(is_negative);
+        // So many digits always fit.
+        while let Some(digit) = rest.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit <= 9)
+            && at < 19
+        {
+            value = value * 10 + u64::from(digit);
+            at += 1;
         }
-        Err(Foreign)
+        match rest.get(at) {
+            Some(b'\t') if at == 0 => {
+                self.at += 1;
+                return Ok(None);
+            }
+            Some(b'\t') if value > 0 || rest[at - 1] == b'0' => self.at += at + 1,
+            _ => return self.long(),
+        }
+        let signed = if is_negative { -i128::from(value) } else { i128::from(value) };
+        T::try_from(signed).map(Some).map_err(|_| Foreign)
+    }
+
+    /// A number that has more digits, or is none.
+    fn long<T: TryFrom<i128>>(&mut self) -> Result<Option<T>, Foreign> {
+        let number: i128 = self.next()?.parse().map_err(|_| Foreign)?;
+        T::try_from(number).map(Some).map_err(|_| Foreign)
     }
 
     fn stamp(&mut self) -> Result<Stamp, Foreign> {

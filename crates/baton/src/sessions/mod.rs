@@ -45,3 +45,46 @@ pub(crate) fn on_all_processors<T: Send>(count: usize, work: impl Fn(usize) -> T
     pieces.sort_by_key(|(start, _)| *start);
     pieces.into_iter().flat_map(|(_, done)| done).collect()
 }
+
+/// As many parts as there are processors, if they are many, in their order.
+pub(crate) fn parts<T>(mut items: Vec<T>) -> Vec<Vec<T>> {
+    // Fewer are done before a thread has started.
+    const FEW: usize = 500;
+    let count = std::thread::available_parallelism().map_or(1, usize::from).min(items.len() / FEW + 1);
+    let size = items.len().div_ceil(count);
+    let mut parts = Vec::new();
+    while items.len() > size {
+        parts.push(items.split_off(items.len() - size));
+    }
+    parts.push(items);
+    parts.reverse();
+    parts
+}
+
+/// `work` on each of a few parts in a thread of its own, on the first in this one; what it made, in their order.
+pub(crate) fn on_threads<T: Send, R: Send>(parts: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let mut parts = parts.into_iter();
+        let first = parts.next();
+        let threads: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
+        let mut made: Vec<R> = first.into_iter().map(work).collect();
+        made.extend(
+            threads.into_iter().map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))),
+        );
+        made
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_whole_and_in_order() {
+        for count in [0, 1, 2, 999, 1000, 1001, 7777] {
+            let made = on_threads(parts((0..count).collect()), |part| part);
+            assert!(made.concat().into_iter().eq(0..count), "{count}");
+        }
+    }
+}

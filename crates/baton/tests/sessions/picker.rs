@@ -103,3 +103,25 @@ fn long_output_goes_through_the_pager_and_short_output_does_not() -> Result<()> 
     );
     Ok(())
 }
+
+#[test]
+fn in_a_narrow_terminal_no_row_is_wider_than_it() -> Result<()> {
+    let home = home();
+    let far = home.path().join("work/a-folder-with-a-long-name/and-one-below-it/the-project-itself");
+    for n in 1..=3 {
+        let asked = format!("Port the parser, number {n}, {}", "and its tests ".repeat(20));
+        Claude::new(&home, n, &far).user(&asked).says("Yes.").write();
+    }
+    let mut pty = Pty::start(&sessions(&home, &["list", "--all", "--no-pager"]))?;
+    assert_eq!(code(pty.wait_for_end()?), 0);
+    pty.drained()?;
+    let raw = pty.raw();
+    let plain = baton_core::plain::plain(&String::from_utf8_lossy(&raw)).into_owned();
+    let rows: Vec<&str> = plain.lines().filter(|line| !line.trim().is_empty()).collect();
+    assert_eq!(rows.len(), 4, "{plain}");
+    for row in rows {
+        assert!(row.trim_end().chars().count() <= 80, "{row}");
+    }
+    assert!(plain.contains("the-project-itself") && plain.contains("Port the parser"), "{plain}");
+    Ok(())
+}

@@ -10,6 +10,8 @@ pub struct Face {
     pub ruled: bool,
     /// Texts that only an open dialog shows, where it could be mistaken for a composer.
     pub dialogs: &'static [&'static str],
+    /// What it says when it does not clear its context, and drops what was typed: a turn has not quite ended.
+    pub refusal: Option<&'static str>,
 }
 
 /// The pane as tmux tells it: styled lines, and where the cursor is.
@@ -38,6 +40,8 @@ pub enum Composer {
 pub struct Screen {
     pub composer: Composer,
     pub in_mode: bool,
+    /// It shows that it did not clear its context; a screen that was cleared does not.
+    pub refused: bool,
 }
 
 /// One character with what matters of its style.
@@ -51,13 +55,14 @@ struct Cell {
 
 impl Face {
     pub fn read(&self, shown: &Shown<'_>) -> Screen {
-        Screen { composer: self.composer(shown), in_mode: shown.in_mode }
-    }
-
-    fn composer(&self, shown: &Shown<'_>) -> Composer {
         let mut style = Style::default();
         let lines: Vec<Vec<Cell>> = shown.text.split('\n').map(|line| style.cells(line)).collect();
         let plain: Vec<String> = lines.iter().map(|cells| cells.iter().map(|c| c.c).collect()).collect();
+        let refused = self.refusal.is_some_and(|mark| plain.iter().any(|line| line.contains(mark)));
+        Screen { composer: self.composer(shown, &lines, &plain), in_mode: shown.in_mode, refused }
+    }
+
+    fn composer(&self, shown: &Shown<'_>, lines: &[Vec<Cell>], plain: &[String]) -> Composer {
         if self.dialogs.iter().any(|mark| plain.iter().any(|line| line.contains(mark))) {
             return Composer::Hidden;
         }
@@ -176,7 +181,7 @@ impl Style {
 mod tests {
     use super::*;
 
-    const CLAUDE: Face = Face { prompt: "❯\u{a0}", ruled: true, dialogs: &[] };
+    const CLAUDE: Face = Face { prompt: "❯\u{a0}", ruled: true, dialogs: &[], refusal: None };
     const RULE: &str = "\u{1b}[38;5;244m────────────────────────────────────────";
 
     fn claude(inside: &str, cursor: (usize, usize)) -> Composer {
@@ -217,10 +222,16 @@ mod tests {
             |face: Face, text: &str, cursor| face.read(&Shown { text, cursor, in_mode: false }).composer;
         assert_eq!(read(CLAUDE, &dialog, (1, 3)), Composer::Hidden);
         assert_eq!(claude("❯\u{a0}", (1, 0)), Composer::Hidden, "the cursor is elsewhere");
-        let codex = Face { prompt: "› ", ruled: false, dialogs: &["Would you like to run"] };
+        let refusal = Some("'/clear' is disabled");
+        let codex = Face { prompt: "› ", ruled: false, dialogs: &["Would you like to run"], refusal };
         let asks = "Would you like to run the following command?\n› 1. Yes, proceed (y)";
         assert_eq!(read(codex, asks, (2, 1)), Composer::Hidden);
         assert_eq!(read(codex, "› \u{1b}[2mAsk Codex to do anything", (2, 0)), Composer::Empty);
+        let dropped = "• Handed over.\n\n\u{1b}[31m■ '/clear' is disabled while a task is in progress.\n\n› ";
+        let shown = Shown { text: dropped, cursor: (2, 4), in_mode: false };
+        let screen = codex.read(&shown);
+        assert_eq!((screen.composer, screen.refused), (Composer::Empty, true));
+        assert!(!codex.read(&Shown { text: "› ", cursor: (2, 0), in_mode: false }).refused);
     }
 
     proptest::proptest! {

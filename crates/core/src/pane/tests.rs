@@ -37,7 +37,7 @@ fn rotating() -> Look {
 }
 
 fn screen(composer: Composer) -> Input {
-    Input::Screen(Screen { composer, in_mode: false })
+    Input::Screen(Screen { composer, ..Screen::default() })
 }
 
 /// Feeds inputs one second apart and returns the state with the effects of the last one.
@@ -80,6 +80,8 @@ fn a_client_that_starts_silently_is_given_the_prompt_and_must_then_show_a_new_se
     let (s, _) =
         play(CODEX, [(1, Input::Looked(rotating())), (1, screen(Composer::Empty)), (1, Input::Typed(true))]);
     let (s, e) = s.next(Input::Tick, CODEX, at(6));
+    assert_eq!(e, [Effect::Read], "did it clear?");
+    let (s, e) = s.next(screen(Composer::Empty), CODEX, at(6));
     assert_eq!(e, [Effect::Cleared, Effect::Read]);
     let (s, e) = s.next(screen(Composer::Empty), CODEX, at(6));
     assert_eq!(e, [Effect::Type(Text::Continuation(handoff()))]);
@@ -88,6 +90,27 @@ fn a_client_that_starts_silently_is_given_the_prompt_and_must_then_show_a_new_se
     let fresh = Look { ready: true, session, turn: Turn::Working, turn_since, ..Look::default() };
     let (_, e) = s.next(Input::Looked(fresh), CODEX, at(7));
     assert_eq!(e, [Effect::Loaded(handoff()), Effect::Confirmed(Text::Continuation(handoff()))]);
+}
+
+/// The Stop hook speaks before the client's own screen has ended the turn.
+#[test]
+fn a_clear_that_the_client_refused_is_typed_again_and_the_prompt_only_after_it() {
+    let (s, _) =
+        play(CODEX, [(1, Input::Looked(rotating())), (1, screen(Composer::Empty)), (1, Input::Typed(true))]);
+    let (s, e) = s.next(Input::Tick, CODEX, at(6));
+    assert_eq!(e, [Effect::Read]);
+    let refused = Screen { composer: Composer::Empty, in_mode: false, refused: true };
+    let (s, e) = s.next(Input::Screen(refused), CODEX, at(6));
+    assert_eq!(e, [], "the old context is told nothing");
+    let (s, e) = s.next(Input::Tick, CODEX, at(7));
+    assert_eq!(e, [Effect::Read]);
+    let (s, e) = s.next(screen(Composer::Empty), CODEX, at(7));
+    assert_eq!(e, [Effect::Begin(request()), Effect::Type(Text::Clear)]);
+    let (s, _) = s.next(Input::Typed(true), CODEX, at(7));
+    let (s, e) = s.next(Input::Tick, CODEX, at(12));
+    assert_eq!(e, [Effect::Read]);
+    let (_, e) = s.next(screen(Composer::Empty), CODEX, at(12));
+    assert_eq!(e, [Effect::Cleared, Effect::Read]);
 }
 
 #[test]
@@ -136,7 +159,7 @@ fn a_draft_that_was_put_by_is_awaited_before_anything_else_is_typed() {
 #[test]
 fn copy_mode_is_left_first_and_a_dialog_is_waited_for() {
     let mail = || Input::Looked(Look { mail: 1, ..idle() });
-    let mode = || Input::Screen(Screen { composer: Composer::Empty, in_mode: true });
+    let mode = || Input::Screen(Screen { composer: Composer::Empty, in_mode: true, refused: false });
     let (s, e) = play(CLAUDE, [(1, mail()), (1, mode())]);
     assert_eq!(e, [Effect::LeaveMode, Effect::Read]);
     let (_, e) = s.next(mode(), CLAUDE, at(1));

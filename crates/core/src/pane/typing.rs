@@ -130,6 +130,18 @@ impl State {
                 effects.push(Effect::Escape);
                 self.doing = Some(Doing { step: Step::Interrupted, until: now + INTERRUPT });
             }
+            // It was dropped, and what is typed next would go into the old context.
+            Step::Checking { text: Text::Clear, .. } if manners.lazy_start && screen.refused => {
+                (self.doing, self.to_continue) = (None, None);
+                self.not_before = Some(now + SOON);
+            }
+            Step::Checking { text: Text::Clear, .. }
+                if manners.lazy_start
+                    && !matches!(&screen.composer, Composer::Draft(d) if is_own(&Text::Clear, d, false)) =>
+            {
+                effects.push(Effect::Cleared);
+                (self.doing, self.loads_late) = (None, true);
+            }
             Step::Checking { text, since } => {
                 if screen.in_mode || screen.composer == Composer::Hidden {
                     // Something lies over it; it is looked at again until its time is over.

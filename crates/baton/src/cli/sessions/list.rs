@@ -1,8 +1,9 @@
 //! `baton sessions list`: one row for each conversation.
 
-use std::cell::OnceCell;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::sync::OnceLock;
 
 use baton_core::ids::SessionId;
 use baton_core::plain::{plain_line, put_line};
@@ -16,7 +17,7 @@ use super::super::{App, Outcome};
 use super::resume::Hindrances;
 use super::{Look, Scope, read, say_skipped};
 use crate::sessions::catalogue::{State, Titles};
-use crate::sessions::{Catalogue, Row};
+use crate::sessions::{Catalogue, Row, on_threads, parts};
 
 pub fn run(app: &App, whose: &WhoseArgs, limit: usize, look: Look) -> anyhow::Result<Outcome> {
     let catalogue = read(app);
@@ -49,8 +50,9 @@ pub fn run(app: &App, whose: &WhoseArgs, limit: usize, look: Look) -> anyhow::Re
 
 /// What is needed to tell of rows.
 pub struct Telling<'c> {
+    app: &'c App,
     catalogue: &'c Catalogue,
-    titles: OnceCell<Titles<'c>>,
+    titles: OnceLock<Titles<'c>>,
     /// Handoffs into and out of each session.
     handoffs: HashMap<&'c SessionId, [Vec<&'c str>; 2]>,
     hindrances: Hindrances<'c>,
@@ -67,7 +69,7 @@ impl<'c> Telling<'c> {
             }
         }
         let hindrances = Hindrances::new(app);
-        Self { catalogue, titles: OnceCell::new(), handoffs, hindrances, now: Timestamp::now() }
+        Self { app, catalogue, titles: OnceLock::new(), handoffs, hindrances, now: Timestamp::now() }
     }
 
     pub fn title(&self, row: &Row) -> String {
@@ -96,31 +98,60 @@ impl<'c> Telling<'c> {
 
     fn table(&self, paint: Paint, rows: &[&Row], all: bool) -> String {
         let columns = crate::sys::terminal::size().map_or(160, |(columns, _)| usize::from(columns));
-        let head = ["ID", "AGE", "LONG", "TOKENS", "STATE", "HANDOFFS", "PROJECT"];
-        let mut table = Table::new(&head[..if all { 7 } else { 6 }]);
+        let shape = Shape { paint, all, columns };
+        let mut parts = on_threads(parts(rows.to_vec()), |rows| self.part(shape, rows));
+        for n in 1..parts.len() {
+            let widths = parts[n].table.widths().to_vec();
+            parts[0].table.widen(&widths);
+        }
+        let Some(first) = parts.first() else { return String::new() };
+        let mut out = first.table.heading(paint, |out| out.push_str("  ABOUT"));
+        let widths = first.table.widths().to_vec();
+        let used: usize = widths.iter().map(|width| width + 2).sum();
+        let room = columns.saturating_sub(used).max(12).saturating_sub(2);
+        let finished = on_threads(parts, |mut part| {
+            part.table.widen(&widths);
+            part.table.rows(|out, n| self.put_about(out, shape, part.rows[n], part.marks[n], room))
+        });
+        for text in finished {
+            out.push_str(&text);
+        }
+        out
+    }
+
+    /// The cells of some of the rows.
+    fn part<'r>(&self, shape: Shape, rows: Vec<&'r Row>) -> Part<'r> {
+        let Shape { paint, all, .. } = shape;
+        let mut table = Table::new(shape.head());
         table.reserve(rows.len());
         let mut marks = Vec::with_capacity(rows.len());
-        for row in rows {
+        // Of its own: nobody waits for another's look at a folder.
+        let hindrances = Hindrances::new(self.app);
+        for row in &rows {
             let now = row.state();
             table.text.push_str(row.source.id.short());
             table.end_cell();
             put_age(&mut table.text, row.last(), self.now);
             table.end_cell();
-            if let Some(begun) = row.begun() {
-                put_age(&mut table.text, begun, row.last());
+            if shape.is_wide() {
+                if let Some(begun) = row.begun() {
+                    put_age(&mut table.text, begun, row.last());
+                }
+                table.end_cell();
             }
-            table.end_cell();
             if let Some(count) = row.facts.tokens {
                 put_tokens(&mut table.text, count);
             }
             table.end_cell();
             put_state(&mut table.text, paint, row, &now);
             table.end_cell();
-            self.put_arrows(&mut table.text, row);
-            table.end_cell();
-            let folder = self.hindrances.folder(row);
+            if shape.is_wide() {
+                self.put_arrows(&mut table.text, row);
+                table.end_cell();
+            }
+            let folder = hindrances.folder(row);
             if all {
-                table.text.push_str(&folder.name);
+                table.text.push_str(&end_of(&folder.name, shape.columns / 4));
                 table.end_cell();
             }
             marks.push(match now {
@@ -129,22 +160,21 @@ impl<'c> Telling<'c> {
                 _ => Mark::None,
             });
         }
-        let used: usize = table.widths().iter().map(|width| width + 2).sum();
-        let room = columns.saturating_sub(used).max(30).saturating_sub(2);
-        table.finish(paint, |out, n| {
-            let Some(n) = n else { return out.push_str("  ABOUT") };
-            match marks[n] {
-                Mark::Running => out.push_str(&paint.green("> ")),
-                Mark::Hindered => out.push_str(&paint.dim("- ")),
-                Mark::None => out.push_str("  "),
-            }
-            let (mark, title) = self.title_of(rows[n]);
-            if mark.is_empty() {
-                put_line(out, title, room);
-            } else {
-                put_line(out, &format!("{mark}{title}"), room);
-            }
-        })
+        Part { rows, table, marks }
+    }
+
+    fn put_about(&self, out: &mut String, shape: Shape, row: &Row, mark: Mark, room: usize) {
+        match mark {
+            Mark::Running => out.push_str(&shape.paint.green("> ")),
+            Mark::Hindered => out.push_str(&shape.paint.dim("- ")),
+            Mark::None => out.push_str("  "),
+        }
+        let (mark, title) = self.title_of(row);
+        if mark.is_empty() {
+            put_line(out, title, room);
+        } else {
+            put_line(out, &format!("{mark}{title}"), room);
+        }
     }
 
     /// `1→2`: handoffs in and out.
@@ -191,6 +221,46 @@ impl<'c> Telling<'c> {
             "mirror": row.source.is_mirrored(),
             "bytes": row.source.stamp.size,
         })
+    }
+}
+
+/// What of the table is shown, and how.
+#[derive(Clone, Copy)]
+struct Shape {
+    paint: Paint,
+    /// Of all projects: each row names its own.
+    all: bool,
+    columns: usize,
+}
+
+impl Shape {
+    /// In a narrow terminal the title needs the room of what is asked for less.
+    fn is_wide(self) -> bool {
+        self.columns >= 100
+    }
+
+    fn head(self) -> &'static [&'static str] {
+        let all: &[&str] = if self.is_wide() {
+            &["ID", "AGE", "LONG", "TOKENS", "STATE", "HANDOFFS", "PROJECT"]
+        } else {
+            &["ID", "AGE", "TOKENS", "STATE", "PROJECT"]
+        };
+        &all[..all.len() - usize::from(!self.all)]
+    }
+}
+
+/// Some rows of the table.
+struct Part<'r> {
+    rows: Vec<&'r Row>,
+    table: Table<'static>,
+    marks: Vec<Mark>,
+}
+
+/// The end of a path tells most.
+fn end_of(path: &str, room: usize) -> Cow<'_, str> {
+    match path.chars().count().checked_sub(room.max(8)) {
+        None | Some(0) => Cow::Borrowed(path),
+        Some(over) => Cow::Owned(std::iter::once('…').chain(path.chars().skip(over + 1)).collect()),
     }
 }
 

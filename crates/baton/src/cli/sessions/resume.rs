@@ -1,9 +1,8 @@
 //! `baton sessions resume`: the client started on a conversation again, after it was seen to be one of this project.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_core::ids::AgentId;
 use baton_core::launch::{Launch, Now};
@@ -185,7 +184,7 @@ fn quoted(path: &str) -> String {
 /// Why conversations cannot be resumed; what is known of a folder is asked once.
 pub struct Hindrances<'a> {
     app: &'a App,
-    folders: RefCell<HashMap<Text, Rc<Folder>>>,
+    folders: Mutex<HashMap<Text, Arc<Folder>>>,
 }
 
 /// A folder that conversations belong to.
@@ -205,7 +204,7 @@ pub enum Hindrance<'p> {
 
 impl<'a> Hindrances<'a> {
     pub fn new(app: &'a App) -> Self {
-        Self { app, folders: RefCell::default() }
+        Self { app, folders: Mutex::default() }
     }
 
     /// Why `row` cannot be resumed as it is, if it cannot.
@@ -224,18 +223,18 @@ impl<'a> Hindrances<'a> {
         })
     }
 
-    pub fn folder(&self, row: &Row) -> Rc<Folder> {
+    pub fn folder(&self, row: &Row) -> Arc<Folder> {
         let cwd = &row.facts.cwd;
-        let mut folders = self.folders.borrow_mut();
+        let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = folders.get(&**cwd) {
-            return Rc::clone(known);
+            return Arc::clone(known);
         }
         let real = std::fs::canonicalize(&**cwd).ok().filter(|p| p.is_dir());
-        let folder = Rc::new(Folder {
+        let folder = Arc::new(Folder {
             name: plain_line(&self.app.paths.short(&row.cwd()), 60),
             place: real.map(|real| providers::claude_folder(&self.app.paths, &real)),
         });
-        folders.insert(cwd.clone(), Rc::clone(&folder));
+        folders.insert(cwd.clone(), Arc::clone(&folder));
         folder
     }
 }

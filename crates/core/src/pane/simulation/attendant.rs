@@ -114,7 +114,7 @@ impl World {
             [] => Composer::Empty,
             pieces => Composer::Draft(pieces.iter().map(text).collect()),
         };
-        Screen { composer, in_mode: self.client.in_mode }
+        Screen { composer, in_mode: self.client.in_mode, refused: false }
     }
 
     fn feed(&mut self, input: Input) {
