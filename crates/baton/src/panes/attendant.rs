@@ -14,11 +14,13 @@ use crate::poke;
 use crate::store::Store;
 use crate::store::log::{self, Line};
 use crate::sys::fs;
-use crate::sys::watch::Watch;
+use crate::sys::watch::{TOGETHER, Watch};
 
 pub struct Attendant {
     store: Store,
     watch: Watch,
+    /// The last change was of nothing that is ours.
+    is_noisy: bool,
     agents_dir: i32,
     sessions_dir: i32,
     socket: Option<UnixDatagram>,
@@ -43,6 +45,7 @@ impl Attendant {
             sessions_dir: watch.add(&sessions)?,
             store: store.clone(),
             watch,
+            is_noisy: false,
             socket,
             attended: BTreeMap::new(),
             mailboxes: BTreeMap::new(),
@@ -106,10 +109,11 @@ impl Attendant {
     }
 
     /// Sleeps; `false` when it is told to stop.
-    fn wait(&self, stop: &UnixStream, dirty: &mut BTreeSet<AgentId>) -> anyhow::Result<bool> {
+    fn wait(&mut self, stop: &UnixStream, dirty: &mut BTreeSet<AgentId>) -> anyhow::Result<bool> {
         let now = Timestamp::now();
         let next = self.attended.values().filter_map(Attended::look_at).min();
         let left = next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+        let left = if self.is_noisy { Some(left.map_or(TOGETHER, |left| left.min(TOGETHER))) } else { left };
         let timeout = left.map(|left| Timespec {
             tv_sec: left.as_secs().cast_signed(),
             tv_nsec: left.subsec_nanos().into(),
@@ -118,7 +122,8 @@ impl Attendant {
             self.attended.iter().filter(|(_, one)| one.end().is_some()).map(|(id, _)| id).collect();
         let ended: Vec<bool> = {
             let mut fds = vec![PollFd::new(stop, PollFlags::IN)];
-            fds.extend(self.watch.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+            let watched = self.watch.fd().filter(|_| !self.is_noisy);
+            fds.extend(watched.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
             fds.extend(self.socket.as_ref().map(|s| PollFd::from_borrowed_fd(s.as_fd(), PollFlags::IN)));
             let fixed = fds.len();
             fds.extend(
@@ -136,17 +141,21 @@ impl Attendant {
             }
             fds[fixed..].iter().map(|fd| !fd.revents().is_empty()).collect()
         };
-        dirty.extend(ids.into_iter().zip(ended).filter(|(_, ended)| *ended).map(|(id, _)| id.clone()));
-        self.gather(dirty);
+        let ended = ids.into_iter().zip(ended).filter(|(_, ended)| *ended).map(|(id, _)| id.clone());
+        let ended: Vec<AgentId> = ended.collect();
+        self.is_noisy = self.gather(dirty);
+        dirty.extend(ended);
         let now = Timestamp::now();
         let due = self.attended.iter().filter(|(_, one)| one.look_at().is_some_and(|at| at <= now));
         dirty.extend(due.map(|(id, _)| id.clone()));
         Ok(true)
     }
 
-    /// Who is meant by what has changed.
-    fn gather(&self, dirty: &mut BTreeSet<AgentId>) {
-        for (number, name) in self.watch.take() {
+    /// Who is meant by what has changed. `true` if something has, and nobody is.
+    fn gather(&self, dirty: &mut BTreeSet<AgentId>) -> bool {
+        let changes = self.watch.take();
+        let changed = !changes.is_empty();
+        for (number, name) in changes {
             let stem = name.strip_suffix(".json");
             if number == self.agents_dir {
                 dirty.extend(stem.and_then(|id| AgentId::new(id).ok()));
@@ -165,5 +174,6 @@ impl Attendant {
         while let Some(Ok(n)) = self.socket.as_ref().map(|s| s.recv(&mut name)) {
             dirty.extend(std::str::from_utf8(&name[..n]).ok().and_then(|id| AgentId::new(id).ok()));
         }
+        changed && dirty.is_empty()
     }
 }

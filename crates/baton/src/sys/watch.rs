@@ -3,6 +3,10 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+/// Others may write all day where we watch. After a change that was nobody's of ours, the next ones are heard together
+/// after this time, and not each for itself.
+pub const TOGETHER: std::time::Duration = std::time::Duration::from_millis(20);
+
 /// Readable when something in the watched folders may have changed.
 #[derive(Debug)]
 pub struct Watch {

@@ -24,7 +24,7 @@ use crate::hot::scene::Scene;
 use crate::store::Store;
 use crate::store::log::{self, Line};
 use crate::sys::fs;
-use crate::sys::watch::Watch;
+use crate::sys::watch::{TOGETHER, Watch};
 use crate::{providers, wake};
 
 /// So long may a fresh thread take until its hook has loaded the handoff.
@@ -56,6 +56,8 @@ struct Attended {
 pub struct Attendant {
     store: Store,
     watch: Watch,
+    /// The last change was of nothing that is ours.
+    is_noisy: bool,
     agents_dir: i32,
     sessions_dir: i32,
     links: BTreeMap<PathBuf, Link>,
@@ -77,6 +79,7 @@ impl Attendant {
             sessions_dir: watch.add(&sessions)?,
             store: store.clone(),
             watch,
+            is_noisy: false,
             links: BTreeMap::new(),
             attended: BTreeMap::new(),
             mailboxes: HashMap::new(),
@@ -343,13 +346,16 @@ impl Attendant {
             .min()
         };
         let next = self.attended.values().filter_map(moments).min();
-        let timeout = next.map(|at| {
-            let left = Duration::try_from(at.duration_since(now)).unwrap_or_default();
-            Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() }
+        let left = next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+        let left = if self.is_noisy { Some(left.map_or(TOGETHER, |left| left.min(TOGETHER))) } else { left };
+        let timeout = left.map(|left| Timespec {
+            tv_sec: left.as_secs().cast_signed(),
+            tv_nsec: left.subsec_nanos().into(),
         });
         {
             let mut fds = vec![PollFd::new(stop, PollFlags::IN)];
-            fds.extend(self.watch.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+            let watched = self.watch.fd().filter(|_| !self.is_noisy);
+            fds.extend(watched.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
             fds.extend(self.links.values().map(|l| PollFd::from_borrowed_fd(l.fd(), PollFlags::IN)));
             match poll(&mut fds, timeout.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -359,7 +365,7 @@ impl Attendant {
                 return Ok(false);
             }
         }
-        self.gather(dirty);
+        self.is_noisy = self.gather(dirty);
         let now = Timestamp::now();
         for (id, one) in &mut self.attended {
             if moments(one).is_some_and(|at| at <= now) {
@@ -371,9 +377,11 @@ impl Attendant {
         Ok(true)
     }
 
-    /// Who is meant by what has changed.
-    fn gather(&mut self, dirty: &mut BTreeSet<AgentId>) {
-        for (number, name) in self.watch.take() {
+    /// Who is meant by what has changed. `true` if something has, and nobody is.
+    fn gather(&mut self, dirty: &mut BTreeSet<AgentId>) -> bool {
+        let changes = self.watch.take();
+        let changed = !changes.is_empty();
+        for (number, name) in changes {
             let stem = name.strip_suffix(".json");
             if number == self.agents_dir {
                 dirty.extend(stem.and_then(|id| AgentId::new(id).ok()));
@@ -383,6 +391,7 @@ impl Attendant {
                 dirty.extend(self.mailboxes.get(&number).cloned());
             }
         }
+        changed && dirty.is_empty()
     }
 
     /// The agent of a conversation that has changed, if it may be ours. The record of a new one is written after its
