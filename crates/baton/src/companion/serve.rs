@@ -61,6 +61,10 @@ pub fn run() -> anyhow::Result<()> {
         braked: false,
         silent: None,
     };
+    // Before anybody else can know of us: one that hangs here would be found by others, and the mod would not know
+    // whom to ask.
+    let socket = path("sock").display().to_string();
+    print(&Line::Hello { v: VERSION, socket: socket.into() })?;
     record::write(&path("json"), &about)?;
     for folder in ["agents", "processes"] {
         fs::private_dir(&store.state.join(folder))?;
@@ -82,8 +86,6 @@ pub fn run() -> anyhow::Result<()> {
         held: Vec::new(),
         status: false,
     };
-    let socket = companion.socket.display().to_string();
-    print(&Line::Hello { v: VERSION, socket: socket.into() })?;
     let outcome = companion.live(hello.interactive);
     companion.leave();
     outcome
