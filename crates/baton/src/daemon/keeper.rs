@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use baton_core::ids::SessionId;
 use baton_core::session::Gauge;
@@ -13,6 +14,9 @@ use baton_core::session::Gauge;
 use super::Daemon;
 use crate::hot::measure::News;
 use crate::store::published;
+
+/// What is told within this is written together: waking a thread for each costs more than the answer.
+const TOGETHER: Duration = Duration::from_millis(10);
 
 /// What was told and is not written yet: of each session the newest.
 #[derive(Debug, Default)]
@@ -65,6 +69,8 @@ pub struct Keeper {
 #[derive(Default)]
 struct Due {
     sessions: VecDeque<SessionId>,
+    /// Somebody waits for the first of them.
+    waits: bool,
     /// Nothing more will come.
     over: bool,
 }
@@ -77,8 +83,11 @@ impl Keeper {
 
     /// Something of this session waits in the roster.
     pub fn tell(&self, session: SessionId) {
-        self.due().sessions.push_back(session);
-        self.told.notify_one();
+        let mut due = self.due();
+        due.sessions.push_back(session);
+        if std::mem::take(&mut due.waits) {
+            self.told.notify_one();
+        }
     }
 
     /// What is due is written, and no more.
@@ -96,7 +105,11 @@ impl Keeper {
             if due.over {
                 return None;
             }
-            due = self.told.wait(due).unwrap_or_else(PoisonError::into_inner);
+            due.waits = true;
+            let heard = self.told.wait_while(due, |due| due.sessions.is_empty() && !due.over);
+            drop(heard.unwrap_or_else(PoisonError::into_inner));
+            std::thread::sleep(TOGETHER);
+            due = self.due();
         }
     }
 }
