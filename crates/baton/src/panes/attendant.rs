@@ -153,9 +153,9 @@ impl Attendant {
 
     /// Who is meant by what has changed. `true` if something has, and nobody is.
     fn gather(&self, dirty: &mut BTreeSet<AgentId>) -> bool {
-        let changes = self.watch.take();
-        let changed = !changes.is_empty();
-        for (number, name) in changes {
+        let taken = self.watch.take();
+        let is_told = !taken.is_empty();
+        for (number, name) in taken {
             let stem = name.strip_suffix(".json");
             if number == self.agents_dir {
                 dirty.extend(stem.and_then(|id| AgentId::new(id).ok()));
@@ -174,6 +174,6 @@ impl Attendant {
         while let Some(Ok(n)) = self.socket.as_ref().map(|s| s.recv(&mut name)) {
             dirty.extend(std::str::from_utf8(&name[..n]).ok().and_then(|id| AgentId::new(id).ok()));
         }
-        changed && dirty.is_empty()
+        is_told && dirty.is_empty()
     }
 }

@@ -379,9 +379,9 @@ impl Attendant {
 
     /// Who is meant by what has changed. `true` if something has, and nobody is.
     fn gather(&mut self, dirty: &mut BTreeSet<AgentId>) -> bool {
-        let changes = self.watch.take();
-        let changed = !changes.is_empty();
-        for (number, name) in changes {
+        let taken = self.watch.take();
+        let is_told = !taken.is_empty();
+        for (number, name) in taken {
             let stem = name.strip_suffix(".json");
             if number == self.agents_dir {
                 dirty.extend(stem.and_then(|id| AgentId::new(id).ok()));
@@ -391,7 +391,7 @@ impl Attendant {
                 dirty.extend(self.mailboxes.get(&number).cloned());
             }
         }
-        changed && dirty.is_empty()
+        is_told && dirty.is_empty()
     }
 
     /// The agent of a conversation that has changed, if it may be ours. The record of a new one is written after its
