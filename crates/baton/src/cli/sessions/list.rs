@@ -50,7 +50,6 @@ pub fn run(app: &App, whose: &WhoseArgs, limit: usize, look: Look) -> anyhow::Re
 
 /// What is needed to tell of rows.
 pub struct Telling<'c> {
-    app: &'c App,
     catalogue: &'c Catalogue,
     titles: OnceLock<Titles<'c>>,
     /// Handoffs into and out of each session.
@@ -69,7 +68,7 @@ impl<'c> Telling<'c> {
             }
         }
         let hindrances = Hindrances::new(app);
-        Self { app, catalogue, titles: OnceLock::new(), handoffs, hindrances, now: Timestamp::now() }
+        Self { catalogue, titles: OnceLock::new(), handoffs, hindrances, now: Timestamp::now() }
     }
 
     pub fn title(&self, row: &Row) -> String {
@@ -125,8 +124,6 @@ impl<'c> Telling<'c> {
         let mut table = Table::new(shape.head());
         table.reserve(rows.len());
         let mut marks = Vec::with_capacity(rows.len());
-        // Of its own: nobody waits for another's look at a folder.
-        let hindrances = Hindrances::new(self.app);
         for row in &rows {
             let now = row.state();
             table.text.push_str(row.source.id.short());
@@ -149,7 +146,7 @@ impl<'c> Telling<'c> {
                 self.put_arrows(&mut table.text, row);
                 table.end_cell();
             }
-            let folder = hindrances.folder(row);
+            let folder = self.hindrances.folder(row);
             if all {
                 table.text.push_str(&end_of(&folder.name, shape.columns / 4));
                 table.end_cell();
@@ -257,7 +254,7 @@ struct Part<'r> {
 }
 
 /// The end of a path tells most.
-fn end_of(path: &str, room: usize) -> Cow<'_, str> {
+pub fn end_of(path: &str, room: usize) -> Cow<'_, str> {
     match path.chars().count().checked_sub(room.max(8)) {
         None | Some(0) => Cow::Borrowed(path),
         Some(over) => Cow::Owned(std::iter::once('…').chain(path.chars().skip(over + 1)).collect()),

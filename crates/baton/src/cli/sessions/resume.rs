@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use super::super::args::WhoseArgs;
 use super::super::backup::restore::{self, Wish};
 use super::super::{App, Outcome};
+use super::list::end_of;
 use super::{Scope, by_beginning, read};
 use crate::across::{self, To};
 use crate::providers::PROVIDERS;
@@ -231,7 +232,7 @@ impl<'a> Hindrances<'a> {
         }
         let real = std::fs::canonicalize(&**cwd).ok().filter(|p| p.is_dir());
         let folder = Arc::new(Folder {
-            name: plain_line(&self.app.paths.short(&row.cwd()), 60),
+            name: end_of(&plain_line(&self.app.paths.short(&row.cwd()), 400), 60).into_owned(),
             place: real.map(|real| providers::claude_folder(&self.app.paths, &real)),
         });
         folders.insert(cwd.clone(), Arc::clone(&folder));
