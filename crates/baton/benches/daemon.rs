@@ -37,7 +37,8 @@ fn main() {
         report.answered,
         report.messages.len()
     );
-    for (name, sorted) in [("context-usage", &report.usage), ("others", &report.other)] {
+    let senders = ("senders woken late by the machine", &report.late);
+    for (name, sorted) in [("context-usage", &report.usage), ("others", &report.other), senders] {
         let p = |n| ms(Report::percentile(sorted, n));
         println!("{name}: p50 {:.2} ms, p99 {:.2} ms, worst {:.2} ms", p(50), p(99), p(100));
     }

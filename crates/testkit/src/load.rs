@@ -54,6 +54,8 @@ pub struct Report {
     pub usage: Vec<Duration>,
     /// Of all others, sorted.
     pub other: Vec<Duration>,
+    /// How much later than it had asked for a sender was woken, sorted: what the machine itself adds.
+    pub late: Vec<Duration>,
     /// The last tokens told for each agent.
     pub last: HashMap<usize, u64>,
     /// Keys of accepted messages, by agent.
@@ -73,6 +75,7 @@ impl Report {
         self.answered += other.answered;
         self.usage.extend(other.usage);
         self.other.extend(other.other);
+        self.late.extend(other.late);
         self.last.extend(other.last);
         self.messages.extend(other.messages);
         self
@@ -97,6 +100,7 @@ pub fn run(served: &Served<'_>, agents: usize, connections: usize, rate: usize, 
     report.took = began.elapsed();
     report.usage.sort_unstable();
     report.other.sort_unstable();
+    report.late.sort_unstable();
     report
 }
 
@@ -120,7 +124,11 @@ fn one(
         if due.duration_since(began) >= time {
             break;
         }
-        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        let left = due.saturating_duration_since(Instant::now());
+        if !left.is_zero() {
+            std::thread::sleep(left);
+            report.late.push(due.elapsed());
+        }
         let n = usize::try_from(n).unwrap_or(0);
         let agent = own + (n % mine.max(1)) * connections;
         report.sent += 1;
