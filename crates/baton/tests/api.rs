@@ -134,6 +134,31 @@ fn what_scripts_read_in_files_is_what_was_told_last() {
     let _ = std::fs::remove_file(client.percentage_file());
 }
 
+/// A script's reading is written a moment after its answer; a hook that spoke in between saw more than the script.
+#[test]
+fn a_reading_that_is_told_late_takes_nothing_back_from_a_hook() {
+    let home = Home::new(BATON);
+    let client = started(&home);
+    let served = Served::new(&home);
+    let gauge = home.state().join(format!("sessions/{}.gauge", client.session));
+    for percentage in 20..40 {
+        served.post("/hooks/context-usage", &usage("app-1", percentage));
+        let hooks = json!({ "reading": null, "level": "OK", "model": format!("opus-{percentage}"), "window": null,
+            "status": "", "percentage": null });
+        let new = gauge.with_extension("new");
+        std::fs::write(&new, format!("{hooks}\n")).unwrap();
+        std::fs::rename(new, &gauge).unwrap();
+        // Whichever of the two came first: what the hook wrote is the last word, in the file and in the API.
+        let seen = || served.get("/sessions/app-1");
+        crate::serve::wait_until("the hook's word is seen", || {
+            seen()["model"] == format!("opus-{percentage}") && seen()["tokens"].is_null()
+        });
+        assert_eq!(baton_testkit::home::record(&gauge)["model"], format!("opus-{percentage}"));
+    }
+    home.run("serve --stop").ok();
+    assert_eq!(baton_testkit::home::record(&gauge)["model"], "opus-39");
+}
+
 /// A mailbox belongs to whoever makes it, who puts it on disk; the daemon only waits for its queue.
 #[test]
 fn a_mailbox_that_is_half_made_is_left_alone_and_its_mail_is_seen() {

@@ -2,7 +2,7 @@
 //! of it waits for the disk while somebody syncs (measured: up to 20 ms), and nobody's answer should wait behind that.
 //!
 //! Until it is written the roster shows what was told. A daemon that is killed in between loses a reading, which the
-//! next one replaces.
+//! next one replaces. A gauge that a hook has changed meanwhile stays as it is: the hook saw more than the script.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -25,6 +25,8 @@ pub struct Unwritten(HashMap<SessionId, Told>);
 #[derive(Debug, Clone)]
 struct Told {
     gauge: Gauge,
+    /// What its file said then.
+    before: Gauge,
     /// The status of all sessions' one file is news.
     status: bool,
     /// So is the session's percentage.
@@ -37,7 +39,7 @@ impl Unwritten {
     }
 
     /// `true` if nothing of this session waited before.
-    pub fn put(&mut self, session: &SessionId, gauge: &Gauge, news: News) -> bool {
+    pub fn put(&mut self, session: &SessionId, before: &Gauge, gauge: &Gauge, news: News) -> bool {
         let (status, percentage) = (news.status, news.percentage.is_some());
         if let Some(told) = self.0.get_mut(session) {
             gauge.clone_into(&mut told.gauge);
@@ -45,17 +47,28 @@ impl Unwritten {
             told.percentage |= percentage;
             return false;
         }
-        self.0.insert(session.clone(), Told { gauge: gauge.clone(), status, percentage });
+        let (before, gauge) = (before.clone(), gauge.clone());
+        self.0.insert(session.clone(), Told { gauge, before, status, percentage });
         true
     }
 
     /// This much of it has been written. `true` if there is more by now.
     fn take(&mut self, session: &SessionId, written: &Gauge) -> bool {
-        let is_newer = self.gauge(session).is_some_and(|gauge| gauge != written);
-        if !is_newer {
-            self.0.remove(session);
+        match self.0.get_mut(session) {
+            Some(told) if told.gauge != *written => {
+                written.clone_into(&mut told.before);
+                true
+            }
+            _ => {
+                self.0.remove(session);
+                false
+            }
         }
-        is_newer
+    }
+
+    /// It will not be written.
+    pub fn drop(&mut self, session: &SessionId) {
+        self.0.remove(session);
     }
 }
 
@@ -117,20 +130,31 @@ impl Keeper {
 /// Writes until it is told to finish and nothing is left.
 pub fn run(daemon: &Daemon) {
     while let Some(session) = daemon.keeper.next() {
-        let Some(told) = daemon.roster().unwritten.0.get(&session).cloned() else { continue };
-        write(daemon, &session, &told);
-        if daemon.roster().unwritten.take(&session, &told.gauge) {
+        if keep(daemon, &session) {
             daemon.keeper.tell(session);
         }
     }
 }
 
-fn write(daemon: &Daemon, session: &SessionId, told: &Told) {
-    let Told { gauge, status, percentage } = told;
-    let sessions = daemon.store.sessions();
-    if let Err(e) = sessions.put_gauge(session, gauge) {
-        daemon.fault("store a reading", &e);
+/// Writes what waits of this session. `true` if there is more by now.
+pub fn keep(daemon: &Daemon, session: &SessionId) -> bool {
+    let Some(told) = daemon.roster().unwritten.0.get(session).cloned() else { return false };
+    let open = daemon.store.sessions().open_gauge(session);
+    if open.before != told.before {
+        daemon.roster().forget(session);
+        return false;
     }
+    if let Err(e) = open.keep(&told.gauge) {
+        daemon.fault("store a reading", &e);
+        daemon.roster().forget(session);
+        return false;
+    }
+    publish(daemon, session, &told);
+    daemon.roster().unwritten.take(session, &told.gauge)
+}
+
+fn publish(daemon: &Daemon, session: &SessionId, told: &Told) {
+    let Told { gauge, status, percentage, .. } = told;
     if *status
         && !gauge.status.is_empty()
         && let Err(e) = daemon.store.published().context_status(&gauge.status)
@@ -138,7 +162,7 @@ fn write(daemon: &Daemon, session: &SessionId, told: &Told) {
         daemon.fault("publish the context status", &e);
     }
     // Of a session that is over the file has been removed.
-    let goes_on = || sessions.get(session).ok().flatten().is_some_and(|s| s.ended.is_none());
+    let goes_on = || daemon.store.sessions().get(session).ok().flatten().is_some_and(|s| s.ended.is_none());
     if *percentage
         && let Some(percentage) = gauge.percentage
         && !published::percentage_over(session, percentage)

@@ -351,15 +351,23 @@ impl Roster {
         self.entries.insert(id.clone(), entry);
     }
 
-    /// Shows this gauge from now on. `true` if it is the first of this session that waits to be written.
-    pub fn keep(&mut self, session: &Session, gauge: &Gauge, news: News) -> bool {
+    /// Shows this gauge from now on, in the place of `before`. `true` if it is the first of this session that waits to be written.
+    pub fn keep(&mut self, session: &Session, before: &Gauge, gauge: &Gauge, news: News) -> bool {
         if let Some(entry) = self.entries.get_mut(&session.agent)
             && entry.agent.session.as_ref() == Some(&session.id)
         {
             gauge.clone_into(&mut entry.gauge);
             entry.shown = None;
         }
-        self.unwritten.put(&session.id, gauge, news)
+        self.unwritten.put(&session.id, before, gauge, news)
+    }
+
+    /// What was told of this session does not count: its file is shown again.
+    pub fn forget(&mut self, session: &SessionId) {
+        self.unwritten.drop(session);
+        if let Some(agent) = self.sessions.get(session) {
+            self.stale.entry(agent.clone()).or_default().gauge = true;
+        }
     }
 
     /// This process has ended: whose it was is looked at again.

@@ -96,8 +96,11 @@ impl<'c> Telling<'c> {
     }
 
     fn table(&self, paint: Paint, rows: &[&Row], all: bool) -> String {
-        let columns = crate::sys::terminal::size().map_or(160, |(columns, _)| usize::from(columns));
-        let shape = Shape { paint, all, columns };
+        let terminal = crate::sys::terminal::size().map(|(columns, _)| usize::from(columns));
+        let columns = terminal.unwrap_or(160);
+        // Whoever reads it from a pipe wants the names whole.
+        let shape =
+            Shape { paint, all, columns, project: terminal.map_or(usize::MAX, |columns| columns / 4) };
         let mut parts = on_threads(parts(rows.to_vec()), |rows| self.part(shape, rows));
         for n in 1..parts.len() {
             let widths = parts[n].table.widths().to_vec();
@@ -148,7 +151,7 @@ impl<'c> Telling<'c> {
             }
             let folder = self.hindrances.folder(row);
             if all {
-                table.text.push_str(&end_of(&folder.name, shape.columns / 4));
+                table.text.push_str(&end_of(&folder.name, shape.project));
                 table.end_cell();
             }
             marks.push(match now {
@@ -228,6 +231,8 @@ struct Shape {
     /// Of all projects: each row names its own.
     all: bool,
     columns: usize,
+    /// Widest name of a project.
+    project: usize,
 }
 
 impl Shape {

@@ -13,7 +13,7 @@ use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Number, Value, json};
 
-use super::super::Daemon;
+use super::super::{Daemon, keeper};
 use super::{Ask, Reply, blocking, parse};
 use crate::hot::post::OwnedSituation;
 use crate::hot::scene::Scene;
@@ -50,7 +50,12 @@ pub async fn post(daemon: &Arc<Daemon>, ask: Ask) -> Reply {
     };
     let scene = daemon.scene(&session);
     if usage.event.as_deref() == Some("compaction") {
-        return blocking(daemon, move |_| compacted(&scene, &session, usage.trigger.as_deref())).await;
+        return blocking(daemon, move |daemon| {
+            // What was told last is where it compacts.
+            keeper::keep(daemon, &session.id);
+            compacted(&scene, &session, usage.trigger.as_deref())
+        })
+        .await;
     }
     let Some(reading) = reading(&usage, &gauge, &scene) else {
         return Reply::ok(&json!({ "status": "ok", "used_percentage": usage.used_percentage }));
@@ -113,7 +118,7 @@ fn keep(daemon: &Daemon, scene: &Scene, session: &Session, before: &Gauge, told:
     gauge.level = measure::level(scene, session, &gauge, None);
     let news = measure::news(&mut gauge, len);
     if gauge != *before {
-        let is_first = daemon.roster().keep(session, &gauge, news);
+        let is_first = daemon.roster().keep(session, before, &gauge, news);
         if is_first {
             daemon.keeper.tell(session.id.clone());
         }
