@@ -43,12 +43,8 @@ pub fn run(args: &[&str]) {
     let Some((provider, named)) = called(args) else {
         return note("", &format!("no provider is called {:?}", args.get(1)));
     };
-    let bytes = match input::read_object(patience_for(named)) {
-        Ok(bytes) => bytes,
-        Err(e) => return note(named, &e),
-    };
-    let event = match (provider.hooks.read)(&bytes) {
-        Ok(event) => event,
+    let event = match input::payload(patience_for(named), provider.hooks.read) {
+        Ok((event, _)) => event,
         Err(e) => return note(named, &e),
     };
     if concerns_nobody(&event) {
@@ -113,9 +109,14 @@ fn answer(scene: &Scene, event: &HookEvent<'_>) -> Option<Answer> {
         return start::session_start(scene, event, source, model.as_deref());
     }
     // Hooks that were installed while the session ran hear of it here for the first time.
-    let session = match scene.store.sessions().get(&event.session) {
-        Ok(Some(session)) => current(scene, session, event),
-        Ok(None) => start::register(scene, event, "seen", None)?,
+    let session = match scene.store.sessions().open(&event.session) {
+        Ok(open) => match open.record.clone() {
+            Some(session) => {
+                *scene.record.borrow_mut() = Some(open);
+                current(scene, session, event)
+            }
+            None => start::register(scene, event, "seen", None)?,
+        },
         Err(e) => {
             scene.fault("read the session's record", &e);
             return None;
@@ -229,7 +230,8 @@ pub fn turn(scene: &Scene, session: &Session, turn: Turn) {
 
 /// Changes the session's record; a lock that is not to be had leaves it to the next hook.
 pub fn update<R>(scene: &Scene, session: &Session, change: impl FnOnce(&mut Session) -> R) -> Option<R> {
-    match scene.store.sessions().update(&session.id, scene.patience(), change) {
+    let open = scene.record.take().filter(|open| open.record.as_ref().is_some_and(|s| s.id == session.id));
+    match scene.store.sessions().update_open(&session.id, open, scene.patience(), change) {
         Ok(answer) => answer,
         Err(e) => {
             scene.fault("change the session's record", &e);

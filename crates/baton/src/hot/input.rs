@@ -1,5 +1,6 @@
 //! Reads one JSON value from standard input: not until its end, which may never come.
 
+use std::fmt::Display;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -28,21 +29,55 @@ pub enum InputError {
 
 /// The first JSON object on standard input. Gives up after `patience` of silence.
 pub fn read_object(patience: Duration) -> Result<Vec<u8>, InputError> {
-    let stdin = rustix::stdio::stdin();
+    object(read_some(patience)?, patience)
+}
+
+/// The same, parsed, and the bytes. They are never given back: a hook ends when it has answered.
+pub fn payload<T, E: Display>(
+    patience: Duration,
+    parse: impl Fn(&'static [u8]) -> Result<T, E>,
+) -> Result<(T, &'static [u8]), String> {
+    let first: &[u8] = read_some(patience).map_err(|e| e.to_string())?.leak();
+    // Nearly every payload comes whole, and what parses as an object is one: it is looked at once.
+    let bytes = first.trim_ascii();
+    if bytes.first() == Some(&b'{')
+        && bytes.last() == Some(&b'}')
+        && let Ok(parsed) = parse(bytes)
+    {
+        return Ok((parsed, bytes));
+    }
+    let bytes: &[u8] = object(first.to_vec(), patience).map_err(|e| e.to_string())?.leak();
+    parse(bytes).map(|parsed| (parsed, bytes)).map_err(|e| e.to_string())
+}
+
+/// What is there first, at least one byte.
+fn read_some(patience: Duration) -> Result<Vec<u8>, InputError> {
     let mut buffer = Vec::with_capacity(CHUNK);
-    let mut scanner = FrontScanner::default();
+    more(&mut buffer, patience)?;
+    Ok(buffer)
+}
+
+fn more(buffer: &mut Vec<u8>, patience: Duration) -> Result<(), InputError> {
+    let stdin = rustix::stdio::stdin();
     loop {
         wait(stdin, patience)?;
         // Grown only when it is full: a pipe gives 64 KiB at a time, however much room it is offered.
         if buffer.capacity() - buffer.len() < CHUNK {
             buffer.reserve(buffer.len().max(CHUNK));
         }
-        match rustix::io::read(stdin, rustix::buffer::spare_capacity(&mut buffer)) {
+        match rustix::io::read(stdin, rustix::buffer::spare_capacity(buffer)) {
             Ok(0) => return Err(InputError::Torn(buffer.len())),
-            Ok(_) => {}
-            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => continue,
+            Ok(_) => return Ok(()),
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
             Err(e) => return Err(io::Error::from(e).into()),
         }
+    }
+}
+
+/// The object that begins with these bytes; what is missing of it is read.
+fn object(mut buffer: Vec<u8>, patience: Duration) -> Result<Vec<u8>, InputError> {
+    let mut scanner = FrontScanner::default();
+    loop {
         match scanner.feed(&buffer) {
             Front::Complete(end) => {
                 buffer.truncate(end);
@@ -52,6 +87,7 @@ pub fn read_object(patience: Duration) -> Result<Vec<u8>, InputError> {
             Front::Incomplete => {}
             Front::Garbage => return Err(InputError::Garbage),
         }
+        more(&mut buffer, patience)?;
     }
 }
 

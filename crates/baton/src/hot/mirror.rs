@@ -51,7 +51,8 @@ pub fn turn_ended(scene: &Scene, session: &Session) {
         return;
     }
     let Some(origin) = origin(session) else { return };
-    let since = SystemTime::now().checked_sub(RECENT);
+    // Not the library's clock: looking for it costs a Stop more than all the rest of this.
+    let since = SystemTime::from(scene.now).checked_sub(RECENT);
     for path in take::subagents(origin.transcript, since).iter().take(SUBAGENTS) {
         note(scene, scene.store.mirror().take_file(&origin, path, PER_HOOK));
     }

@@ -1,6 +1,6 @@
 //! What an event happens in: the stores, the settings, the time, and who speaks.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::paths::Paths;
 use crate::providers::{self, Provider};
 use crate::store::log::{self, Line};
+use crate::store::record::Growing;
 use crate::store::{Store, compaction};
 use crate::sys::{clock, process};
 
@@ -27,6 +28,8 @@ pub struct Scene {
     /// Whose client speaks.
     pub provider: &'static Provider,
     compactions: OnceCell<Observations>,
+    /// The session's record as it was read, until it is changed for the first time.
+    pub record: RefCell<Option<Growing<Session>>>,
 }
 
 impl Scene {
@@ -50,14 +53,32 @@ impl Scene {
             }
         };
         let provider = providers::usual();
-        Some(Self { paths, store, config, cwd, now, provider, compactions: OnceCell::new() })
+        Some(Self {
+            paths,
+            store,
+            config,
+            cwd,
+            now,
+            provider,
+            compactions: OnceCell::new(),
+            record: RefCell::new(None),
+        })
     }
 
     /// For a process that speaks for many sessions and knows its settings already.
     pub fn of(paths: &Paths, config: Config, session: &Session, now: Timestamp) -> Self {
         let (store, cwd) = (Store::new(paths), PathBuf::from(&session.cwd));
         let provider = providers::of(&session.provider);
-        Self { paths: paths.clone(), store, config, cwd, now, provider, compactions: OnceCell::new() }
+        Self {
+            paths: paths.clone(),
+            store,
+            config,
+            cwd,
+            now,
+            provider,
+            compactions: OnceCell::new(),
+            record: RefCell::new(None),
+        }
     }
 
     /// How long this hook may still wait for a lock. A free lock is taken even with nothing left.

@@ -17,8 +17,7 @@ use crate::store::checkpoints;
 
 #[inline(never)]
 pub fn run(args: &[&str]) {
-    let Ok(bytes) = input::read_object(Duration::from_millis(50)) else { return };
-    let Ok(payload) = parse_statusline(&bytes) else { return };
+    let Ok((payload, bytes)) = input::payload(Duration::from_millis(50), parse_statusline) else { return };
     let cwd = payload
         .workspace
         .as_ref()
@@ -38,7 +37,7 @@ pub fn run(args: &[&str]) {
     if guard == delegate::Guard::Open
         && let Some(key) = delegate::key(args)
     {
-        let theirs = delegate::output(&scene.store.state, key, session.as_ref(), &bytes);
+        let theirs = delegate::output(&scene.store.state, key, session.as_ref(), bytes);
         let _ = out.write_all(&theirs.unwrap_or_default());
     }
     let _ = out.flush();

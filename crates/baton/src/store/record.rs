@@ -8,6 +8,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use baton_core::scan;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -51,9 +52,18 @@ fn understood<T: DeserializeOwned>(path: &Path, file: &Grown) -> Result<Option<T
 /// The last line that is a record; a writer that died or had no room left half of one behind. A record that a person
 /// has laid out over several lines is one too.
 fn newest<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
-    let lines = bytes.trim_ascii_end().rsplit(|b| *b == b'\n');
-    let mut objects = lines.filter(|line| line.first() == Some(&b'{'));
-    objects.find_map(|line| serde_json::from_slice(line).ok()).or_else(|| serde_json::from_slice(bytes).ok())
+    let mut rest = bytes.trim_ascii_end();
+    while !rest.is_empty() {
+        let before = scan::last(b'\n', rest);
+        let line = &rest[before.map_or(0, |newline| newline + 1)..];
+        if line.first() == Some(&b'{')
+            && let Ok(record) = serde_json::from_slice(line)
+        {
+            return Some(record);
+        }
+        rest = &rest[..before.unwrap_or(0)];
+    }
+    serde_json::from_slice(bytes).ok()
 }
 
 /// Replaces the record. Not synced: it is rebuilt from what the clients say.
@@ -76,6 +86,11 @@ pub struct Growing<T> {
 }
 
 impl<T: Serialize + DeserializeOwned> Growing<T> {
+    /// One that can only be read.
+    pub fn of(record: Option<T>) -> Self {
+        Self { record, file: None }
+    }
+
     pub fn read(path: &Path) -> Result<Self, FileError> {
         let Some(file) = Grown::open(path, MAX, Access::Append)? else {
             return Ok(Self { record: None, file: None });
@@ -83,6 +98,11 @@ impl<T: Serialize + DeserializeOwned> Growing<T> {
         let record = understood(path, &file)?;
         // One that was set aside has gone with its name.
         Ok(Self { file: record.is_some().then_some(file), record })
+    }
+
+    /// Is it still all that its name stands for? What is replaced by another loses its last name.
+    fn is_current(&self) -> bool {
+        self.record.is_some() && self.file.as_ref().is_some_and(Grown::is_current)
     }
 
     /// Makes `record` the newest. `path` is where this was read from.
@@ -134,9 +154,10 @@ where
     Ok(Some(answer))
 }
 
-/// The same for a record that grows by lines.
+/// The same for a record that grows by lines. One that was read before is not read again, if nobody changed it since.
 pub fn grow<T, R>(
     path: &Path,
+    known: Option<Growing<T>>,
     patience: Duration,
     change: impl FnOnce(&mut T) -> R,
 ) -> Result<Option<R>, RecordError>
@@ -144,7 +165,10 @@ where
     T: Serialize + DeserializeOwned + PartialEq + Clone,
 {
     let _lock = Lock::acquire(&path.with_extension("lock"), patience)?;
-    let mut growing = Growing::<T>::read(path)?;
+    let mut growing = match known.filter(Growing::is_current) {
+        Some(known) => known,
+        None => Growing::<T>::read(path)?,
+    };
     let Some(before) = growing.record.take() else { return Ok(None) };
     let mut after = before.clone();
     let answer = change(&mut after);
@@ -169,7 +193,7 @@ mod tests {
         let path = dir.path().join("r.json");
         write(&path, &json!({ "n": 0 })).unwrap();
         for n in 1..=3 {
-            grow(&path, Duration::ZERO, |v: &mut Value| v["n"] = json!(n)).unwrap().unwrap();
+            grow(&path, None, Duration::ZERO, |v: &mut Value| v["n"] = json!(n)).unwrap().unwrap();
         }
         assert_eq!(read_all(&path).len(), 4, "it grew by lines");
         assert_eq!(read::<Value>(&path).unwrap().unwrap()["n"], 3);
@@ -178,10 +202,37 @@ mod tests {
         let torn = [std::fs::read(&path).unwrap().as_slice(), b"{\"n\":4,\"te"].concat();
         std::fs::write(&path, torn).unwrap();
         assert_eq!(read::<Value>(&path).unwrap().unwrap()["n"], 3);
-        grow(&path, Duration::ZERO, |v: &mut Value| v["n"] = json!(5)).unwrap().unwrap();
+        grow(&path, None, Duration::ZERO, |v: &mut Value| v["n"] = json!(5)).unwrap().unwrap();
         assert_eq!(read::<Value>(&path).unwrap().unwrap()["n"], 5);
-        assert!(grow(&path, Duration::ZERO, |_: &mut Value| ()).unwrap().is_some());
+        assert!(grow(&path, None, Duration::ZERO, |_: &mut Value| ()).unwrap().is_some());
         assert_eq!(read_all(&path).len(), 6, "no line for no change");
+    }
+
+    /// A hook reads the record before it has the lock: whatever happened in between counts.
+    #[test]
+    fn what_was_read_before_the_lock_is_used_only_if_nobody_changed_it_since() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.json");
+        let add = |known: Option<Growing<Value>>| {
+            let add = |v: &mut Value| {
+                v["n"] = json!(v["n"].as_i64().unwrap() + 1);
+                v["n"].as_i64().unwrap()
+            };
+            grow(&path, known, Duration::ZERO, add).unwrap()
+        };
+        let open = || Some(Growing::<Value>::read(&path).unwrap());
+        write(&path, &json!({ "n": 0 })).unwrap();
+        assert_eq!(add(open()), Some(1));
+        let known = open();
+        assert_eq!(add(None), Some(2), "another hook");
+        assert_eq!(add(known), Some(3), "it had grown");
+        let known = open();
+        write(&path, &json!({ "n": 10 })).unwrap();
+        assert_eq!(add(known), Some(11), "it had been replaced");
+        let known = open();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(add(known), None, "it had been removed");
+        assert!(!path.exists());
     }
 
     #[test]
@@ -191,7 +242,7 @@ mod tests {
         write(&path, &json!({ "n": 0, "text": "x".repeat(1000) })).unwrap();
         let mut largest = 0;
         for n in 1..=80 {
-            grow(&path, Duration::ZERO, |v: &mut Value| v["n"] = json!(n)).unwrap().unwrap();
+            grow(&path, None, Duration::ZERO, |v: &mut Value| v["n"] = json!(n)).unwrap().unwrap();
             assert_eq!(read::<Value>(&path).unwrap().unwrap()["n"], n);
             largest = largest.max(read_all(&path).len());
         }
@@ -206,14 +257,14 @@ mod tests {
         let path = dir.path().join("r.json");
         for size in [3_000, 4_050, 5_000, 9_000] {
             write(&path, &json!({ "n": 0, "text": "x".repeat(size) })).unwrap();
-            grow(&path, Duration::ZERO, |v: &mut Value| v["n"] = json!(1)).unwrap().unwrap();
+            grow(&path, None, Duration::ZERO, |v: &mut Value| v["n"] = json!(1)).unwrap().unwrap();
             assert_eq!(read::<Value>(&path).unwrap().unwrap()["n"], 1, "{size}");
             let whole = std::fs::read(&path).unwrap();
             for torn in [whole.len() - 1, whole.len() - 2, whole.len() / 2 + 10] {
                 std::fs::write(&path, &whole[..torn]).unwrap();
                 let expected = i32::from(torn == whole.len() - 1);
                 assert_eq!(read::<Value>(&path).unwrap().unwrap()["n"], expected, "{size}, {torn}");
-                grow(&path, Duration::ZERO, |v: &mut Value| v["n"] = json!(2)).unwrap().unwrap();
+                grow(&path, None, Duration::ZERO, |v: &mut Value| v["n"] = json!(2)).unwrap().unwrap();
                 assert_eq!(read::<Value>(&path).unwrap().unwrap()["n"], 2, "{size}, {torn}");
             }
         }

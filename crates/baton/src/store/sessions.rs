@@ -56,7 +56,28 @@ impl Sessions {
         patience: Duration,
         change: impl FnOnce(&mut Session) -> R,
     ) -> Result<Option<R>, RecordError> {
-        record::grow(&self.path(id), patience, change)
+        record::grow(&self.path(id), None, patience, change)
+    }
+
+    /// The record, to be changed by [`Self::update_open`] without being read again.
+    pub fn open(&self, id: &SessionId) -> Result<Growing<Session>, FileError> {
+        let path = self.path(id);
+        match Growing::read(&path) {
+            Ok(growing) => Ok(growing),
+            // What must not be written may still be read.
+            Err(_) => Ok(Growing::of(record::read(&path)?)),
+        }
+    }
+
+    /// [`Self::update`] of a record that was opened a moment ago.
+    pub fn update_open<R>(
+        &self,
+        id: &SessionId,
+        open: Option<Growing<Session>>,
+        patience: Duration,
+        change: impl FnOnce(&mut Session) -> R,
+    ) -> Result<Option<R>, RecordError> {
+        record::grow(&self.path(id), open, patience, change)
     }
 
     /// Nobody else changes the record while this is held.

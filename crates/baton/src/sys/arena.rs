@@ -14,11 +14,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const SIZE: usize = 128 << 10;
 /// So much of it most hooks use.
 #[cfg(target_os = "linux")]
-const USUAL: usize = 40 << 10;
+const USUAL: usize = 36 << 10;
+/// Where pages are larger, the system refuses, and they come one by one.
+#[cfg(target_os = "linux")]
+const PAGE: usize = 4096;
 /// Larger pieces are few, and theirs to grow.
 const LARGEST: usize = SIZE / 4;
 
 /// Hands out a block of its own first, then what `inner` gives.
+///
+/// In this order: how much is used lies in the page of the first pieces, and no page of its own is touched for it.
+#[repr(C)]
 pub struct Arena<A> {
     inner: A,
     /// How much of the block is given away.
@@ -26,7 +32,8 @@ pub struct Arena<A> {
     block: Block,
 }
 
-#[repr(align(4096))]
+/// Not aligned to pages: it then shares its first page with what else the process writes to from its first moment on.
+#[repr(align(64))]
 struct Block(UnsafeCell<[u8; SIZE]>);
 
 // SAFETY: every part of the block belongs to one caller of `alloc`, decided by `used`.
@@ -42,10 +49,15 @@ impl<A> Arena<A> {
     /// that other way.
     pub fn warm(&self) {
         #[cfg(target_os = "linux")]
-        // SAFETY: nothing changes but that the pages are there.
-        let _ = unsafe {
-            rustix::mm::madvise(self.block.0.get().cast(), USUAL, rustix::mm::Advice::LinuxPopulateWrite)
-        };
+        {
+            let block = self.block.0.get().cast::<u8>();
+            let before = block as usize % PAGE;
+            // SAFETY: nothing changes but that the pages are there. What shares the first of them is ours to write to.
+            let _ = unsafe {
+                let page = block.wrapping_sub(before).cast();
+                rustix::mm::madvise(page, before + USUAL, rustix::mm::Advice::LinuxPopulateWrite)
+            };
+        }
     }
 
     /// Where `ptr` lies in the block, if it does.

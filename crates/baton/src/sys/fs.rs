@@ -292,14 +292,19 @@ impl Grown {
         let len = regular(&file).map_err(fail)?.len();
         let mut end = read_from(&file, len.saturating_sub(END), len, max).map_err(fail)?;
         if len > END {
-            let line = end.iter().position(|b| *b == b'\n').map_or(end.len(), |at| at + 1);
-            end.drain(..line);
+            let newline = baton_core::scan::Either::new(b'\n', b'\n').find(&end);
+            end.drain(..newline.map_or(end.len(), |at| at + 1));
         }
         Ok(Some(Self { file, len, end }))
     }
 
     pub fn size(&self) -> u64 {
         self.len
+    }
+
+    /// Nobody has appended to it, replaced it or removed it since it was opened.
+    pub fn is_current(&self) -> bool {
+        self.file.metadata().is_ok_and(|now| now.len() == self.len && now.nlink() > 0)
     }
 
     pub fn is_whole(&self) -> bool {

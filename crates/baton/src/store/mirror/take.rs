@@ -284,7 +284,7 @@ fn options() -> OpenOptions {
 }
 
 fn open_live(path: &Path) -> Result<Option<File>, FileError> {
-    match options().open(path) {
+    match fs::open(path, OFlags::RDWR | OFlags::NOFOLLOW, 0) {
         Ok(file) => Ok(Some(file)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(FileError::new("open", path, e)),
