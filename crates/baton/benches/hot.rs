@@ -5,7 +5,7 @@
 //! another one can be given in `BATON_BENCH`. Exits with 1 when a hot event is above its target.
 
 use std::fs::File;
-use std::io::{Seek as _, SeekFrom, Write as _};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -257,21 +257,26 @@ fn empty_binary(dir: &Path, baton: &Path) -> PathBuf {
     std::fs::write(&source, "fn main() {}\n").expect("a fresh folder takes a new file");
     let mut rustc = Command::new("rustc");
     rustc.args(["--edition", "2024", "-C", "opt-level=3", "-C", "panic=abort", "-C", "strip=symbols"]);
-    if let Some(triple) =
-        baton.components().map(|c| c.as_os_str().to_string_lossy()).find(|c| c.contains("-linux-"))
-    {
-        rustc.args([
-            "--target",
-            &triple,
-            "-C",
-            "target-feature=+crt-static",
-            "-C",
-            "relocation-model=static",
-        ]);
+    if let Some(triple) = static_target(baton) {
+        rustc.args(["--target", triple, "-C", "target-feature=+crt-static", "-C", "relocation-model=static"]);
     }
     let status = rustc.arg("-o").arg(&binary).arg(&source).status().expect("rustc is here");
     assert!(status.success(), "rustc compiles an empty main");
     binary
+}
+
+/// What `scripts/build-release` built it for; nothing for a binary that is linked in the ordinary way, which is
+/// position-independent.
+fn static_target(baton: &Path) -> Option<&'static str> {
+    const ARCHITECTURES: [(&str, &str); 2] =
+        [("x86_64", "x86_64-unknown-linux-musl"), ("aarch64", "aarch64-unknown-linux-musl")];
+    let mut kind = [0; 18];
+    File::open(baton).and_then(|mut file| file.read_exact(&mut kind)).expect("it was just built");
+    let is_fixed = kind.starts_with(b"\x7fELF") && kind[16..] == [2, 0];
+    ARCHITECTURES
+        .iter()
+        .find(|(arch, _)| is_fixed && *arch == std::env::consts::ARCH)
+        .map(|(_, triple)| *triple)
 }
 
 fn answer(tokens: u64) -> serde_json::Value {
@@ -309,11 +314,19 @@ fn with_input(mut command: Command, input: PathBuf) -> Command {
     command
 }
 
-/// Starts each command once per round and waits for it.
+/// Starts each command once per round and waits for it. In another order each time: what comes right after a hook that
+/// syncs finds the processor's caches empty, and none of them shall always be that one.
 fn interleaved(rows: &mut [Row], rounds: usize) -> Vec<Spread> {
     let mut took: Vec<Vec<Duration>> = vec![Vec::with_capacity(rounds); rows.len()];
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    let mut random = 7_u64;
     for round in 0..rounds + 10 {
-        for (row, times) in rows.iter_mut().zip(&mut took) {
+        for n in (1..order.len()).rev() {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            order.swap(n, usize::try_from(random >> 33).unwrap_or(0) % (n + 1));
+        }
+        for n in &order {
+            let (row, times) = (&mut rows[*n], &mut took[*n]);
             let input = row.command.get_envs().find(|(name, _)| *name == INPUT).and_then(|(_, value)| value);
             let input = input.map_or_else(|| PathBuf::from("/dev/null"), PathBuf::from);
             row.command.stdin(open(&input));

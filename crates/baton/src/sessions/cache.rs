@@ -5,7 +5,6 @@
 //! thousands takes them as they lie in memory, and decodes nothing but numbers.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use baton_core::ids::SessionId;
 use baton_core::process::Process;
@@ -14,14 +13,13 @@ use baton_core::transcript::summary::Ending;
 use super::catalogue::{Failed, Row};
 use super::lines::{self, Transcripts};
 use super::sources::Stamp;
-use super::text::Text;
 use crate::sys::fs::{self, PRIVATE, Sync};
 
 /// A hundred thousand sessions take some forty megabytes; more is not ours.
 const MAX: u64 = 256 << 20;
 
 /// Changes with the shape of what is kept and with the rules by which titles are made safe.
-const SHAPE: u32 = 3;
+const SHAPE: u32 = 4;
 
 #[derive(Debug, Default)]
 pub struct Cache {
@@ -42,7 +40,7 @@ pub struct Others {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
     pub stamp: Stamp,
-    pub facts: Result<Facts, Text>,
+    pub facts: Result<Facts, &'static str>,
     pub record: Recorded,
 }
 
@@ -58,16 +56,16 @@ pub enum Recorded {
 /// What a transcript tells of itself. Texts are plain and redacted: they are shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    pub cwd: Text,
-    pub branch: Option<Text>,
-    pub title: Text,
+    pub cwd: &'static str,
+    pub branch: Option<&'static str>,
+    pub title: &'static str,
     /// The title is only the order to continue from a handoff.
     pub continued: bool,
     /// Milliseconds.
     pub begun: Option<i64>,
     pub last: Option<i64>,
     pub tokens: Option<u64>,
-    pub model: Option<Text>,
+    pub model: Option<&'static str>,
     pub ending: Ending,
     /// The id inside differs from the file's name, or the records are a subagent's.
     pub foreign: bool,
@@ -76,10 +74,10 @@ pub struct Facts {
 /// What our own record of a session says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
-    pub agent: Text,
-    pub channel: Text,
-    pub provider: Text,
-    pub ended: Option<Text>,
+    pub agent: &'static str,
+    pub channel: &'static str,
+    pub provider: &'static str,
+    pub ended: Option<&'static str>,
     /// Only while it has not ended: whether it runs is asked of the system.
     pub process: Option<Process>,
 }
@@ -87,11 +85,11 @@ pub struct Known {
 /// A handoff, from the session that wrote it to the one that loaded it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    pub handoff: Text,
+    pub handoff: &'static str,
     pub from: SessionId,
     pub to: Option<SessionId>,
-    pub kind: Text,
-    pub status: Text,
+    pub kind: &'static str,
+    pub status: &'static str,
     pub at: i64,
 }
 
@@ -107,7 +105,8 @@ pub fn load(state: &Path) -> Cache {
         return Cache::default();
     }
     let Ok(whole) = String::from_utf8(bytes) else { return Cache::default() };
-    lines::read(&Arc::new(whole), newline + 1).unwrap_or_default()
+    // Never given back: whoever lists conversations does so once, and every row is made of it.
+    lines::read(whole.leak(), newline + 1).unwrap_or_default()
 }
 
 /// Keeps this for the next time. What cannot be written makes that slower, and nothing else.
@@ -123,12 +122,19 @@ pub fn store(state: &Path, rows: &[Row], failed: &[Failed], others: &Others) {
     }
 }
 
-/// Tells a damaged file from a whole one, eight bytes at a step; nobody has a reason to forge it.
+/// Tells a damaged file from a whole one; nobody has a reason to forge it. Four sums side by side, so that none waits for
+/// the one before it.
 fn checksum(bytes: &[u8]) -> u64 {
     const MIX: u64 = 0x517c_c1b7_2722_0a95;
-    let (words, rest) = bytes.as_chunks::<8>();
     let step = |sum: u64, word: u64| (sum.rotate_left(5) ^ word).wrapping_mul(MIX);
-    let sum = words.iter().fold(bytes.len() as u64, |sum, word| step(sum, u64::from_le_bytes(*word)));
+    let (blocks, rest) = bytes.as_chunks::<32>();
+    let mut sums = [1, 2, 3, 4];
+    for block in blocks {
+        for (sum, word) in sums.iter_mut().zip(block.as_chunks::<8>().0) {
+            *sum = step(*sum, u64::from_le_bytes(*word));
+        }
+    }
+    let sum = sums.into_iter().fold(bytes.len() as u64, step);
     rest.iter().fold(sum, |sum, byte| step(sum, u64::from(*byte)))
 }
 

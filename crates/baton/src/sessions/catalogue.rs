@@ -16,7 +16,6 @@ use serde::Deserialize;
 use super::cache::{self, Cache, Facts, Known, Link, Recorded};
 use super::lines::Transcripts;
 use super::sources::{self, Skipped, Source, Stamp};
-use super::text::Text;
 use super::{ends, links, mirrors};
 use crate::config::Config;
 use crate::paths::Paths;
@@ -50,7 +49,7 @@ pub struct Row {
 #[derive(Debug)]
 pub struct Failed {
     pub source: Source,
-    pub why: Text,
+    pub why: &'static str,
     /// For a reason outside the file: it is read again the next time.
     pub passing: bool,
 }
@@ -58,12 +57,16 @@ pub struct Failed {
 /// Reads what changed since the last time, and keeps it for the next.
 pub fn read(paths: &Paths, config: &Config) -> Catalogue {
     let store = Store::new(paths);
-    let (cache, (mut found, mut skipped)) = std::thread::scope(|scope| {
-        let cache = scope.spawn(|| cache::load(&paths.state));
-        let found = sources::all(paths);
-        (cache.join().unwrap_or_default(), found)
-    });
+    let folders = sources::folders(paths);
+    // The others begin to look at the folders while this one reads what was known of them.
+    let load = || cache::load(&paths.state);
+    let (cache, looked) = super::beside(load, folders.len(), 1, |n| sources::in_folder(&folders[n]));
     let Cache { transcripts, mut others } = cache;
+    let (mut found, mut skipped) = (Vec::new(), Vec::new());
+    for (some, not) in looked {
+        found.extend(some);
+        skipped.extend(not);
+    }
     let mirror = Mirror::new(&paths.state);
     let (orphans, mut changed) = mirrors::orphans(&mirror, &found, &mut others.orphans);
     found.extend(orphans);
@@ -148,7 +151,7 @@ fn refresh_transcripts(
     let Sorted { mut rows, mut failed, stale, known } = parts.reduce(Sorted::join).unwrap_or_default();
     // What nobody asked for is of transcripts that are gone.
     let changed = !stale.is_empty() || known < old.len();
-    let read = super::on_all_processors(stale.len(), |n| {
+    let read = super::on_all_processors(stale.len(), 16, |n| {
         let source = &stale[n].0;
         let read = if source.is_mirrored() {
             mirrors::ends(mirror, &source.id, source.provider)
@@ -161,7 +164,7 @@ fn refresh_transcripts(
         match read {
             Ok(facts) => rows.push(Row { source, facts, record }),
             Err(no) => {
-                let why = plain_line(&no.why, 200).into();
+                let why = plain_line(&no.why, 200).leak();
                 failed.push(Failed { source, why, passing: no.passing });
             }
         }
@@ -169,21 +172,21 @@ fn refresh_transcripts(
     (rows, failed, changed)
 }
 
+/// For as long as the process: it lists once and ends, so its rows own nothing and are copied for nothing.
+pub(super) fn kept(text: String) -> &'static str {
+    if text.is_empty() { "" } else { text.leak() }
+}
+
 fn facts(source: &Source, it: &Summary) -> Facts {
     let safe = |text: &str| plain_line(&redact(&plain(text)).text, TITLE);
     let name = |text: &Option<String>| {
-        text.as_deref().map(|text| plain_line(text, 60)).filter(|text| !text.is_empty()).map(Text::from)
+        text.as_deref().map(|text| plain_line(text, 60)).filter(|text| !text.is_empty()).map(kept)
     };
     Facts {
         // It is shown and pasted into commands: one that would not be read as it is written is none.
-        cwd: it
-            .cwd
-            .clone()
-            .filter(|cwd| !cwd.contains(['\n', '\t']) && plain(cwd) == *cwd)
-            .unwrap_or_default()
-            .into(),
+        cwd: it.cwd.clone().filter(|cwd| !cwd.contains(['\n', '\t']) && plain(cwd) == *cwd).map_or("", kept),
         branch: name(&it.branch),
-        title: it.about().map(safe).unwrap_or_default().into(),
+        title: it.about().map_or("", |about| kept(safe(about))),
         continued: it.asked.as_deref().is_some_and(|asked| !is_from_a_person(asked)),
         begun: it.begun.map(Timestamp::as_millisecond),
         last: it.last.map(Timestamp::as_millisecond),
@@ -214,7 +217,7 @@ fn refresh_records(dir: &Path, rows: &mut [Row], records_changed: &mut Option<i6
         Recorded::Is(_, known) => known.ended.is_none(),
     };
     let due: Vec<usize> = (0..rows.len()).filter(|n| !as_it_was || may_change(&rows[*n])).collect();
-    let read = super::on_all_processors(due.len(), |n| {
+    let read = super::on_all_processors(due.len(), 16, |n| {
         let row = &rows[due[n]];
         let path = dir.join([row.source.id.as_str(), ".json"].concat());
         let Some(stamp) = Stamp::at(&path) else { return Recorded::None };
@@ -251,11 +254,11 @@ struct Ended {
 }
 
 fn known(told: Told) -> Known {
-    let ended = told.ended.map(|e| Text::from(plain_line(&e.reason, 200)));
+    let ended = told.ended.map(|e| kept(plain_line(&e.reason, 200)));
     Known {
-        agent: told.agent.to_string().into(),
-        channel: told.channel.to_string().into(),
-        provider: plain_line(&told.provider, 60).into(),
+        agent: kept(told.agent.to_string()),
+        channel: kept(told.channel.to_string()),
+        provider: kept(plain_line(&told.provider, 60)),
         process: told.process.filter(|_| ended.is_none()),
         ended,
     }
@@ -292,7 +295,7 @@ impl<'c> Titles<'c> {
                 None => break,
             }
         }
-        &at.facts.title
+        at.facts.title
     }
 }
 
@@ -307,7 +310,7 @@ impl Catalogue {
 pub enum State {
     Running(u32),
     /// With the client's reason.
-    Ended(Text),
+    Ended(&'static str),
     /// Its process is gone and never said so.
     Died,
     /// We have no record of it; its transcript's last words tell.
@@ -338,7 +341,7 @@ impl Row {
 
     pub fn state(&self) -> State {
         match self.known() {
-            Some(Known { ended: Some(reason), .. }) => State::Ended(reason.clone()),
+            Some(Known { ended: Some(reason), .. }) => State::Ended(reason),
             Some(Known { process: Some(it), .. }) if process::is_alive(it) => State::Running(it.pid),
             Some(Known { process: Some(_), .. }) => State::Died,
             _ => State::Left,
@@ -348,13 +351,13 @@ impl Row {
     /// The provider's name, as `baton run` takes it.
     pub fn provider(&self) -> &str {
         match (self.known(), self.source.provider) {
-            (Some(known), _) => &known.provider,
+            (Some(known), _) => known.provider,
             (None, Provider::Claude) => "claude",
             (None, Provider::Codex) => "codex",
         }
     }
 
     pub fn cwd(&self) -> PathBuf {
-        PathBuf::from(&*self.facts.cwd)
+        PathBuf::from(self.facts.cwd)
     }
 }

@@ -1,7 +1,9 @@
 //! Reads the two ends of a transcript, and more of either only where a few kilobytes do not tell enough.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use baton_core::transcript::Provider;
@@ -41,7 +43,11 @@ pub fn read(path: &Path, provider: Provider) -> Result<Summary, No> {
     if size == 0 {
         return Err(no("it is empty"));
     }
-    of(&file, size, provider)?.ok_or_else(|| no("no record in it can be read"))
+    let summary = BUFFER.with_borrow_mut(|buffer| {
+        buffer.clear();
+        of(&file, size, provider, buffer)
+    });
+    summary?.ok_or_else(|| no("no record in it can be read"))
 }
 
 /// The same of bytes that can only be read from the first to the last.
@@ -63,30 +69,34 @@ pub fn stream(mut reader: impl Read) -> Result<Summary, No> {
     if summary.provider.is_some() { Ok(summary) } else { Err(no()) }
 }
 
-fn of(file: &File, size: u64, provider: Provider) -> io::Result<Option<Summary>> {
+thread_local! {
+    /// For thousands of files, one after the other.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+fn of(file: &File, size: u64, provider: Provider, buffer: &mut Vec<u8>) -> io::Result<Option<Summary>> {
     let mut summary = Summary::default();
     let size = usize::try_from(size).unwrap_or(usize::MAX);
     let mut want = if size <= SHORT { SHORT } else { provider.head() };
-    let mut buffer = Vec::with_capacity(want.max(FIRST));
     loop {
         let held = buffer.len();
-        extend(file, &mut buffer, held as u64, want.min(size))?;
+        extend(file, buffer, held as u64, want.min(size))?;
         let whole = buffer.len() >= size || buffer.len() < want;
-        if summary.head(&buffer) || whole || want >= MOST {
+        if summary.head(buffer) || whole || want >= MOST {
             break;
         }
         want *= 4;
     }
     if buffer.len() >= size {
-        summary.tail(&buffer);
+        summary.tail(buffer);
         return Ok(summary.provider.is_some().then_some(summary));
     }
     let mut want = FIRST;
     loop {
         let from = size.saturating_sub(want) as u64;
         buffer.clear();
-        extend(file, &mut buffer, from, want.min(size))?;
-        if summary.tail(&buffer) || from == 0 || want >= MOST {
+        extend(file, buffer, from, want.min(size))?;
+        if summary.tail(buffer) || from == 0 || want >= MOST {
             return Ok(summary.provider.is_some().then_some(summary));
         }
         want *= 4;
@@ -96,12 +106,16 @@ fn of(file: &File, size: u64, provider: Provider) -> io::Result<Option<Summary>>
 /// Reads from `at` until `buffer` holds `want` bytes or more, or the file ends, which may have been cut meanwhile.
 fn extend(file: &File, buffer: &mut Vec<u8>, at: u64, want: usize) -> io::Result<()> {
     let held = buffer.len();
-    buffer.reserve_exact(want.saturating_sub(held));
-    while buffer.len() < want {
-        let at = at + (buffer.len() - held) as u64;
-        if fs::read_more(file, buffer, at)? == 0 {
-            break;
+    let mut end = held;
+    buffer.resize(want.max(held), 0);
+    while end < want {
+        match file.read_at(&mut buffer[end..], at + (end - held) as u64) {
+            Ok(0) => break,
+            Ok(read) => end += read,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
         }
     }
+    buffer.truncate(end);
     Ok(())
 }

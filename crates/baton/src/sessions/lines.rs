@@ -1,8 +1,8 @@
-//! The cache as lines of fields with tabs between them. What is read is borrowed from the one text that was read.
+//! The cache as lines of fields with tabs between them. What is read is borrowed from the one text that was read,
+//! which stays where it is until the process ends.
 
 use std::fmt::{Display, Write as _};
 use std::ops::Range;
-use std::sync::Arc;
 
 use baton_core::ids::SessionId;
 use baton_core::process::Process;
@@ -12,7 +12,6 @@ use baton_core::transcript::summary::Ending;
 use super::cache::{Cache, Facts, Kept, Known, Link, Others, Recorded};
 use super::catalogue::{Failed, Row};
 use super::sources::{Source, Stamp};
-use super::text::Text;
 
 const TRANSCRIPT: &str = "t";
 const CHANNEL: &str = "c";
@@ -32,7 +31,7 @@ pub struct Foreign;
 /// Transcripts as they lie in the text. Each is decoded when its file is seen, straight to where it is needed.
 #[derive(Debug, Default)]
 pub struct Transcripts {
-    whole: Arc<String>,
+    whole: &'static str,
     /// By the number of the file, in order: what was read of a file holds wherever it lies. With where its line is.
     lines: Vec<(u64, Range<u32>)>,
 }
@@ -49,14 +48,14 @@ impl Transcripts {
         let first = self.lines.partition_point(|(n, _)| *n < inode);
         let same = self.lines[first..].iter().take_while(|(n, _)| *n == inode);
         same.into_iter().find_map(|(_, at)| {
-            let mut line = Fields { whole: &self.whole, at: at.start as usize, end: at.end as usize };
+            let mut line = Fields { whole: self.whole, at: at.start as usize, end: at.end as usize };
             transcript(&mut line, source.id.as_str()).ok().flatten()
         })
     }
 }
 
 /// Everything from `start` on.
-pub fn read(whole: &Arc<String>, start: usize) -> Result<Cache, Foreign> {
+pub fn read(whole: &'static str, start: usize) -> Result<Cache, Foreign> {
     let mut cache = Cache::default();
     let mut lines = Vec::with_capacity((whole.len() - start) / 256);
     let mut channel = None;
@@ -88,7 +87,7 @@ pub fn read(whole: &Arc<String>, start: usize) -> Result<Cache, Foreign> {
         }
     }
     lines.sort_unstable_by_key(|(inode, at)| (*inode, at.start));
-    cache.transcripts = Transcripts { whole: Arc::clone(whole), lines };
+    cache.transcripts = Transcripts { whole, lines };
     Ok(cache)
 }
 
@@ -101,8 +100,8 @@ pub fn write(rows: &[Row], failed: &[Failed], others: &Others) -> String {
         if out.end() {
             for link in links {
                 let to = link.to.as_ref().map_or("", SessionId::as_str);
-                out.put(LINK).put(&link.handoff).put(link.from.as_str()).put(to);
-                out.put(&link.kind).put(&link.status).number(link.at).end();
+                out.put(LINK).put(link.handoff).put(link.from.as_str()).put(to);
+                out.put(link.kind).put(link.status).number(link.at).end();
             }
         }
     }
@@ -134,11 +133,11 @@ fn put_row(out: &mut Lines, row: &Row) {
     out.put(TRANSCRIPT).stamp(Some(source.stamp)).put(source.id.as_str());
     out.number(ENDINGS.iter().position(|e| *e == it.ending).unwrap_or(0));
     out.put(if it.continued { "c" } else { "" }).put(if it.foreign { "f" } else { "" });
-    out.put(&it.cwd).put(&it.title);
-    out.put(it.branch.as_deref().unwrap_or_default()).put(it.model.as_deref().unwrap_or_default());
+    out.put(it.cwd).put(it.title);
+    out.put(it.branch.unwrap_or_default()).put(it.model.unwrap_or_default());
     out.maybe(it.begun).maybe(it.last).maybe(it.tokens);
     if let Recorded::Is(stamp, known) = record {
-        out.stamp(Some(*stamp)).put(&known.agent).put(&known.channel).put(&known.provider);
+        out.stamp(Some(*stamp)).put(known.agent).put(known.channel).put(known.provider);
         match (&known.ended, &known.process) {
             (Some(reason), _) => out.put("ended").put(reason),
             (None, Some(it)) => out.put("process").number(it.pid).number(it.start).put(&it.boot),
@@ -149,18 +148,18 @@ fn put_row(out: &mut Lines, row: &Row) {
 }
 
 /// A line of the session `id`; nothing if it is another's.
-fn transcript(line: &mut Fields<'_>, id: &str) -> Result<Option<Kept>, Foreign> {
+fn transcript(line: &mut Fields, id: &str) -> Result<Option<Kept>, Foreign> {
     let stamp = line.stamp()?;
     if line.next()? != id {
         return Ok(None);
     }
     let ending = line.next()?;
     if ending == NONE {
-        return Ok(Some(Kept { stamp, facts: Err(line.text()?), record: Recorded::NotLookedFor }));
+        return Ok(Some(Kept { stamp, facts: Err(line.next()?), record: Recorded::NotLookedFor }));
     }
     let ending = ending.parse().ok().and_then(|n: usize| ENDINGS.get(n)).copied().ok_or(Foreign)?;
     let (continued, foreign) = (line.next()? == "c", line.next()? == "f");
-    let (cwd, title) = (line.text()?, line.text()?);
+    let (cwd, title) = (line.next()?, line.next()?);
     let (branch, model) = (line.maybe_text()?, line.maybe_text()?);
     let (begun, last, tokens) = (line.maybe()?, line.maybe()?, line.maybe()?);
     let facts = Facts { cwd, branch, title, continued, begun, last, tokens, model, ending, foreign };
@@ -168,11 +167,11 @@ fn transcript(line: &mut Fields<'_>, id: &str) -> Result<Option<Kept>, Foreign> 
     Ok(Some(Kept { stamp, facts: Ok(facts), record }))
 }
 
-fn record(line: &mut Fields<'_>) -> Result<Recorded, Foreign> {
+fn record(line: &mut Fields) -> Result<Recorded, Foreign> {
     let stamp = line.stamp()?;
-    let (agent, channel, provider) = (line.text()?, line.text()?, line.text()?);
+    let (agent, channel, provider) = (line.next()?, line.next()?, line.next()?);
     let (ended, process) = match line.next()? {
-        "ended" => (Some(line.text()?), None),
+        "ended" => (Some(line.next()?), None),
         "process" => {
             let (pid, start, boot) = (line.number()?, line.number()?, line.next()?.to_owned());
             (None, Some(Process { pid, start, boot }))
@@ -182,24 +181,24 @@ fn record(line: &mut Fields<'_>) -> Result<Recorded, Foreign> {
     Ok(Recorded::Is(stamp, Known { agent, channel, provider, ended, process }))
 }
 
-fn link(line: &mut Fields<'_>) -> Result<Link, Foreign> {
-    let (handoff, from) = (line.text()?, line.id()?);
+fn link(line: &mut Fields) -> Result<Link, Foreign> {
+    let (handoff, from) = (line.next()?, line.id()?);
     let to = match line.next()? {
         "" => None,
         id => Some(SessionId::new(id).map_err(|_| Foreign)?),
     };
-    Ok(Link { handoff, from, to, kind: line.text()?, status: line.text()?, at: line.number()? })
+    Ok(Link { handoff, from, to, kind: line.next()?, status: line.next()?, at: line.number()? })
 }
 
 /// The fields of a line that are not read yet; each ends with a tab.
-struct Fields<'w> {
-    whole: &'w Arc<String>,
+struct Fields {
+    whole: &'static str,
     at: usize,
     end: usize,
 }
 
-impl<'w> Fields<'w> {
-    fn rest(&self) -> &'w [u8] {
+impl Fields {
+    fn rest(&self) -> &'static [u8] {
         self.whole.as_bytes().get(self.at..self.end).unwrap_or_default()
     }
 
@@ -210,56 +209,50 @@ impl<'w> Fields<'w> {
         Ok(start..start + len)
     }
 
-    fn next(&mut self) -> Result<&'w str, Foreign> {
+    fn next(&mut self) -> Result<&'static str, Foreign> {
         let range = self.range()?;
         self.whole.get(range).ok_or(Foreign)
     }
 
-    fn text(&mut self) -> Result<Text, Foreign> {
-        self.range().map(|range| Text::part(self.whole, range))
-    }
-
-    fn maybe_text(&mut self) -> Result<Option<Text>, Foreign> {
-        self.text().map(|text| Some(text).filter(|text| !text.is_empty()))
+    fn maybe_text(&mut self) -> Result<Option<&'static str>, Foreign> {
+        self.next().map(|text| Some(text).filter(|text| !text.is_empty()))
     }
 
     fn id(&mut self) -> Result<SessionId, Foreign> {
         SessionId::new(self.next()?).map_err(|_| Foreign)
     }
 
-    fn number<T: TryFrom<i128>>(&mut self) -> Result<T, Foreign> {
+    fn number<T: Number>(&mut self) -> Result<T, Foreign> {
         self.maybe()?.ok_or(Foreign)
     }
 
     /// Decoded in the step in which its end is found: half of all fields are numbers.
-    fn maybe<T: TryFrom<i128>>(&mut self) -> Result<Option<T>, Foreign> {
+    fn maybe<T: Number>(&mut self) -> Result<Option<T>, Foreign> {
         let rest = self.rest();
         let is_negative = rest.first() == Some(&b'-');
+        let digits = rest.get(usize::from(is_negative)..).unwrap_or_default();
         let mut value = 0_u64;
-        let mut at = usize::from(is_negative);
+        let mut count = 0;
         // So many digits always fit.
-        while let Some(digit) = rest.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit <= 9)
-            && at < 19
-        {
-            value = value * 10 + u64::from(digit);
-            at += 1;
-        }
-        match rest.get(at) {
-            Some(b'\t') if at == 0 => {
-                self.at += 1;
-                return Ok(None);
+        for byte in digits.iter().take(19) {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                break;
             }
-            Some(b'\t') if value > 0 || rest[at - 1] == b'0' => self.at += at + 1,
-            _ => return self.long(),
+            value = value * 10 + u64::from(digit);
+            count += 1;
         }
-        let signed = if is_negative { -i128::from(value) } else { i128::from(value) };
-        T::try_from(signed).map(Some).map_err(|_| Foreign)
-    }
-
-    /// A number that has more digits, or is none.
-    fn long<T: TryFrom<i128>>(&mut self) -> Result<Option<T>, Foreign> {
-        let number: i128 = self.next()?.parse().map_err(|_| Foreign)?;
-        T::try_from(number).map(Some).map_err(|_| Foreign)
+        match digits.get(count) {
+            Some(b'\t') if count > 0 => {
+                self.at += usize::from(is_negative) + count + 1;
+                T::of(value, is_negative).map(Some).ok_or(Foreign)
+            }
+            Some(b'\t') if !is_negative => {
+                self.at += 1;
+                Ok(None)
+            }
+            _ => self.next()?.parse().map(Some).map_err(|_| Foreign),
+        }
     }
 
     fn stamp(&mut self) -> Result<Stamp, Foreign> {
@@ -273,6 +266,30 @@ impl<'w> Fields<'w> {
 
     fn is_done(&self) -> bool {
         self.at >= self.end
+    }
+}
+
+/// What a field can be decoded to.
+trait Number: Sized + std::str::FromStr {
+    fn of(digits: u64, is_negative: bool) -> Option<Self>;
+}
+
+impl Number for u64 {
+    fn of(digits: u64, is_negative: bool) -> Option<Self> {
+        (!is_negative).then_some(digits)
+    }
+}
+
+impl Number for u32 {
+    fn of(digits: u64, is_negative: bool) -> Option<Self> {
+        Self::try_from(digits).ok().filter(|_| !is_negative)
+    }
+}
+
+impl Number for i64 {
+    fn of(digits: u64, is_negative: bool) -> Option<Self> {
+        let digits = Self::try_from(digits).ok()?;
+        Some(if is_negative { -digits } else { digits })
     }
 }
 
@@ -339,33 +356,29 @@ mod tests {
         Source { place, provider: Provider::Claude, id, stamp: stamp(n) }
     }
 
-    fn text(text: &str) -> Text {
-        text.to_owned().into()
-    }
-
     fn row(n: u64, facts: Facts, record: Recorded) -> Row {
         Row { source: source(n), facts, record }
     }
 
-    fn failed(n: u64, why: &str, passing: bool) -> Failed {
-        Failed { source: source(n), why: text(why), passing }
+    fn failed(n: u64, why: &'static str, passing: bool) -> Failed {
+        Failed { source: source(n), why, passing }
     }
 
-    fn known(ended: Option<&str>, process: Option<Process>) -> Recorded {
-        let (agent, channel, provider) = (text("app-1"), text("app"), text("claude"));
-        Recorded::Is(stamp(9), Known { agent, channel, provider, ended: ended.map(text), process })
+    fn known(ended: Option<&'static str>, process: Option<Process>) -> Recorded {
+        let (agent, channel, provider) = ("app-1", "app", "claude");
+        Recorded::Is(stamp(9), Known { agent, channel, provider, ended, process })
     }
 
     fn everything() -> (Vec<Row>, Vec<Failed>, Others) {
         let full = Facts {
-            cwd: text("/p/ä b"),
-            branch: Some(text("main")),
-            title: text("Port → the parser\u{1f600}"),
+            cwd: "/p/ä b",
+            branch: Some("main"),
+            title: "Port → the parser\u{1f600}",
             continued: true,
             begun: Some(-5),
             last: Some(i64::MAX),
             tokens: Some(0),
-            model: Some(text("opus")),
+            model: Some("opus"),
             ending: Ending::Failed,
             foreign: true,
         };
@@ -380,11 +393,11 @@ mod tests {
         let failed = vec![failed(6, "it is empty", false), failed(7, "", false), failed(8, "no", true)];
         let id = |id: &str| SessionId::new(id).unwrap();
         let link = |to: Option<&str>| Link {
-            handoff: text("HO-1"),
+            handoff: "HO-1",
             from: id("s1"),
             to: to.map(id),
-            kind: text("auto"),
-            status: text("active"),
+            kind: "auto",
+            status: "active",
             at: 3,
         };
         let mut others = Others { records_changed: Some(4), ..Others::default() };
@@ -395,7 +408,7 @@ mod tests {
     }
 
     fn read_back(text: &str) -> Result<Cache, Foreign> {
-        read(&Arc::new(format!("heading\n{text}")), "heading\n".len())
+        read(format!("heading\n{text}").leak(), "heading\n".len())
     }
 
     #[test]
@@ -409,7 +422,7 @@ mod tests {
         }
         for n in [6, 7] {
             let kept = cache.transcripts.of(&source(n)).unwrap();
-            assert_eq!(kept.facts, Err(text(if n == 6 { "it is empty" } else { "" })));
+            assert_eq!(kept.facts, Err(if n == 6 { "it is empty" } else { "" }));
         }
         assert_eq!(cache.transcripts.of(&source(8)), None);
         assert_eq!(cache.others, others);
@@ -433,7 +446,7 @@ mod tests {
     fn what_would_break_a_line_is_left_out_alone() {
         let (mut rows, failed, mut others) = everything();
         for (n, bad) in ["a\tb", "a\nb", "\n"].into_iter().enumerate() {
-            rows[n].facts = Facts { title: text(bad), ..Facts::default() };
+            rows[n].facts = Facts { title: bad, ..Facts::default() };
         }
         others.links.insert("a\tb".to_owned(), others.links["app"].clone());
         let cache = read_back(&write(&rows, &failed, &others)).unwrap();

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use baton_core::ids::ChannelName;
 
 use super::cache::Link;
+use super::catalogue::kept;
 use super::sources::Stamp;
 use crate::store::handoffs::Handoffs;
 
@@ -35,11 +36,11 @@ pub fn refresh(handoffs: &Handoffs, known: &mut Links) -> bool {
 fn of_channel(handoffs: &Handoffs, channel: &ChannelName) -> Option<Vec<Link>> {
     let entries = handoffs.list(channel).ok()?;
     let link = |e: baton_core::handoff::Entry| Link {
-        handoff: e.id.to_string().into(),
+        handoff: kept(e.id.to_string()),
         from: e.session_id,
         to: e.consumed_by_session.or_else(|| e.claim.map(|c| c.session)),
-        kind: e.kind.as_str().to_owned().into(),
-        status: e.status.as_str().to_owned().into(),
+        kind: kept(e.kind.as_str().to_owned()),
+        status: kept(e.status.as_str().to_owned()),
         at: e.created_at.as_millisecond(),
     };
     Some(entries.into_iter().map(link).collect())

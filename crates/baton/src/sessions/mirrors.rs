@@ -28,7 +28,7 @@ pub fn orphans(mirror: &Mirror, found: &[Source], kept: &mut Orphans) -> (Vec<So
     let mut before = std::mem::take(kept);
     let known: Vec<_> = gone.iter().map(|id| before.remove(id)).collect();
     let mut changed = !before.is_empty();
-    let read = super::on_all_processors(gone.len(), |n| {
+    let read = super::on_all_processors(gone.len(), 16, |n| {
         let folder = folder_stamp(&mirror.folder(&gone[n]))?;
         match &known[n] {
             // Generations come and go with their folder's time.

@@ -10,47 +10,66 @@ pub mod mirrors;
 pub mod scan;
 pub mod search;
 pub mod sources;
-pub mod text;
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub use catalogue::{Catalogue, Row};
 pub use sources::Source;
 
-/// `work` for each number below `count`, on all processors; the answers in their order.
-pub(crate) fn on_all_processors<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    // A piece of the work at a time, so that the threads do not fight over the counter.
-    const PIECE: usize = 16;
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count / PIECE + 1);
-    if threads <= 1 {
-        return (0..count).map(work).collect();
-    }
+/// How many processors there are for us; asking costs a look at several files.
+pub(crate) fn processors() -> usize {
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
+/// `work` for each number below `count`, on all processors; the answers in their order. `piece` of them at a time, so
+/// that the threads do not fight over who does what.
+pub(crate) fn on_all_processors<T: Send>(
+    count: usize,
+    piece: usize,
+    work: impl Fn(usize) -> T + Sync,
+) -> Vec<T> {
+    beside(|| (), count, piece, work).1
+}
+
+/// The same, while this thread does something else `first`.
+pub(crate) fn beside<R, T: Send>(
+    first: impl FnOnce() -> R,
+    count: usize,
+    piece: usize,
+    work: impl Fn(usize) -> T + Sync,
+) -> (R, Vec<T>) {
     let next = AtomicUsize::new(0);
-    let mut pieces: Vec<(usize, Vec<T>)> = std::thread::scope(|scope| {
-        let run = || {
-            let mut done = Vec::new();
-            loop {
-                let start = next.fetch_add(PIECE, Ordering::Relaxed);
-                if start >= count {
-                    return done;
-                }
-                done.push((start, (start..count.min(start + PIECE)).map(&work).collect()));
+    let run = || {
+        let mut done = Vec::new();
+        loop {
+            let start = next.fetch_add(piece, Ordering::Relaxed);
+            if start >= count {
+                return done;
             }
-        };
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
-        threads
-            .into_iter()
-            .flat_map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
+            done.push((start, (start..count.min(start + piece)).map(&work).collect::<Vec<T>>()));
+        }
+    };
+    let others = processors().min(count / piece + 1) - 1;
+    let (answer, mut pieces) = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..others).map(|_| scope.spawn(run)).collect();
+        let answer = first();
+        let mut pieces = run();
+        for thread in threads {
+            pieces.extend(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        (answer, pieces)
     });
-    pieces.sort_by_key(|(start, _)| *start);
-    pieces.into_iter().flat_map(|(_, done)| done).collect()
+    pieces.sort_unstable_by_key(|(start, _)| *start);
+    (answer, pieces.into_iter().flat_map(|(_, done)| done).collect())
 }
 
 /// As many parts as there are processors, if they are many, in their order.
 pub(crate) fn parts<T>(mut items: Vec<T>) -> Vec<Vec<T>> {
     // Fewer are done before a thread has started.
     const FEW: usize = 500;
-    let count = std::thread::available_parallelism().map_or(1, usize::from).min(items.len() / FEW + 1);
+    let count = processors().min(items.len() / FEW + 1);
     let size = items.len().div_ceil(count);
     let mut parts = Vec::new();
     while items.len() > size {

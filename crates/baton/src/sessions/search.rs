@@ -124,7 +124,7 @@ pub fn search(targets: &[Target], request: &Request<'_>, progress: &Progress) ->
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from).min(targets.len()) {
+        for _ in 0..super::processors().min(targets.len()) {
             scope.spawn(work);
         }
     });

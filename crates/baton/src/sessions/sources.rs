@@ -57,18 +57,16 @@ pub struct Skipped {
     pub why: String,
 }
 
-/// All transcripts of all clients, in no order.
-pub fn all(paths: &Paths) -> (Vec<Source>, Vec<Skipped>) {
-    let mut folders: Vec<(PathBuf, Provider)> =
-        folders_in(&paths.claude.join("projects"), 1).into_iter().map(|f| (f, Provider::Claude)).collect();
-    folders.extend(folders_in(&paths.codex().join("sessions"), 3).into_iter().map(|f| (f, Provider::Codex)));
-    let found = super::on_all_processors(folders.len(), |n| in_folder(&folders[n].0, folders[n].1));
-    let (mut sources, mut skipped) = (Vec::new(), Vec::new());
-    for (some, not) in found {
-        sources.extend(some);
-        skipped.extend(not);
-    }
-    (sources, skipped)
+/// A folder in which a client keeps transcripts.
+pub struct Kept(PathBuf, Provider);
+
+/// All such folders.
+pub fn folders(paths: &Paths) -> Vec<Kept> {
+    let of = |dir: PathBuf, depth, provider| {
+        folders_in(&dir, depth).into_iter().map(move |folder| Kept(folder, provider))
+    };
+    let claude = of(paths.claude.join("projects"), 1, Provider::Claude);
+    claude.chain(of(paths.codex().join("sessions"), 3, Provider::Codex)).collect()
 }
 
 /// The folders `depth` levels below `dir`.
@@ -82,11 +80,13 @@ fn folders_in(dir: &Path, depth: u32) -> Vec<PathBuf> {
     if depth <= 1 { folders.collect() } else { folders.flat_map(|f| folders_in(&f, depth - 1)).collect() }
 }
 
-fn in_folder(dir: &Path, provider: Provider) -> (Vec<Source>, Vec<Skipped>) {
+/// The transcripts in a folder, in no order.
+pub fn in_folder(Kept(dir, provider): &Kept) -> (Vec<Source>, Vec<Skipped>) {
+    let provider = *provider;
     let (mut sources, mut skipped) = (Vec::new(), Vec::new());
     // It is shown; a name that cannot be is nobody's project.
     let is_shown = dir.to_str().is_some();
-    let folder: Arc<Path> = dir.into();
+    let folder: Arc<Path> = dir.as_path().into();
     fs::look_at_all(dir, |name, look| {
         let Some((prefix, id)) = id_of(provider, name) else { return };
         match look() {

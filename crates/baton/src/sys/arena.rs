@@ -3,11 +3,14 @@
 //! A hook asks for a few hundred small pieces and ends. The first of them are cut from one block, in order, and never
 //! looked for again: an allocator that finds room for what was given back costs a hook a quarter of its instructions.
 //! What does not fit, and all that a process asks for later, comes from the allocator underneath.
+//!
+//! A listing of thousands does the same on all processors, so it asks for more room first ([`make_room`]): each thread
+//! cuts from a share of its own, where the allocator underneath would make them wait for each other.
 
 #![expect(unsafe_code, reason = "an allocator hands out raw memory")]
 
 use std::alloc::{GlobalAlloc, Layout};
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Pages that are not touched cost nothing.
@@ -16,7 +19,6 @@ const SIZE: usize = 128 << 10;
 #[cfg(target_os = "linux")]
 const USUAL: usize = 36 << 10;
 /// Where pages are larger, the system refuses, and they come one by one.
-#[cfg(target_os = "linux")]
 const PAGE: usize = 4096;
 /// Larger pieces are few, and theirs to grow.
 const LARGEST: usize = SIZE / 4;
@@ -95,28 +97,30 @@ impl<A> Arena<A> {
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Arena<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the contract of `alloc`.
-        self.cut(layout).unwrap_or_else(|| unsafe { self.inner.alloc(layout) })
+        self.cut(layout).or_else(|| ROOM.cut(layout)).unwrap_or_else(|| unsafe { self.inner.alloc(layout) })
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
         match self.offset(ptr) {
             // The piece cut last is given back; the others stay where they are.
             Some(start) => drop(self.shift(start + layout.size(), start)),
+            None if ROOM.holds(ptr) => drop(Room::shift(ptr, layout.size(), 0)),
             // SAFETY: what does not lie in the block came from `inner`.
             None => unsafe { self.inner.dealloc(ptr, layout) },
         }
     }
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let Some(start) = self.offset(ptr) else {
-            // SAFETY: what does not lie in the block came from `inner`.
-            return unsafe { self.inner.realloc(ptr, layout, size) };
+        let in_place = match self.offset(ptr) {
+            Some(start) => {
+                let end = start + layout.size();
+                size <= LARGEST && start + size <= SIZE && self.shift(end, start + size)
+            }
+            None if ROOM.holds(ptr) => Room::shift(ptr, layout.size(), size),
+            // SAFETY: what lies in neither came from `inner`.
+            None => return unsafe { self.inner.realloc(ptr, layout, size) },
         };
-        let end = start + layout.size();
-        if size <= LARGEST && start + size <= SIZE && self.shift(end, start + size) {
-            return ptr;
-        }
-        if size <= layout.size() {
+        if in_place || size <= layout.size() {
             return ptr;
         }
         // SAFETY: the new size is not zero and, as the caller promises, not too large with this alignment.
@@ -127,6 +131,104 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Arena<A> {
             }
             new
         }
+    }
+}
+
+/// Room that is never given back.
+struct Room {
+    /// Where it begins, 0 while there is none.
+    start: AtomicUsize,
+    /// How much of it the threads have taken.
+    taken: AtomicUsize,
+}
+
+static ROOM: Room = Room { start: AtomicUsize::new(0), taken: AtomicUsize::new(0) };
+
+/// Pages that are not touched cost nothing here either.
+const ROOM_SIZE: usize = 64 << 20;
+/// What a thread takes at a time. Larger pieces are taken for themselves.
+const SHARE: usize = 256 << 10;
+const LARGEST_IN_ROOM: usize = 8 << 20;
+
+thread_local! {
+    /// What this thread may still cut from: the addresses from the first to the second.
+    static MINE: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+}
+
+/// From now on this process cuts what it needs from a larger block, and gives nothing back. For one that ends soon.
+pub fn make_room() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: it maps memory that nobody has yet.
+        let Ok(start) = (unsafe {
+            mmap_anonymous(std::ptr::null_mut(), ROOM_SIZE, ProtFlags::READ | ProtFlags::WRITE, flags)
+        }) else {
+            return;
+        };
+        // Asked for twice, the first stays.
+        let _ = ROOM.start.compare_exchange(0, start as usize, Ordering::Release, Ordering::Relaxed);
+    }
+}
+
+impl Room {
+    fn holds(&self, ptr: *mut u8) -> bool {
+        let start = self.start.load(Ordering::Relaxed);
+        start != 0 && (ptr as usize).wrapping_sub(start) < ROOM_SIZE
+    }
+
+    fn take(&self, start: usize, size: usize) -> Option<usize> {
+        let size = size.next_multiple_of(PAGE);
+        let at = self.taken.fetch_add(size, Ordering::Relaxed);
+        if at + size > ROOM_SIZE {
+            return None;
+        }
+        #[cfg(target_os = "linux")]
+        // At once, instead of by a fault for each page. Not by huge pages: a system that must first move others out of
+        // their way lets a listing wait for that.
+        // SAFETY: nothing changes but that the pages are there.
+        let _ = unsafe {
+            rustix::mm::madvise((start + at) as *mut _, size, rustix::mm::Advice::LinuxPopulateWrite)
+        };
+        Some(start + at)
+    }
+
+    fn cut(&self, layout: Layout) -> Option<*mut u8> {
+        let start = self.start.load(Ordering::Acquire);
+        let size = layout.size();
+        if start == 0 || layout.align() > 64 || size > LARGEST_IN_ROOM {
+            return None;
+        }
+        if size > SHARE / 4 {
+            return self.take(start, size).map(|at| at as *mut u8);
+        }
+        // A thread that is ending has no share any more.
+        MINE.try_with(|mine| {
+            let (mut from, mut to) = mine.get();
+            let mut at = from.next_multiple_of(layout.align());
+            if from == 0 || at + size > to {
+                from = self.take(start, SHARE)?;
+                (at, to) = (from, from + SHARE);
+            }
+            mine.set((at + size, to));
+            Some(at as *mut u8)
+        })
+        .ok()
+        .flatten()
+    }
+
+    /// Makes the piece that this thread cut last larger or smaller where it is; `false` if it is another.
+    fn shift(ptr: *mut u8, old: usize, new: usize) -> bool {
+        let change = |mine: &Cell<(usize, usize)>| {
+            let (from, to) = mine.get();
+            let is_last = ptr as usize + old == from && ptr as usize + new <= to;
+            if is_last {
+                mine.set((ptr as usize + new, to));
+            }
+            is_last
+        };
+        MINE.try_with(change).unwrap_or(false)
     }
 }
 
@@ -206,6 +308,46 @@ mod tests {
         unsafe { arena.dealloc(grown, Layout::from_size_align(1000, 1).unwrap()) };
         assert_eq!(arena.used.load(Ordering::Relaxed), 0);
         assert!(arena.offset(Piece::cut(&arena, LARGEST + 1, 1, 2).0).is_none());
+    }
+
+    /// The room is one for the process, so all that is to be shown of it is shown here.
+    #[test]
+    fn with_more_room_each_thread_cuts_from_its_own_and_pieces_never_overlap() {
+        static ARENA: Arena<System> = Arena::new(System);
+        // So that what follows comes from the room.
+        let mut full = Vec::new();
+        while let Some(ptr) = ARENA.cut(Layout::from_size_align(512, 1).unwrap()) {
+            full.push(ptr);
+        }
+        make_room();
+        make_room();
+        std::thread::scope(|scope| {
+            for mark in 1..=8_u8 {
+                scope.spawn(move || {
+                    let mut pieces: Vec<Piece> = Vec::new();
+                    for n in 0..4_000_usize {
+                        let size = if n % 500 == 0 { 100_000 } else { 1 + n * 7 % 300 };
+                        pieces.push(Piece::cut(&ARENA, size, 1 << (n % 7), mark));
+                        let last = pieces.last_mut().unwrap();
+                        let grown = size + 1 + n % 90;
+                        // SAFETY: it came from this arena with this layout.
+                        let moved = unsafe { ARENA.realloc(last.0, last.1, grown) };
+                        (last.0, last.1) = (moved, Layout::from_size_align(grown, last.1.align()).unwrap());
+                        assert!(last.is_whole(size), "it kept what was in it");
+                        // SAFETY: it has this size now.
+                        unsafe { last.0.write_bytes(mark, grown) };
+                        if n % 3 == 0 {
+                            let piece = pieces.swap_remove(n / 2 % pieces.len());
+                            assert!(piece.is_whole(piece.1.size()));
+                            // SAFETY: it came from this arena with this layout.
+                            unsafe { ARENA.dealloc(piece.0, piece.1) };
+                        }
+                    }
+                    assert!(pieces.iter().all(|p| p.is_whole(p.1.size())));
+                    assert!(cfg!(not(target_os = "linux")) || pieces.iter().any(|p| ROOM.holds(p.0)));
+                });
+            }
+        });
     }
 
     #[test]

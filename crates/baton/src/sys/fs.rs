@@ -253,17 +253,6 @@ fn read_from(file: &File, start: u64, len: u64, max: u64) -> io::Result<Vec<u8>>
     }
 }
 
-/// Reads from `at` on into the room that `bytes` has left, which nobody clears first. Returns how much; nothing is the
-/// end of the file.
-pub fn read_more(file: &File, bytes: &mut Vec<u8>, at: u64) -> io::Result<usize> {
-    loop {
-        match rustix::io::pread(file, rustix::buffer::spare_capacity(bytes), at) {
-            Err(Errno::INTR) => {}
-            read => return Ok(read?),
-        }
-    }
-}
-
 /// A small file that grows by lines, of which the last whole one counts: a change is one write of one line instead
 /// of a new file, a rename and a removal (measured on ext4: 9 µs against 40 µs).
 pub struct Grown {

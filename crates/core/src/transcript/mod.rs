@@ -5,6 +5,7 @@
 
 pub mod claude;
 pub mod codex;
+mod glance;
 pub mod lines;
 mod parser;
 pub mod passages;

@@ -3,16 +3,19 @@
 //! The caller reads some kilobytes of the beginning and of the end, and more of either where [`Summary::head`] or
 //! [`Summary::tail`] says that it was not enough.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use memchr::{memmem, memrchr};
 use serde::{Deserialize, Serialize};
 
+use super::glance::{Glance, glance};
 use super::parser::{Parsed, Provider};
 use super::record::Item;
 use super::tail::{Tail, last_usage_in};
 use super::{claude, codex};
+use crate::scan::Needle;
 use crate::wire::lax;
 
 /// How much of a first prompt is kept: a title, not the prompt.
@@ -113,22 +116,38 @@ impl Summary {
     pub fn tail(&mut self, bytes: &[u8]) -> bool {
         let mut rest = bytes;
         (self.last, self.ending) = (None, Ending::Unknown);
+        // How full the context was, if that was told on the way, by the last record that tells it.
+        let mut told = None;
+        let mut is_last = true;
         while !rest.is_empty() && (self.last.is_none() || self.ending == Ending::Unknown) {
             let newline = memrchr(b'\n', &rest[..rest.len() - 1]);
             let line = &rest[newline.map_or(0, |n| n + 1)..];
             rest = &rest[..newline.map_or(0, |n| n + 1)];
-            let Some(parsed) = self.parse(line) else { continue };
-            if self.last.is_none() {
-                self.last = parsed.record.time.as_deref().and_then(|t| t.parse().ok());
+            let (last, ending) = match self.answer(line) {
+                Some(seen) => {
+                    if let Some((tokens, model)) = seen.full
+                        && is_last
+                    {
+                        told = Some((Some(tokens), model.map(Cow::into_owned)));
+                        is_last = false;
+                    }
+                    let ending = if seen.sidechain { Ending::Unknown } else { seen.ending };
+                    (seen.time.and_then(|t| t.parse().ok()), ending)
+                }
+                None => {
+                    // A compaction may be the last word on how full it was, or what a glance did not understand.
+                    is_last &= !BOUNDARY.is_in(line) && !USAGE.is_in(line);
+                    self.last_of(line)
+                }
+            };
+            self.last = self.last.or(last);
+            if self.ending == Ending::Unknown {
+                self.ending = ending;
             }
-            if parsed.record.sidechain || self.ending != Ending::Unknown {
-                continue;
-            }
-            let failed = memmem::find(line, b"\"isApiErrorMessage\":true").is_some();
-            self.ending = if failed { Ending::Failed } else { ending(&parsed.record.items) };
         }
         self.last_title(bytes);
         let full = match self.provider {
+            _ if told.is_some() => told,
             Some(Provider::Codex) => codex_tokens(bytes).map(|tokens| (Some(tokens), None)),
             _ => match last_usage_in(bytes) {
                 Tail::Usage(usage) => Some((Some(usage.tokens + usage.output), usage.model)),
@@ -152,12 +171,35 @@ impl Summary {
             .or(self.name.as_deref())
     }
 
+    /// When a record was written, and how the conversation stands if it is the last one.
+    pub(super) fn last_of(&mut self, line: &[u8]) -> (Option<Timestamp>, Ending) {
+        let Some(Parsed { record, .. }) = self.parse(line) else { return (None, Ending::Unknown) };
+        let ending = if record.sidechain {
+            Ending::Unknown
+        } else if memmem::find(line, b"\"isApiErrorMessage\":true").is_some() {
+            Ending::Failed
+        } else {
+            ending(&record.items)
+        };
+        (record.time.as_deref().and_then(|t| t.parse().ok()), ending)
+    }
+
+    /// The record, if it is an answer of Claude Code.
+    fn answer<'l>(&mut self, line: &'l [u8]) -> Option<Glance<'l>> {
+        let may_be = self.provider != Some(Provider::Codex) && USAGE.is_in(line);
+        let seen = may_be.then(|| glance(line.trim_ascii())).flatten()?;
+        self.provider = Some(Provider::Claude);
+        Some(seen)
+    }
+
     fn parse<'l>(&mut self, line: &'l [u8]) -> Option<Parsed<'l>> {
         let line = line.trim_ascii();
         let parsed = match self.provider {
             Some(Provider::Claude) => claude::parse(line),
             Some(Provider::Codex) => codex::parse(line),
-            None => codex::parse(line).or_else(|| claude::parse(line)),
+            // All that Codex writes is the payload of something.
+            None if PAYLOAD.is_in(line) => codex::parse(line).or_else(|| claude::parse(line)),
+            None => claude::parse(line),
         }?;
         self.provider = Some(parsed.provider);
         Some(parsed)
@@ -165,7 +207,7 @@ impl Summary {
 
     /// A name in `line`, if it gives one. The last one wins.
     fn title(&mut self, line: &[u8]) {
-        if NAMES.iter().any(|key| memmem::find(&line[..line.len().min(64)], key).is_some())
+        if NAMES.iter().any(|key| key.is_in(&line[..line.len().min(64)]))
             && let Ok(named) = serde_json::from_slice::<Named<'_>>(line)
             && let Some(name) = named.custom.or(named.ai).or(named.summary)
             && !name.trim().is_empty()
@@ -188,6 +230,11 @@ impl Summary {
 static TITLE: LazyLock<Piece> = LazyLock::new(|| Piece(memmem::Finder::new(b"\"type\":\"custom-title\"")));
 static COUNT: LazyLock<Piece> = LazyLock::new(|| Piece(memmem::Finder::new(b"\"type\":\"token_count\"")));
 
+/// What tells the kinds of lines apart before any of it is parsed.
+static USAGE: LazyLock<Needle> = LazyLock::new(|| Needle::new(b"\"usage\""));
+static BOUNDARY: LazyLock<Needle> = LazyLock::new(|| Needle::new(b"\"compact_boundary\""));
+static PAYLOAD: LazyLock<Needle> = LazyLock::new(|| Needle::new(b"\"payload\""));
+
 /// A text of which the last is looked for. From the front: a search from the end goes byte by byte, fifty times slower.
 struct Piece(memmem::Finder<'static>);
 
@@ -207,21 +254,23 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-const NAMES: [&[u8]; 3] = [b"\"custom-title\"", b"\"ai-title\"", b"\"type\":\"summary\""];
+static NAMES: LazyLock<[Needle; 3]> = LazyLock::new(|| {
+    [b"\"custom-title\"".as_slice(), b"\"ai-title\"", b"\"type\":\"summary\""].map(Needle::new)
+});
 
 #[derive(Deserialize)]
 struct Named<'a> {
     #[serde(default, borrow, rename = "customTitle", deserialize_with = "lax::text")]
-    custom: Option<std::borrow::Cow<'a, str>>,
+    custom: Option<Cow<'a, str>>,
     #[serde(default, borrow, rename = "aiTitle", deserialize_with = "lax::text")]
-    ai: Option<std::borrow::Cow<'a, str>>,
+    ai: Option<Cow<'a, str>>,
     #[serde(default, borrow, deserialize_with = "lax::text")]
-    summary: Option<std::borrow::Cow<'a, str>>,
+    summary: Option<Cow<'a, str>>,
 }
 
-fn fill(place: &mut Option<String>, value: Option<std::borrow::Cow<'_, str>>) {
+fn fill(place: &mut Option<String>, value: Option<Cow<'_, str>>) {
     if place.is_none() {
-        *place = value.map(std::borrow::Cow::into_owned);
+        *place = value.map(Cow::into_owned);
     }
 }
 

@@ -20,6 +20,7 @@ use crate::sessions::catalogue::{State, Titles};
 use crate::sessions::{Catalogue, Row, on_threads, parts};
 
 pub fn run(app: &App, whose: &WhoseArgs, limit: usize, look: Look) -> anyhow::Result<Outcome> {
+    crate::sys::arena::make_room();
     let catalogue = read(app);
     let scope = Scope::new(app, whose)?;
     let limit = if limit == 0 { usize::MAX } else { limit };
@@ -62,9 +63,9 @@ impl<'c> Telling<'c> {
     pub fn new(app: &'c App, catalogue: &'c Catalogue) -> Self {
         let mut handoffs: HashMap<&SessionId, [Vec<&str>; 2]> = HashMap::new();
         for link in &catalogue.links {
-            handoffs.entry(&link.from).or_default()[1].push(&link.handoff);
+            handoffs.entry(&link.from).or_default()[1].push(link.handoff);
             if let Some(to) = &link.to {
-                handoffs.entry(to).or_default()[0].push(&link.handoff);
+                handoffs.entry(to).or_default()[0].push(link.handoff);
             }
         }
         let hindrances = Hindrances::new(app);
@@ -81,7 +82,7 @@ impl<'c> Telling<'c> {
         let (mark, title) = if row.facts.continued {
             ("↳ ", self.titles.get_or_init(|| Titles::new(self.catalogue)).of(row))
         } else {
-            ("", &*row.facts.title)
+            ("", row.facts.title)
         };
         (mark, if title.is_empty() { "(nothing was asked)" } else { title })
     }
@@ -127,6 +128,8 @@ impl<'c> Telling<'c> {
         let mut table = Table::new(shape.head());
         table.reserve(rows.len());
         let mut marks = Vec::with_capacity(rows.len());
+        // Of a few folders: each thread asks once for each, and then no other waits for it.
+        let mut folders = HashMap::new();
         for row in &rows {
             let now = row.state();
             table.text.push_str(row.source.id.short());
@@ -149,7 +152,7 @@ impl<'c> Telling<'c> {
                 self.put_arrows(&mut table.text, row);
                 table.end_cell();
             }
-            let folder = self.hindrances.folder(row);
+            let folder = folders.entry(row.facts.cwd).or_insert_with(|| self.hindrances.folder(row));
             if all {
                 table.text.push_str(&end_of(&folder.name, shape.project));
                 table.end_cell();
@@ -179,6 +182,9 @@ impl<'c> Telling<'c> {
 
     /// `1→2`: handoffs in and out.
     fn put_arrows(&self, out: &mut String, row: &Row) {
+        if self.handoffs.is_empty() {
+            return;
+        }
         let Some([before, after]) = self.handoffs.get(&row.source.id) else { return };
         for (list, arrow) in [(before, "→"), (after, "")] {
             if !list.is_empty() {
@@ -286,7 +292,7 @@ fn put_state(out: &mut String, paint: Paint, row: &Row, state: &State) {
         State::Running(_) => out.push_str(&paint.green("running")),
         State::Died => out.push_str(&paint.red("died")),
         State::Ended(reason) => {
-            match &**reason {
+            match *reason {
                 "prompt_input_exit" => out.push_str("exit"),
                 "other" => out.push_str("ended"),
                 reason => out.push_str(&plain_line(reason, 20)),

@@ -18,7 +18,6 @@ use super::{Scope, by_beginning, read};
 use crate::across::{self, To};
 use crate::providers::PROVIDERS;
 use crate::sessions::catalogue::State;
-use crate::sessions::text::Text;
 use crate::sessions::{Row, ends};
 use crate::supervisor::{self, Options};
 use crate::sys::child::end_like;
@@ -106,7 +105,7 @@ fn is_elsewhere(scope: &Scope<'_>, row: &Row, command: &str) -> bool {
     let elsewhere = !scope.holds(row);
     if elsewhere {
         eprintln!("baton: session {} belongs to another project; run it there:", row.source.id);
-        eprintln!("  cd {} && {command}", quoted(&row.facts.cwd));
+        eprintln!("  cd {} && {command}", quoted(row.facts.cwd));
     }
     elsewhere
 }
@@ -140,7 +139,7 @@ pub fn start(app: &App, scope: &Scope<'_>, row: &Row, args: &[String]) -> anyhow
     }
     let Some(provider) = providers::find(row.provider()) else {
         eprintln!("baton: it does not start {} itself; run it there:", row.provider());
-        eprintln!("  cd {} && {} resume {id}", quoted(&row.facts.cwd), row.provider());
+        eprintln!("  cd {} && {} resume {id}", quoted(row.facts.cwd), row.provider());
         return Ok(Outcome::Failed);
     };
     let grammar = &provider.grammar;
@@ -185,7 +184,7 @@ fn quoted(path: &str) -> String {
 /// Why conversations cannot be resumed; what is known of a folder is asked once.
 pub struct Hindrances<'a> {
     app: &'a App,
-    folders: Mutex<HashMap<Text, Arc<Folder>>>,
+    folders: Mutex<HashMap<&'static str, Arc<Folder>>>,
 }
 
 /// A folder that conversations belong to.
@@ -225,17 +224,17 @@ impl<'a> Hindrances<'a> {
     }
 
     pub fn folder(&self, row: &Row) -> Arc<Folder> {
-        let cwd = &row.facts.cwd;
+        let cwd = row.facts.cwd;
         let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = folders.get(&**cwd) {
+        if let Some(known) = folders.get(cwd) {
             return Arc::clone(known);
         }
-        let real = std::fs::canonicalize(&**cwd).ok().filter(|p| p.is_dir());
+        let real = std::fs::canonicalize(cwd).ok().filter(|p| p.is_dir());
         let folder = Arc::new(Folder {
             name: end_of(&plain_line(&self.app.paths.short(&row.cwd()), 400), 60).into_owned(),
             place: real.map(|real| providers::claude_folder(&self.app.paths, &real)),
         });
-        folders.insert(cwd.clone(), Arc::clone(&folder));
+        folders.insert(cwd, Arc::clone(&folder));
         folder
     }
 }
