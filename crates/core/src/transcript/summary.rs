@@ -123,22 +123,19 @@ impl Summary {
             let newline = memrchr(b'\n', &rest[..rest.len() - 1]);
             let line = &rest[newline.map_or(0, |n| n + 1)..];
             rest = &rest[..newline.map_or(0, |n| n + 1)];
-            let (last, ending) = match self.answer(line) {
-                Some(seen) => {
-                    if let Some((tokens, model)) = seen.full
-                        && is_last
-                    {
-                        told = Some((Some(tokens), model.map(Cow::into_owned)));
-                        is_last = false;
-                    }
-                    let ending = if seen.sidechain { Ending::Unknown } else { seen.ending };
-                    (seen.time.and_then(|t| t.parse().ok()), ending)
+            let (last, ending) = if let Some(seen) = self.answer(line) {
+                if let Some((tokens, model)) = seen.full
+                    && is_last
+                {
+                    told = Some((Some(tokens), model.map(Cow::into_owned)));
+                    is_last = false;
                 }
-                None => {
-                    // A compaction may be the last word on how full it was, or what a glance did not understand.
-                    is_last &= !BOUNDARY.is_in(line) && !USAGE.is_in(line);
-                    self.last_of(line)
-                }
+                let ending = if seen.sidechain { Ending::Unknown } else { seen.ending };
+                (seen.time.and_then(|t| t.parse().ok()), ending)
+            } else {
+                // A compaction may be the last word on how full it was, or what a glance did not understand.
+                is_last &= !BOUNDARY.is_in(line) && !USAGE.is_in(line);
+                self.last_of(line)
             };
             self.last = self.last.or(last);
             if self.ending == Ending::Unknown {
@@ -195,11 +192,10 @@ impl Summary {
     fn parse<'l>(&mut self, line: &'l [u8]) -> Option<Parsed<'l>> {
         let line = line.trim_ascii();
         let parsed = match self.provider {
-            Some(Provider::Claude) => claude::parse(line),
             Some(Provider::Codex) => codex::parse(line),
             // All that Codex writes is the payload of something.
             None if PAYLOAD.is_in(line) => codex::parse(line).or_else(|| claude::parse(line)),
-            None => claude::parse(line),
+            Some(Provider::Claude) | None => claude::parse(line),
         }?;
         self.provider = Some(parsed.provider);
         Some(parsed)

@@ -99,7 +99,7 @@ impl<'a> Scope<'a> {
     }
 
     fn holds(&self, row: &Row) -> bool {
-        let recorded = row.known().map(|known| &*known.channel);
+        let recorded = row.known().map(|known| known.channel);
         match &self.whose {
             Whose::All => true,
             Whose::Channel(name) if recorded.is_some() => recorded == Some(name.as_str()),

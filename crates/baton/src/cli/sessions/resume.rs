@@ -146,7 +146,7 @@ pub fn start(app: &App, scope: &Scope<'_>, row: &Row, args: &[String]) -> anyhow
     let now = Now { model: None, permission_mode: None };
     let args = Launch::parse(grammar, args).resume(grammar, id.as_str(), None, &now);
     // The agent comes back under its name, unless it goes on elsewhere.
-    let agent = row.known().and_then(|known| AgentId::new(&*known.agent).ok());
+    let agent = row.known().and_then(|known| AgentId::new(known.agent).ok());
     let name = agent.filter(|agent| !app.store().agents().is_live(agent));
     if channel::real(&cwd) != channel::real(&app.cwd) {
         eprintln!("baton: resuming in {}", app.paths.short(&cwd));

@@ -65,7 +65,7 @@ impl<'c> Chains<'c> {
         let mut next: HashMap<&SessionId, Vec<Step<'_>>> = HashMap::new();
         let mut before = HashMap::new();
         let mut links: Vec<&Link> = catalogue.links.iter().collect();
-        links.sort_by_key(|link| (link.at, &*link.handoff));
+        links.sort_by_key(|link| (link.at, link.handoff));
         for link in links {
             // A compaction hands over to the session it happened in: the same one goes on.
             let to = link.to.as_ref().filter(|to| **to != link.from);
@@ -74,7 +74,7 @@ impl<'c> Chains<'c> {
                 continue;
             }
             // One that was set aside led nowhere.
-            if link.to.is_none() && &*link.status != "active" {
+            if link.to.is_none() && link.status != "active" {
                 continue;
             }
             next.entry(&link.from).or_default().push(Step { by: Some(link), to });
@@ -139,8 +139,8 @@ impl<'c> Chains<'c> {
                         format!(
                             "{} {} {}",
                             link.handoff,
-                            plain_line(&link.kind, 20),
-                            plain_line(&link.status, 20)
+                            plain_line(link.kind, 20),
+                            plain_line(link.status, 20)
                         )
                     },
                 );
@@ -150,7 +150,7 @@ impl<'c> Chains<'c> {
             let line = match by_id.get(id) {
                 Some(row) => {
                     let agent =
-                        row.known().map_or_else(String::new, |k| format!(" {}", plain_line(&k.agent, 40)));
+                        row.known().map_or_else(String::new, |k| format!(" {}", plain_line(k.agent, 40)));
                     let title = plain_line(&telling.title(row), 100);
                     let state = state(paint, row);
                     format!("{}{agent}  {}  {state}  {title}", paint.yellow(id.short()), telling.when(row))
