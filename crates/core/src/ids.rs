@@ -30,7 +30,9 @@ pub fn unsafe_name(text: &str) -> Option<&'static str> {
     if text.starts_with(['.', '-']) {
         return Some("it begins with a dot or a dash");
     }
-    if !text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-')) {
+    // All of it is looked at, which is faster than to stop where the first is wrong: several at a time.
+    let is_safe = |b: u8| b.is_ascii_alphanumeric() | matches!(b, b'.' | b'_' | b'-');
+    if !text.bytes().fold(true, |safe, b| safe & is_safe(b)) {
         return Some("only letters, digits, dot, underscore and dash are allowed");
     }
     None

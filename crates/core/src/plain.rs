@@ -94,9 +94,10 @@ pub fn put_line(out: &mut String, text: &str, max_width: usize) {
 /// own. Counted by blocks, each of which is a few instructions.
 fn ascii_len(text: &str) -> usize {
     let is_simple = |b: &u8| matches!(b, b' '..=b'~' | b'\n' | b'\t');
-    let blocks = text.as_bytes().chunks(32);
-    let simple = blocks.take_while(|block| block.iter().fold(true, |simple, b| simple & is_simple(b)));
-    simple.map(<[u8]>::len).sum()
+    let (blocks, rest) = text.as_bytes().as_chunks::<32>();
+    let all_simple = |bytes: &[u8]| bytes.iter().fold(true, |simple, b| simple & is_simple(b));
+    let simple = 32 * blocks.iter().take_while(|block| all_simple(*block)).count();
+    if simple + rest.len() == text.len() && all_simple(rest) { text.len() } else { simple }
 }
 
 /// One line of such text. `true` if it was cut.
@@ -128,9 +129,9 @@ fn put_ascii(out: &mut String, text: &str, max_width: usize) -> bool {
 /// Words with one space between them, as lines are that have been made before.
 fn is_one_line(text: &[u8]) -> bool {
     let at_the_ends = [text.first(), text.last()].into_iter().flatten().any(|b| *b == b' ');
-    !at_the_ends
-        && memchr::memchr2(b'\n', b'\t', text).is_none()
-        && memchr::memmem::find(text, b"  ").is_none()
+    let breaks = text.iter().fold(false, |found, b| found | matches!(b, b'\n' | b'\t'));
+    let pairs = text.iter().zip(text.iter().skip(1));
+    !at_the_ends && !breaks && !pairs.fold(false, |found, pair| found | matches!(pair, (b' ', b' ')))
 }
 
 /// An upper bound of the columns a terminal gives `c`: joined emoji take fewer, none takes more.

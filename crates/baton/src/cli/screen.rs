@@ -163,13 +163,15 @@ pub struct Table<'h> {
     pub text: String,
     /// Where each cell ends, and its width.
     cells: Vec<(usize, usize)>,
+    /// Of the cell that is being written.
+    column: usize,
     widths: Vec<usize>,
 }
 
 impl<'h> Table<'h> {
     pub fn new(head: &'h [&'h str]) -> Self {
         let widths = head.iter().map(|h| h.chars().count()).collect();
-        Self { head, text: String::new(), cells: Vec::new(), widths }
+        Self { head, text: String::new(), cells: Vec::new(), column: 0, widths }
     }
 
     /// Makes room for so many rows at once.
@@ -182,8 +184,11 @@ impl<'h> Table<'h> {
     pub fn end_cell(&mut self) {
         let start = self.cells.last().map_or(0, |(end, _)| *end);
         let width = visible(&self.text[start..]);
-        let column = self.cells.len() % self.head.len();
-        self.widths[column] = self.widths[column].max(width);
+        self.widths[self.column] = self.widths[self.column].max(width);
+        self.column += 1;
+        if self.column == self.head.len() {
+            self.column = 0;
+        }
         self.cells.push((self.text.len(), width));
     }
 
@@ -252,7 +257,7 @@ fn pad(out: &mut String, mut columns: usize) {
 /// Characters that take room on the screen: everything but our own colour codes.
 fn visible(text: &str) -> usize {
     // Most cells are a few plain bytes.
-    if text.bytes().all(|b| b.is_ascii() && b != 0x1b) {
+    if text.bytes().fold(true, |plain, b| plain & matches!(b, 0..=0x1a | 0x1c..=0x7f)) {
         return text.len();
     }
     let mut count = 0;

@@ -1,7 +1,6 @@
 //! `baton sessions list`: one row for each conversation.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 
@@ -17,7 +16,7 @@ use super::super::{App, Outcome};
 use super::resume::Hindrances;
 use super::{Look, Scope, read, say_skipped};
 use crate::sessions::catalogue::{State, Titles};
-use crate::sessions::{Catalogue, Row, on_threads, parts};
+use crate::sessions::{Catalogue, QuickMap, Row, on_threads, parts};
 
 pub fn run(app: &App, whose: &WhoseArgs, limit: usize, look: Look) -> anyhow::Result<Outcome> {
     crate::sys::arena::make_room();
@@ -54,14 +53,14 @@ pub struct Telling<'c> {
     catalogue: &'c Catalogue,
     titles: OnceLock<Titles<'c>>,
     /// Handoffs into and out of each session.
-    handoffs: HashMap<&'c SessionId, [Vec<&'c str>; 2]>,
+    handoffs: QuickMap<&'c SessionId, [Vec<&'c str>; 2]>,
     hindrances: Hindrances<'c>,
     now: Timestamp,
 }
 
 impl<'c> Telling<'c> {
     pub fn new(app: &'c App, catalogue: &'c Catalogue) -> Self {
-        let mut handoffs: HashMap<&SessionId, [Vec<&str>; 2]> = HashMap::new();
+        let mut handoffs: QuickMap<&SessionId, [Vec<&str>; 2]> = QuickMap::default();
         for link in &catalogue.links {
             handoffs.entry(&link.from).or_default()[1].push(link.handoff);
             if let Some(to) = &link.to {
@@ -129,7 +128,7 @@ impl<'c> Telling<'c> {
         table.reserve(rows.len());
         let mut marks = Vec::with_capacity(rows.len());
         // Of a few folders: each thread asks once for each, and then no other waits for it.
-        let mut folders = HashMap::new();
+        let mut folders = QuickMap::default();
         for row in &rows {
             let now = row.state();
             table.text.push_str(row.source.id.short());
