@@ -38,7 +38,6 @@ impl Scene {
     pub fn at(cwd: &str) -> Option<Self> {
         let paths = Paths::from_env().ok()?;
         let now = clock::now();
-        let store = Store::new(&paths);
         let cwd = PathBuf::from(cwd);
         let env = std::env::vars_os()
             .filter(|(name, _)| name.as_encoded_bytes().starts_with(b"BATON_"))
@@ -48,37 +47,22 @@ impl Scene {
             Err(e) => {
                 let mut line = Line::new(now, "fault");
                 line.detail = serde_json::json!({ "configuration": e.to_string() });
-                log::append(&store.state, &line);
+                log::append(&paths.state, &line);
                 Config::defaults(&paths)
             }
         };
-        let provider = providers::usual();
-        Some(Self {
-            paths,
-            store,
-            config,
-            cwd,
-            now,
-            provider,
-            compactions: OnceCell::new(),
-            record: RefCell::new(None),
-        })
+        Some(Self::new(paths, config, cwd, now, providers::usual()))
     }
 
     /// For a process that speaks for many sessions and knows its settings already.
     pub fn of(paths: &Paths, config: Config, session: &Session, now: Timestamp) -> Self {
-        let (store, cwd) = (Store::new(paths), PathBuf::from(&session.cwd));
         let provider = providers::of(&session.provider);
-        Self {
-            paths: paths.clone(),
-            store,
-            config,
-            cwd,
-            now,
-            provider,
-            compactions: OnceCell::new(),
-            record: RefCell::new(None),
-        }
+        Self::new(paths.clone(), config, PathBuf::from(&session.cwd), now, provider)
+    }
+
+    fn new(paths: Paths, config: Config, cwd: PathBuf, now: Timestamp, provider: &'static Provider) -> Self {
+        let (store, compactions, record) = (Store::new(&paths), OnceCell::new(), RefCell::new(None));
+        Self { paths, store, config, cwd, now, provider, compactions, record }
     }
 
     /// How long this hook may still wait for a lock. A free lock is taken even with nothing left.

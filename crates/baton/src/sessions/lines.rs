@@ -288,8 +288,7 @@ impl Number for u32 {
 
 impl Number for i64 {
     fn of(digits: u64, is_negative: bool) -> Option<Self> {
-        let digits = Self::try_from(digits).ok()?;
-        Some(if is_negative { -digits } else { digits })
+        if is_negative { 0_i64.checked_sub_unsigned(digits) } else { Self::try_from(digits).ok() }
     }
 }
 
@@ -388,7 +387,7 @@ mod tests {
             row(2, Facts::default(), Recorded::None),
             row(3, Facts::default(), known(None, Some(runs))),
             row(4, Facts { ending: Ending::Answered, ..Facts::default() }, known(Some(""), None)),
-            row(5, Facts::default(), known(None, None)),
+            row(5, Facts { begun: Some(i64::MIN), ..Facts::default() }, known(None, None)),
         ];
         let failed = vec![failed(6, "it is empty", false), failed(7, "", false), failed(8, "no", true)];
         let id = |id: &str| SessionId::new(id).unwrap();

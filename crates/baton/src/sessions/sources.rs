@@ -58,12 +58,12 @@ pub struct Skipped {
 }
 
 /// A folder in which a client keeps transcripts.
-pub struct Kept(PathBuf, Provider);
+pub struct Folder(PathBuf, Provider);
 
 /// All such folders.
-pub fn folders(paths: &Paths) -> Vec<Kept> {
+pub fn folders(paths: &Paths) -> Vec<Folder> {
     let of = |dir: PathBuf, depth, provider| {
-        folders_in(&dir, depth).into_iter().map(move |folder| Kept(folder, provider))
+        folders_in(&dir, depth).into_iter().map(move |folder| Folder(folder, provider))
     };
     let claude = of(paths.claude.join("projects"), 1, Provider::Claude);
     claude.chain(of(paths.codex().join("sessions"), 3, Provider::Codex)).collect()
@@ -81,7 +81,7 @@ fn folders_in(dir: &Path, depth: u32) -> Vec<PathBuf> {
 }
 
 /// The transcripts in a folder, in no order.
-pub fn in_folder(Kept(dir, provider): &Kept) -> (Vec<Source>, Vec<Skipped>) {
+pub fn in_folder(Folder(dir, provider): &Folder) -> (Vec<Source>, Vec<Skipped>) {
     let provider = *provider;
     let (mut sources, mut skipped) = (Vec::new(), Vec::new());
     // It is shown; a name that cannot be is nobody's project.

@@ -181,9 +181,6 @@ impl<'c> Telling<'c> {
 
     /// `1→2`: handoffs in and out.
     fn put_arrows(&self, out: &mut String, row: &Row) {
-        if self.handoffs.is_empty() {
-            return;
-        }
         let Some([before, after]) = self.handoffs.get(&row.source.id) else { return };
         for (list, arrow) in [(before, "→"), (after, "")] {
             if !list.is_empty() {
