@@ -27,6 +27,19 @@ pub const EVENTS: [&str; 13] = [
     "SubagentStop",
 ];
 
+/// A transcript's stamp is cut to milliseconds. Where an answer comes within the millisecond of what was said before
+/// it, the cut would make it the older one; no model answers that fast.
+fn next_millisecond() -> jiff::Timestamp {
+    let before = jiff::Timestamp::now().as_millisecond();
+    loop {
+        let now = jiff::Timestamp::now();
+        if now.as_millisecond() > before {
+            return now;
+        }
+        std::hint::spin_loop();
+    }
+}
+
 /// Entries for all hooks and the status line, as an install writes them into settings.
 pub fn settings(home: &Home) -> Value {
     let baton = home.binary().display().to_string();
@@ -106,7 +119,7 @@ impl<'a> Client<'a> {
     pub fn answers(&self, tokens: u64) {
         self.record(&json!({
             "type": "assistant", "isSidechain": false, "uuid": session_id(),
-            "timestamp": format!("{:.3}", jiff::Timestamp::now()),
+            "timestamp": format!("{:.3}", next_millisecond()),
             "message": { "role": "assistant", "model": "claude-opus-4-6", "id": session_id(),
                 "content": [{ "type": "text", "text": "…" }],
                 "usage": { "input_tokens": tokens, "output_tokens": 200 } },
