@@ -130,7 +130,8 @@ pub fn put_number(out: &mut String, mut number: u64) {
             break;
         }
     }
-    out.push_str(std::str::from_utf8(&digits[at..]).unwrap_or_default());
+    // A few, one by one: to copy them together takes longer.
+    out.extend(digits[at..].iter().map(|digit| char::from(*digit)));
 }
 
 pub fn print_json<T: serde::Serialize>(value: &T) -> anyhow::Result<()> {
@@ -153,7 +154,7 @@ pub fn table(paint: Paint, head: &[&str], rows: &[Vec<String>]) -> String {
         table.text.push_str(cell);
         table.end_cell();
     }
-    table.finish(paint, |_, _| ())
+    table.finish(paint, 0, |_, _| ())
 }
 
 /// A table of many rows: all cells lie in one text, each is measured once.
@@ -161,8 +162,10 @@ pub struct Table<'h> {
     head: &'h [&'h str],
     /// The cell that is being written stands at its end.
     pub text: String,
-    /// Where each cell ends, and its width.
-    cells: Vec<(usize, usize)>,
+    /// How long each cell is, and how wide.
+    cells: Vec<(u32, u32)>,
+    /// Where the one that is being written begins.
+    start: usize,
     /// Of the cell that is being written.
     column: usize,
     widths: Vec<usize>,
@@ -171,25 +174,27 @@ pub struct Table<'h> {
 impl<'h> Table<'h> {
     pub fn new(head: &'h [&'h str]) -> Self {
         let widths = head.iter().map(|h| h.chars().count()).collect();
-        Self { head, text: String::new(), cells: Vec::new(), column: 0, widths }
+        Self { head, text: String::new(), cells: Vec::new(), start: 0, column: 0, widths }
     }
 
     /// Makes room for so many rows at once.
     pub fn reserve(&mut self, rows: usize) {
-        self.text.reserve(rows * 64);
+        self.text.reserve(rows * 40);
         self.cells.reserve(rows * self.head.len());
     }
 
     /// What was put into `text` since the last one is a cell; they come row by row.
     pub fn end_cell(&mut self) {
-        let start = self.cells.last().map_or(0, |(end, _)| *end);
-        let width = visible(&self.text[start..]);
+        let cell = &self.text[self.start..];
+        let width = visible(cell);
         self.widths[self.column] = self.widths[self.column].max(width);
         self.column += 1;
         if self.column == self.head.len() {
             self.column = 0;
         }
-        self.cells.push((self.text.len(), width));
+        let count = |len| u32::try_from(len).unwrap_or(u32::MAX);
+        self.cells.push((count(cell.len()), count(width)));
+        self.start = self.text.len();
     }
 
     /// The width of each column.
@@ -197,46 +202,33 @@ impl<'h> Table<'h> {
         &self.widths
     }
 
-    /// As wide as `other` at least: for parts of one table.
-    pub fn widen(&mut self, other: &[usize]) {
-        for (own, other) in self.widths.iter_mut().zip(other) {
-            *own = (*own).max(*other);
-        }
-    }
-
-    /// The whole table. `more` puts what stands behind the last column of a row; of the heading it is asked without a
-    /// number.
-    pub fn finish(&self, paint: Paint, mut more: impl FnMut(&mut String, Option<usize>)) -> String {
-        let mut out = self.heading(paint, |heading| more(heading, None));
-        out.push_str(&self.rows(|out, n| more(out, Some(n))));
-        out
-    }
-
-    /// The line above the rows.
-    pub fn heading(&self, paint: Paint, more: impl FnOnce(&mut String)) -> String {
+    /// The whole table, which takes about so many bytes. `more` puts what stands behind the last column of a row; of the
+    /// heading it is asked without a number.
+    pub fn finish(
+        &self,
+        paint: Paint,
+        bytes: usize,
+        mut more: impl FnMut(&mut String, Option<usize>),
+    ) -> String {
         let mut heading = String::new();
         for (text, width) in self.head.iter().zip(&self.widths) {
             heading.push_str(text);
             pad(&mut heading, width.saturating_sub(text.chars().count()) + 2);
         }
-        more(&mut heading);
-        let mut line = paint.dim(heading.trim_end());
-        line.push('\n');
-        line
-    }
-
-    /// The rows alone.
-    pub fn rows(&self, mut more: impl FnMut(&mut String, usize)) -> String {
-        let mut out = String::with_capacity(self.text.len() * 4);
+        more(&mut heading, None);
+        let mut out = String::with_capacity(bytes + 4 * heading.len());
+        out.push_str(&paint.dim(heading.trim_end()));
+        out.push('\n');
         let mut start = 0;
         for (n, row) in self.cells.chunks(self.head.len()).enumerate() {
             let line = out.len();
-            for ((end, own), width) in row.iter().zip(&self.widths) {
-                out.push_str(&self.text[start..*end]);
-                pad(&mut out, width.saturating_sub(*own) + 2);
-                start = *end;
+            for ((len, own), width) in row.iter().zip(&self.widths) {
+                let end = start + *len as usize;
+                out.push_str(&self.text[start..end]);
+                pad(&mut out, width.saturating_sub(*own as usize) + 2);
+                start = end;
             }
-            more(&mut out, n);
+            more(&mut out, Some(n));
             let len = out[line..].trim_end().len();
             out.truncate(line + len);
             out.push('\n');
@@ -245,7 +237,8 @@ impl<'h> Table<'h> {
     }
 }
 
-fn pad(out: &mut String, mut columns: usize) {
+/// So many spaces.
+pub fn pad(out: &mut String, mut columns: usize) {
     const SPACES: &str = "                                ";
     while columns > 0 {
         let some = columns.min(SPACES.len());

@@ -1,8 +1,7 @@
-//! `cache/sessions.json`: what was read of transcripts, records and handoffs, so that a listing reads only what changed
+//! `cache/sessions`: what was read of transcripts, records and handoffs, so that a listing reads only what changed
 //! since. It may be deleted at any time; one that is damaged, or of another version, is thrown away.
 //!
-//! Below its heading are lines of fields with tabs between them, which `lines` reads and writes: a listing of
-//! thousands takes them as they lie in memory, and decodes nothing but numbers.
+//! Below its heading is what `packed` writes: a listing of thousands takes it as it lies in memory.
 
 use std::path::{Path, PathBuf};
 
@@ -10,16 +9,16 @@ use baton_core::ids::SessionId;
 use baton_core::process::Process;
 use baton_core::transcript::summary::Ending;
 
-use super::catalogue::{Failed, Row};
-use super::lines::{self, Transcripts};
+use super::catalogue::{Failed, Row, Seen};
+use super::packed::{self, Transcripts};
 use super::sources::Stamp;
 use crate::sys::fs::{self, PRIVATE, Sync};
 
-/// A hundred thousand sessions take some forty megabytes; more is not ours.
+/// A hundred thousand sessions take some thirty megabytes; more is not ours.
 const MAX: u64 = 256 << 20;
 
 /// Changes with the shape of what is kept and with the rules by which titles are made safe.
-const SHAPE: u32 = 4;
+const SHAPE: u32 = 5;
 
 #[derive(Debug, Default)]
 pub struct Cache {
@@ -79,7 +78,7 @@ pub struct Known {
     pub provider: &'static str,
     pub ended: Option<&'static str>,
     /// Only while it has not ended: whether it runs is asked of the system.
-    pub process: Option<Process>,
+    pub process: Option<Box<Process>>,
 }
 
 /// A handoff, from the session that wrote it to the one that loaded it.
@@ -94,28 +93,28 @@ pub struct Link {
 }
 
 pub fn path(state: &Path) -> PathBuf {
-    state.join("cache/sessions.json")
+    state.join("cache/sessions")
 }
 
 /// The cache as it was left; an empty one if there is none or it cannot be trusted.
 pub fn load(state: &Path) -> Cache {
-    let Ok(Some(bytes)) = fs::read(&path(state), MAX) else { return Cache::default() };
-    let Some(newline) = memchr::memchr(b'\n', &bytes) else { return Cache::default() };
-    if bytes[..newline] != *heading(&bytes[newline + 1..]).as_bytes() {
+    // Whoever lists conversations does so once, and every row is made of it.
+    let Ok(Some(bytes)) = fs::read_for_good(&path(state), MAX) else { return Cache::default() };
+    let Some(newline) = memchr::memchr(b'\n', bytes) else { return Cache::default() };
+    let (found, body) = (&bytes[..newline], &bytes[newline + 1..]);
+    if found != heading(body).as_bytes() {
         return Cache::default();
     }
-    let Ok(whole) = String::from_utf8(bytes) else { return Cache::default() };
-    // Never given back: whoever lists conversations does so once, and every row is made of it.
-    lines::read(whole.leak(), newline + 1).unwrap_or_default()
+    packed::read(body).unwrap_or_default()
 }
 
 /// Keeps this for the next time. What cannot be written makes that slower, and nothing else.
-pub fn store(state: &Path, rows: &[Row], failed: &[Failed], others: &Others) {
+pub fn store(state: &Path, rows: &[Box<Row>], failed: &[Failed], folders: &[Seen], others: &Others) {
     let path = path(state);
-    let body = lines::write(rows, failed, others);
-    let mut bytes = heading(body.as_bytes()).into_bytes();
+    let body = packed::write(rows, failed, folders, others);
+    let mut bytes = heading(&body).into_bytes();
     bytes.push(b'\n');
-    bytes.extend_from_slice(body.as_bytes());
+    bytes.extend_from_slice(&body);
     let write = || fs::replace(&path, &bytes, PRIVATE, Sync::Later);
     if write().is_err() && fs::private_dir(path.parent().unwrap_or(Path::new("/"))).is_ok() {
         let _ = write();

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::SystemTime;
 
 use baton_core::ids::{AgentId, ChannelName, SessionId};
 use baton_core::plain::{plain, plain_line};
@@ -13,29 +14,31 @@ use baton_core::transcript::summary::Summary;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::cache::{self, Cache, Facts, Known, Link, Recorded};
-use super::lines::Transcripts;
-use super::sources::{self, Skipped, Source, Stamp};
+use super::cache::{self, Cache, Facts, Kept, Known, Link, Recorded};
+use super::packed::Transcripts;
+use super::sources::{self, Folder, Skipped, Source, Stamp};
 use super::{ends, links, mirrors};
 use crate::config::Config;
 use crate::paths::Paths;
 use crate::rotate::is_from_a_person;
 use crate::store::mirror::Mirror;
 use crate::store::{Store, record};
+use crate::sys::fs::STILL;
 use crate::sys::process;
 
 /// Longest title that is kept.
 const TITLE: usize = 160;
-/// A folder that changed within this time may change again without showing it.
-const STILL: Duration = Duration::from_secs(2);
 
 /// All conversations, newest first.
 #[derive(Debug, Default)]
 pub struct Catalogue {
-    pub rows: Vec<Row>,
+    pub rows: Rows,
     pub skipped: Vec<Skipped>,
     pub links: Vec<Link>,
 }
+
+/// Each where it was made: they are large, and are moved several times.
+pub type Rows = Vec<Box<Row>>;
 
 /// One conversation.
 #[derive(Debug, Clone)]
@@ -57,119 +60,149 @@ pub struct Failed {
 /// Reads what changed since the last time, and keeps it for the next.
 pub fn read(paths: &Paths, config: &Config) -> Catalogue {
     let store = Store::new(paths);
+    let Cache { transcripts, mut others } = cache::load(&paths.state);
     let folders = sources::folders(paths);
-    // The others begin to look at the folders while this one reads what was known of them.
-    let load = || cache::load(&paths.state);
-    let (cache, looked) = super::beside(load, folders.len(), 1, |n| sources::in_folder(&folders[n]));
-    let Cache { transcripts, mut others } = cache;
-    let (mut found, mut skipped) = (Vec::new(), Vec::new());
-    for (some, not) in looked {
-        found.extend(some);
-        skipped.extend(not);
-    }
+    let parts = super::gather(folders.len(), 1, |sorted: &mut Sorted, n| {
+        sorted.look_into(&folders[n], &transcripts);
+    });
+    let mut sorted = parts.into_iter().reduce(Sorted::join).unwrap_or_default();
     let mirror = Mirror::new(&paths.state);
-    let (orphans, mut changed) = mirrors::orphans(&mirror, &found, &mut others.orphans);
-    found.extend(orphans);
-    let (mut rows, failed, read) = refresh_transcripts(&mirror, found, &transcripts);
-    changed |= read;
+    let (orphans, mut changed) = mirrors::orphans(&mirror, sorted.ids(), &mut others.orphans);
+    let mirrored = transcripts.mirrored();
+    let known = mirrored.by_name();
+    for source in orphans {
+        let kept = known.get(&("", source.id.as_str())).and_then(|n| mirrored.kept(*n));
+        sorted.put(source, kept);
+    }
+    // What nobody asked for is of transcripts that are gone.
+    changed |= !sorted.stale.is_empty() || sorted.known < transcripts.len();
+    changed |= sorted.folders.iter().any(|it| it.changed.is_some() && it.changed != it.before);
+    sorted.read_stale(&mirror);
+    let Sorted { mut rows, failed, mut skipped, folders, .. } = sorted;
     changed |= refresh_records(&paths.state.join("sessions"), &mut rows, &mut others.records_changed);
     changed |= links::refresh(&store.handoffs(config), &mut others.links);
     if changed {
-        cache::store(&paths.state, &rows, &failed, &others);
+        cache::store(&paths.state, &rows, &failed, &folders, &others);
     }
-    rows.retain(|row| !row.facts.foreign);
-    newest_first(&mut rows);
     skipped.extend(failed.into_iter().map(|it| Skipped { path: it.source.path(), why: it.why.to_string() }));
     skipped.sort_by(|a, b| a.path.cmp(&b.path));
     let links = others.links.into_values().flat_map(|(_, links)| links).collect();
-    Catalogue { rows, skipped, links }
+    Catalogue { rows: newest_first(rows), skipped, links }
 }
 
-/// Rows are large: their numbers are put in order, then each is swapped to its place.
-fn newest_first(rows: &mut [Row]) {
-    let mut order: Vec<(i64, usize)> = rows.iter().enumerate().map(|(n, row)| (row.when(), n)).collect();
-    order.sort_unstable_by(|a, b| b.0.cmp(&a.0).then_with(|| rows[a.1].source.id.cmp(&rows[b.1].source.id)));
-    for start in 0..order.len() {
-        let mut at = start;
-        loop {
-            let from = std::mem::replace(&mut order[at].1, at);
-            if from == start {
-                break;
-            }
-            rows.swap(at, from);
-            at = from;
-        }
-    }
+/// Without those that are no conversations of their own.
+fn newest_first(rows: Rows) -> Rows {
+    let own = rows.into_iter().filter(|row| !row.facts.foreign);
+    let mut order: Vec<(i64, Box<Row>)> = own.map(|row| (row.when(), row)).collect();
+    order.sort_unstable_by(|(a, one), (b, other)| b.cmp(a).then_with(|| one.source.id.cmp(&other.source.id)));
+    order.into_iter().map(|(_, row)| row).collect()
 }
 
 /// Transcripts, as far as they are known.
 #[derive(Default)]
 struct Sorted {
-    rows: Vec<Row>,
+    rows: Rows,
     failed: Vec<Failed>,
+    skipped: Vec<Skipped>,
     /// To be read, with what is known of their sessions.
     stale: Vec<(Source, Recorded)>,
     /// How many of those that were kept are still there.
     known: usize,
+    folders: Vec<Seen>,
+}
+
+/// A folder whose transcripts are known now.
+#[derive(Debug)]
+pub struct Seen {
+    pub path: Arc<Path>,
+    /// When its names last changed, if they need not be read again as long as that stays so.
+    pub changed: Option<i64>,
+    /// What was known of that.
+    pub before: Option<i64>,
 }
 
 impl Sorted {
-    fn new(found: Vec<Source>, old: &Transcripts) -> Self {
-        let mut sorted = Self { rows: Vec::with_capacity(found.len()), ..Self::default() };
-        for source in found {
-            let Some(kept) = old.of(&source) else {
-                sorted.stale.push((source, Recorded::NotLookedFor));
-                continue;
-            };
-            sorted.known += 1;
-            match kept.facts {
-                // Its session is the same as before.
-                _ if kept.stamp != source.stamp => sorted.stale.push((source, kept.record)),
-                Ok(facts) => sorted.rows.push(Row { source, facts, record: kept.record }),
-                Err(why) => sorted.failed.push(Failed { source, why, passing: false }),
+    fn look_into(&mut self, folder: &Folder, old: &Transcripts) {
+        let Some(folder) = folder.open() else { return };
+        let before = old.in_folder(folder.name);
+        let skipped = self.skipped.len();
+        // Asked first: what changes while its names are read shows the next time.
+        let changed = folder.changed();
+        if changed.is_some() && changed == before.changed {
+            for n in 0..before.len() {
+                match before.name(n).and_then(|(prefix, id)| folder.one(prefix, id)) {
+                    Some(Ok(source)) => self.put(source, before.kept(n)),
+                    Some(Err(skipped)) => self.skipped.push(skipped),
+                    None => {}
+                }
             }
+        } else {
+            let known = before.by_name();
+            folder.all(|found| match found {
+                Ok(source) => {
+                    let name = (source.in_client().map_or("", |(_, prefix)| prefix), source.id.as_str());
+                    let kept = known.get(&name).and_then(|n| before.kept(*n));
+                    self.put(source, kept);
+                }
+                Err(skipped) => self.skipped.push(skipped),
+            });
         }
-        sorted
+        // The names of what was passed over are not kept.
+        let changed = changed.filter(|_| self.skipped.len() == skipped);
+        self.folders.push(Seen { path: folder.path, changed, before: before.changed });
+    }
+
+    fn put(&mut self, source: Source, kept: Option<Kept>) {
+        let Some(kept) = kept else {
+            self.stale.push((source, Recorded::NotLookedFor));
+            return;
+        };
+        self.known += 1;
+        match kept.facts {
+            // Its session is the same as before.
+            _ if kept.stamp != source.stamp => self.stale.push((source, kept.record)),
+            Ok(facts) => self.rows.push(Box::new(Row { source, facts, record: kept.record })),
+            Err(why) => self.failed.push(Failed { source, why, passing: false }),
+        }
     }
 
     fn join(mut self, mut other: Self) -> Self {
         self.rows.append(&mut other.rows);
         self.failed.append(&mut other.failed);
+        self.skipped.append(&mut other.skipped);
         self.stale.append(&mut other.stale);
         self.known += other.known;
+        self.folders.append(&mut other.folders);
         self
     }
-}
 
-/// A row for each of `found` that tells something, the others, and whether anything of that is new.
-fn refresh_transcripts(
-    mirror: &Mirror,
-    found: Vec<Source>,
-    old: &Transcripts,
-) -> (Vec<Row>, Vec<Failed>, bool) {
-    let parts = super::on_threads(super::parts(found), |part| Sorted::new(part, old)).into_iter();
-    let Sorted { mut rows, mut failed, stale, known } = parts.reduce(Sorted::join).unwrap_or_default();
-    // What nobody asked for is of transcripts that are gone.
-    let changed = !stale.is_empty() || known < old.len();
-    let read = super::on_all_processors(stale.len(), 16, |n| {
-        let source = &stale[n].0;
-        let read = if source.is_mirrored() {
-            mirrors::ends(mirror, &source.id, source.provider)
-        } else {
-            ends::read(&source.path(), source.provider)
-        };
-        read.map(|it| facts(source, &it))
-    });
-    for ((source, record), read) in stale.into_iter().zip(read) {
-        match read {
-            Ok(facts) => rows.push(Row { source, facts, record }),
-            Err(no) => {
-                let why = plain_line(&no.why, 200).leak();
-                failed.push(Failed { source, why, passing: no.passing });
+    fn ids(&self) -> impl Iterator<Item = &SessionId> {
+        let rows = self.rows.iter().map(|row| &row.source);
+        let others = self.failed.iter().map(|it| &it.source).chain(self.stale.iter().map(|(it, _)| it));
+        rows.chain(others).map(|source| &source.id)
+    }
+
+    fn read_stale(&mut self, mirror: &Mirror) {
+        let stale = std::mem::take(&mut self.stale);
+        let read = super::on_all_processors(stale.len(), 16, |n| {
+            let source = &stale[n].0;
+            let read = if source.is_mirrored() {
+                mirrors::ends(mirror, &source.id, source.provider)
+            } else {
+                ends::read(&source.path(), source.provider)
+            };
+            read.map(|it| facts(source, &it))
+        });
+        for ((source, record), read) in stale.into_iter().zip(read) {
+            match read {
+                Ok(facts) => self.rows.push(Box::new(Row { source, facts, record })),
+                Err(no) => {
+                    let why = plain_line(&no.why, 200).leak();
+                    self.failed.push(Failed { source, why, passing: no.passing });
+                }
             }
         }
     }
-    (rows, failed, changed)
 }
 
 /// For as long as the process: it lists once and ends, so its rows own nothing and are copied for nothing.
@@ -199,7 +232,7 @@ fn facts(source: &Source, it: &Summary) -> Facts {
 
 /// What begins is put into its folder by renaming, which the folder's time shows; a record that is there grows where it
 /// lies when its session ends. Of a folder that is as it was only those are looked at that have not ended.
-fn refresh_records(dir: &Path, rows: &mut [Row], records_changed: &mut Option<i64>) -> bool {
+fn refresh_records(dir: &Path, rows: &mut [Box<Row>], records_changed: &mut Option<i64>) -> bool {
     let folder = std::fs::symlink_metadata(dir).ok();
     let now = folder.as_ref().map(|m| Stamp::of(m).modified);
     let as_it_was = now.is_some() && now == *records_changed;
@@ -259,7 +292,7 @@ fn known(told: Told) -> Known {
         agent: kept(told.agent.to_string()),
         channel: kept(told.channel.to_string()),
         provider: kept(plain_line(&told.provider, 60)),
-        process: told.process.filter(|_| ended.is_none()),
+        process: told.process.filter(|_| ended.is_none()).map(Box::new),
         ended,
     }
 }
@@ -300,8 +333,12 @@ impl<'c> Titles<'c> {
 }
 
 impl Catalogue {
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().map(|row| &**row)
+    }
+
     pub fn by_id(&self) -> HashMap<&SessionId, &Row> {
-        self.rows.iter().map(|row| (&row.source.id, row)).collect()
+        self.rows().map(|row| (&row.source.id, row)).collect()
     }
 }
 

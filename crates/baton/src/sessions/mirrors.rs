@@ -17,13 +17,17 @@ use crate::store::mirror::take::subagent_path;
 use crate::store::mirror::{Generation, MAIN, Mirror, Mirrored, Part};
 use crate::sys::fs;
 
-/// The conversations of which no transcript is left. `true` if what is kept of them was changed.
-pub fn orphans(mirror: &Mirror, found: &[Source], kept: &mut Orphans) -> (Vec<Source>, bool) {
+/// The conversations that are not among the `live` ones. `true` if what is kept of them was changed.
+pub fn orphans<'a>(
+    mirror: &Mirror,
+    live: impl Iterator<Item = &'a SessionId>,
+    kept: &mut Orphans,
+) -> (Vec<Source>, bool) {
     let mirrored = mirror.sessions();
     if mirrored.is_empty() && kept.is_empty() {
         return (Vec::new(), false);
     }
-    let live: HashSet<&SessionId> = found.iter().map(|s| &s.id).collect();
+    let live: HashSet<&SessionId> = live.collect();
     let gone: Vec<SessionId> = mirrored.into_iter().filter(|id| !live.contains(id)).collect();
     let mut before = std::mem::take(kept);
     let known: Vec<_> = gone.iter().map(|id| before.remove(id)).collect();

@@ -4,9 +4,9 @@
 pub mod cache;
 pub mod catalogue;
 pub mod ends;
-mod lines;
 pub mod links;
 pub mod mirrors;
+mod packed;
 pub mod scan;
 pub mod search;
 pub mod sources;
@@ -56,68 +56,47 @@ pub(crate) fn on_all_processors<T: Send>(
     piece: usize,
     work: impl Fn(usize) -> T + Sync,
 ) -> Vec<T> {
-    beside(|| (), count, piece, work).1
+    // Runs of answers, each with the number of its first.
+    let gathered = gather(count, piece, |runs: &mut Vec<(usize, Vec<T>)>, n| {
+        if runs.last().is_none_or(|(start, run)| start + run.len() != n) {
+            runs.push((n, Vec::with_capacity(piece)));
+        }
+        if let Some((_, run)) = runs.last_mut() {
+            run.push(work(n));
+        }
+    });
+    let mut runs = gathered.into_iter().flatten().collect::<Vec<_>>();
+    runs.sort_unstable_by_key(|(start, _)| *start);
+    runs.into_iter().flat_map(|(_, run)| run).collect()
 }
 
-/// The same, while this thread does something else `first`.
-pub(crate) fn beside<R, T: Send>(
-    first: impl FnOnce() -> R,
+/// The same where the order does not matter: what each thread has gathered.
+pub(crate) fn gather<T: Default + Send>(
     count: usize,
     piece: usize,
-    work: impl Fn(usize) -> T + Sync,
-) -> (R, Vec<T>) {
+    work: impl Fn(&mut T, usize) + Sync,
+) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let run = || {
-        let mut done = Vec::new();
+        let mut mine = T::default();
         loop {
             let start = next.fetch_add(piece, Ordering::Relaxed);
             if start >= count {
-                return done;
+                return mine;
             }
-            done.push((start, (start..count.min(start + piece)).map(&work).collect::<Vec<T>>()));
+            for n in start..count.min(start + piece) {
+                work(&mut mine, n);
+            }
         }
     };
     let others = processors().min(count / piece + 1) - 1;
-    let (answer, mut pieces) = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..others).map(|_| scope.spawn(run)).collect();
-        let answer = first();
-        let mut pieces = run();
-        for thread in threads {
-            pieces.extend(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        (answer, pieces)
-    });
-    pieces.sort_unstable_by_key(|(start, _)| *start);
-    (answer, pieces.into_iter().flat_map(|(_, done)| done).collect())
-}
-
-/// As many parts as there are processors, if they are many, in their order.
-pub(crate) fn parts<T>(mut items: Vec<T>) -> Vec<Vec<T>> {
-    // Fewer are done before a thread has started.
-    const FEW: usize = 500;
-    let count = processors().min(items.len() / FEW + 1);
-    let size = items.len().div_ceil(count);
-    let mut parts = Vec::new();
-    while items.len() > size {
-        parts.push(items.split_off(items.len() - size));
-    }
-    parts.push(items);
-    parts.reverse();
-    parts
-}
-
-/// `work` on each of a few parts in a thread of its own, on the first in this one; what it made, in their order.
-pub(crate) fn on_threads<T: Send, R: Send>(parts: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
-    let work = &work;
     std::thread::scope(|scope| {
-        let mut parts = parts.into_iter();
-        let first = parts.next();
-        let threads: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
-        let mut made: Vec<R> = first.into_iter().map(work).collect();
-        made.extend(
+        let threads: Vec<_> = (0..others).map(|_| scope.spawn(run)).collect();
+        let mut gathered = vec![run()];
+        gathered.extend(
             threads.into_iter().map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))),
         );
-        made
+        gathered
     })
 }
 
@@ -126,10 +105,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_whole_and_in_order() {
-        for count in [0, 1, 2, 999, 1000, 1001, 7777] {
-            let made = on_threads(parts((0..count).collect()), |part| part);
-            assert!(made.concat().into_iter().eq(0..count), "{count}");
+    fn every_number_is_done_once_and_answers_come_in_order() {
+        for count in [0, 1, 2, 15, 16, 17, 999, 7777] {
+            let made = on_all_processors(count, 16, |n| n * 2);
+            assert!(made.into_iter().eq((0..count).map(|n| n * 2)), "{count}");
         }
     }
 }

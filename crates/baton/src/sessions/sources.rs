@@ -80,30 +80,59 @@ fn folders_in(dir: &Path, depth: u32) -> Vec<PathBuf> {
     if depth <= 1 { folders.collect() } else { folders.flat_map(|f| folders_in(&f, depth - 1)).collect() }
 }
 
-/// The transcripts in a folder, in no order.
-pub fn in_folder(Folder(dir, provider): &Folder) -> (Vec<Source>, Vec<Skipped>) {
-    let provider = *provider;
-    let (mut sources, mut skipped) = (Vec::new(), Vec::new());
-    // It is shown; a name that cannot be is nobody's project.
-    let is_shown = dir.to_str().is_some();
-    let folder: Arc<Path> = dir.as_path().into();
-    fs::look_at_all(dir, |name, look| {
-        let Some((prefix, id)) = id_of(provider, name) else { return };
-        match look() {
-            Ok(about) if about.is_file => {
-                let Looked { size, modified, inode, .. } = about;
-                let stamp = Stamp { size, modified, inode };
-                if is_shown {
-                    let place = Place::Client(Arc::clone(&folder), prefix.into());
-                    sources.push(Source { place, provider, id, stamp });
-                }
+impl Folder {
+    /// Nothing if it cannot be read, or not be shown: a name that cannot be written is nobody's project.
+    pub fn open(&self) -> Option<Opened<'_>> {
+        let Self(path, provider) = self;
+        let dir = fs::Folder::open(path).ok()?;
+        Some(Opened { dir, name: path.to_str()?, path: path.as_path().into(), provider: *provider })
+    }
+}
+
+/// Such a folder while it is looked at.
+pub struct Opened<'f> {
+    dir: fs::Folder,
+    pub name: &'f str,
+    pub path: Arc<Path>,
+    provider: Provider,
+}
+
+impl Opened<'_> {
+    /// With the same answer before and after, it holds the same names.
+    pub fn changed(&self) -> Option<i64> {
+        self.dir.changed()
+    }
+
+    /// The transcripts in it, in no order, and what has the name of one and is none.
+    pub fn all(&self, mut each: impl FnMut(Result<Source, Skipped>)) {
+        self.dir.names(|name| {
+            if let Some((prefix, id)) = id_of(self.provider, name)
+                && let Some(found) = self.look(name, prefix, id)
+            {
+                each(found);
             }
-            Ok(_) => skipped.push(Skipped { path: dir.join(name), why: "it is not a regular file".into() }),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-            Err(e) => skipped.push(Skipped { path: dir.join(name), why: e.to_string() }),
+        });
+    }
+
+    /// One whose name was known before, if it is still there.
+    pub fn one(&self, prefix: &str, id: &str) -> Option<Result<Source, Skipped>> {
+        let name = [prefix, id, SUFFIX].concat();
+        self.look(&name, prefix, SessionId::new(id).ok()?)
+    }
+
+    fn look(&self, name: &str, prefix: &str, id: SessionId) -> Option<Result<Source, Skipped>> {
+        let skipped = |why: String| Some(Err(Skipped { path: self.path.join(name), why }));
+        match self.dir.look(name) {
+            Ok(Looked { is_file: true, size, modified, inode }) => {
+                let place = Place::Client(Arc::clone(&self.path), prefix.into());
+                let stamp = Stamp { size, modified, inode };
+                Some(Ok(Source { place, provider: self.provider, id, stamp }))
+            }
+            Ok(_) => skipped("it is not a regular file".to_owned()),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
+            Err(e) => skipped(e.to_string()),
         }
-    });
-    (sources, skipped)
+    }
 }
 
 const SUFFIX: &str = ".jsonl";
@@ -133,8 +162,17 @@ impl Source {
     /// Does it lie in this folder?
     pub fn is_in(&self, dir: &Path) -> bool {
         match &self.place {
-            Place::Client(folder, _) => **folder == *dir,
+            // Letter by letter first: to compare paths part by part takes far longer.
+            Place::Client(folder, _) => folder.as_os_str() == dir.as_os_str() || **folder == *dir,
             Place::Mirror(path) => path.parent() == Some(dir),
+        }
+    }
+
+    /// The folder of the client that it lies in, and what stands before the id in its name.
+    pub fn in_client(&self) -> Option<(&Arc<Path>, &str)> {
+        match &self.place {
+            Place::Client(folder, prefix) => Some((folder, prefix)),
+            Place::Mirror(_) => None,
         }
     }
 

@@ -147,7 +147,7 @@ static ROOM: Room = Room { start: AtomicUsize::new(0), taken: AtomicUsize::new(0
 /// Pages that are not touched cost nothing here either.
 const ROOM_SIZE: usize = 64 << 20;
 /// What a thread takes at a time. Larger pieces are taken for themselves.
-const SHARE: usize = 256 << 10;
+const SHARE: usize = 128 << 10;
 const LARGEST_IN_ROOM: usize = 8 << 20;
 
 thread_local! {

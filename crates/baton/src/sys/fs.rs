@@ -3,11 +3,13 @@
 //! A replaced file is written beside its final place under a name of its own, with its mode from the first
 //! instant, and moved over it. Links planted at the final name are refused, not followed.
 
+use std::ffi::CStr;
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -231,6 +233,19 @@ pub fn read(path: &Path, max: u64) -> Result<Option<Vec<u8>>, FileError> {
     }
 }
 
+/// The same for as long as the process, of a file that is only ever replaced whole, by [`replace`]. Where the disk is
+/// our own, its pages are taken as they are; a system elsewhere might take them away again.
+pub fn read_for_good(path: &Path, max: u64) -> Result<Option<&'static [u8]>, FileError> {
+    if let Ok((file, about)) = open_regular(path)
+        && about.len() <= max
+        && is_local(&file)
+        && let Some(mapped) = super::map::whole(&file, about.len())
+    {
+        return Ok(Some(mapped));
+    }
+    read(path, max).map(|bytes| bytes.map(|bytes| &*bytes.leak()))
+}
+
 /// The bytes from `start` on of a file that had `len` when it was opened.
 fn read_from(file: &File, start: u64, len: u64, max: u64) -> io::Result<Vec<u8>> {
     if len > max {
@@ -364,23 +379,82 @@ pub struct Looked {
     pub inode: u64,
 }
 
-/// Calls `each` with the name of all in `dir` that can be written as text, and with a way to look at it that does not
-/// walk the path to the folder again. A link is not followed.
-pub fn look_at_all(dir: &Path, mut each: impl FnMut(&str, &dyn Fn() -> io::Result<Looked>)) {
-    let Ok(folder) = open(dir, OFlags::RDONLY | OFlags::DIRECTORY, 0) else { return };
-    let Ok(entries) = rustix::fs::Dir::read_from(&folder) else { return };
-    for entry in entries {
-        let Ok(entry) = entry else { return };
-        let Ok(name) = entry.file_name().to_str() else { continue };
-        let look = || {
-            let about = rustix::fs::statat(&folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
-            let is_file = rustix::fs::FileType::from_raw_mode(about.st_mode).is_file();
-            let (seconds, rest) = (about.st_mtime, i64::try_from(about.st_mtime_nsec).unwrap_or(0));
-            let modified = seconds.saturating_mul(1_000_000_000).saturating_add(rest);
-            let size = u64::try_from(about.st_size).unwrap_or(0);
-            Ok(Looked { is_file, size, modified, inode: about.st_ino })
-        };
-        each(name, &look);
+/// A folder that is open: what lies in it is looked at without walking the path to it again.
+#[derive(Debug)]
+pub struct Folder(File);
+
+/// What changed within this time may change again without showing it in its time stamp.
+pub const STILL: Duration = Duration::from_secs(2);
+
+impl Folder {
+    pub fn open(path: &Path) -> io::Result<Self> {
+        open(path, OFlags::RDONLY | OFlags::DIRECTORY, 0).map(Self)
+    }
+
+    /// When a name was last added to it or taken from it, in nanoseconds: with the same answer before and after, it
+    /// holds the same names. Nothing if that was a moment ago, or if its file system may not tell.
+    pub fn changed(&self) -> Option<i64> {
+        let about = self.0.metadata().ok()?;
+        // Not the time of its last modification, which whoever copies folders sets to what it was.
+        let changed = about.ctime().checked_mul(1_000_000_000)?.checked_add(about.ctime_nsec())?;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?.as_nanos();
+        let is_still = i128::try_from(now).ok()? - i128::from(changed) > STILL.as_nanos().cast_signed();
+        (is_still && is_local(&self.0)).then_some(changed)
+    }
+
+    /// What its entry `name` is now. A link is not followed.
+    pub fn look(&self, name: &str) -> io::Result<Looked> {
+        let about = rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let is_file = rustix::fs::FileType::from_raw_mode(about.st_mode).is_file();
+        let (seconds, rest) = (about.st_mtime, i64::try_from(about.st_mtime_nsec).unwrap_or(0));
+        let modified = seconds.saturating_mul(1_000_000_000).saturating_add(rest);
+        let size = u64::try_from(about.st_size).unwrap_or(0);
+        Ok(Looked { is_file, size, modified, inode: about.st_ino })
+    }
+
+    /// The names in it that can be written as text.
+    pub fn names(&self, mut each: impl FnMut(&str)) {
+        names_in(&self.0, |name| {
+            if let Ok(name) = name.to_str() {
+                each(name);
+            }
+        });
+    }
+}
+
+/// Does it lie on a disk of this machine, in a file system of Linux's own? Those note every change of a folder as it
+/// happens, and a file that was replaced stays as it was for whoever has it open.
+#[cfg(target_os = "linux")]
+fn is_local(file: &File) -> bool {
+    const EXT: u64 = 0xef53;
+    const XFS: u64 = 0x5846_5342;
+    const BTRFS: u64 = 0x9123_683e;
+    const F2FS: u64 = 0xf2f5_2010;
+    const TMPFS: u64 = 0x0102_1994;
+    const ZFS: u64 = 0x2fc1_2fc1;
+    let kind = rustix::fs::fstatfs(file).map_or(0, |about| u64::try_from(about.f_type).unwrap_or(0));
+    [EXT, XFS, BTRFS, F2FS, TMPFS, ZFS].contains(&kind)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_local(_file: &File) -> bool {
+    false
+}
+
+/// The names in a folder, as many at a time as a few pages hold.
+#[cfg(target_os = "linux")]
+fn names_in(folder: &File, mut each: impl FnMut(&CStr)) {
+    let mut buffer = [std::mem::MaybeUninit::uninit(); 16 << 10];
+    let mut entries = rustix::fs::RawDir::new(folder, &mut buffer);
+    while let Some(Ok(entry)) = entries.next() {
+        each(entry.file_name());
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn names_in(folder: &File, mut each: impl FnMut(&CStr)) {
+    for entry in rustix::fs::Dir::read_from(folder).into_iter().flatten().flatten() {
+        each(entry.file_name());
     }
 }
 
@@ -499,5 +573,49 @@ pub fn same_file(file: &File, path: &Path) -> bool {
     match (file.metadata(), std::fs::symlink_metadata(path)) {
         (Ok(open), Ok(named)) => open.dev() == named.dev() && open.ino() == named.ino(),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_tells_when_it_changed_once_it_has_been_still_and_another_time_after_the_next_change() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = Folder::open(home.path()).unwrap();
+        if !is_local(&folder.0) {
+            return;
+        }
+        let still = || {
+            loop {
+                if let Some(changed) = folder.changed() {
+                    return changed;
+                }
+                std::thread::yield_now();
+            }
+        };
+        assert_eq!(folder.changed(), None, "it was made a moment ago");
+        let first = still();
+        assert_eq!(folder.changed(), Some(first));
+        std::fs::write(home.path().join("a"), "").unwrap();
+        assert_eq!(folder.changed(), None, "it changed a moment ago");
+        assert!(still() > first);
+    }
+
+    #[test]
+    fn a_file_that_is_read_for_good_stays_what_it_was_when_another_takes_its_name() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("cache");
+        assert!(read_for_good(&path, 100).unwrap().is_none());
+        for text in ["", "the first", "the second, which is longer"] {
+            replace(&path, text.as_bytes(), PRIVATE, Sync::Later).unwrap();
+            let was = read_for_good(&path, 100).unwrap().unwrap();
+            assert_eq!(was, text.as_bytes());
+            replace(&path, b"another", PRIVATE, Sync::Later).unwrap();
+            assert_eq!(was, text.as_bytes());
+        }
+        replace(&path, &[0; 101], PRIVATE, Sync::Later).unwrap();
+        assert!(read_for_good(&path, 100).is_err(), "more than was expected");
     }
 }

@@ -10,6 +10,7 @@ pub mod copy;
 pub mod fs;
 pub mod handle;
 pub mod lock;
+mod map;
 pub mod process;
 pub mod ready;
 pub mod terminal;

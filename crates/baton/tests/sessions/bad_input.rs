@@ -64,7 +64,7 @@ fn a_transcript_that_vanishes_is_left_out() {
     std::fs::copy(bad(&folder, 1), bad(&folder, 2)).unwrap();
     let (calls, _) = trace::record(&home, "sessions list --all");
     let call = calls.iter().find(|c| c.name.starts_with("open") && c.line.contains(&id(2))).unwrap();
-    std::fs::remove_file(home.state().join("cache/sessions.json")).unwrap();
+    std::fs::remove_file(home.state().join("cache/sessions")).unwrap();
     let ran = trace::inject(&home, "sessions list --all", call, "error=ENOENT");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.err.contains("it has vanished") || ran.out.matches("apples").count() == 2, "{ran:?}");

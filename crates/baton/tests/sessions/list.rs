@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::made::{Claude, codex, id};
 use crate::BATON;
+use crate::panes::wait_for;
 
 /// A project of its own with one conversation, and another project with two.
 fn two_projects() -> Home {
@@ -173,11 +174,44 @@ fn a_second_listing_opens_no_transcript_but_those_that_changed() {
     assert_eq!((fourth, fewer.matches("\"id\"").count()), (0, 2));
 }
 
+/// How often a listing asks for names in folders, and how many sessions it lists.
+fn names_read(home: &Home) -> (usize, usize) {
+    let (counts, ran) = trace::counted(home, "sessions list --all");
+    (counts.calls.get("getdents64").copied().unwrap_or_default(), ran.out.lines().count() - 1)
+}
+
+#[test]
+fn a_folder_that_has_been_still_is_not_read_again_until_a_name_in_it_changes() {
+    /// The names, and that there are no more.
+    const ONE: usize = 2;
+    if !trace::available() {
+        return;
+    }
+    let home = two_projects();
+    let (first, sessions) = names_read(&home);
+    assert_eq!(sessions, 3);
+    let still = first - 3 * ONE;
+    let until_still =
+        |sessions| wait_for("the folders", || (names_read(&home) == (still, sessions)).then_some(()));
+    until_still(3);
+    // A transcript that grows is no change of its folder, and shows.
+    let one = Claude::new(&home, 1, &home.project()).user("Port the parser.").says("And more.").write();
+    assert_eq!(names_read(&home), (still, 3));
+    assert_eq!(home.run("sessions list --all --json").json()[2]["seconds"], 60);
+    let new = Claude::new(&home, 4, &home.project()).user("Something new.").write();
+    assert_eq!(names_read(&home), (still + ONE, 4));
+    until_still(4);
+    std::fs::rename(&one, one.with_file_name(format!("{}.jsonl", id(5)))).unwrap();
+    std::fs::remove_file(new).unwrap();
+    let listed = home.run("sessions list --all --json").ok();
+    assert!(listed.contains(&id(5)) && !listed.contains(&id(1)) && !listed.contains(&id(4)), "{listed}");
+}
+
 #[test]
 fn a_damaged_cache_is_thrown_away_and_one_that_is_missing_is_no_loss() {
     let home = two_projects();
     let told = home.run("sessions list --all --json").ok();
-    let cache = home.state().join("cache/sessions.json");
+    let cache = home.state().join("cache/sessions");
     let good = std::fs::read(&cache).unwrap();
     let mut flipped = good.clone();
     let at = good.windows(4).position(|w| w == b"Port").unwrap();
@@ -240,9 +274,6 @@ fn of_five_thousand_sessions_each_file_is_read_once_and_later_none() {
     }
     let home = Home::in_memory(BATON);
     history::generate(home.path(), SESSIONS, 3 << 10);
-    // As on any day but the one on which all of them were made.
-    let records = std::fs::File::open(home.state().join("sessions")).unwrap();
-    records.set_modified(SystemTime::now() - Duration::from_hours(1)).unwrap();
     let first = asked(&home, SESSIONS);
     assert!(first.opened <= 2 * SESSIONS + OTHERS, "a transcript and its record: {}", first.calls);
     assert!(first.looked <= 4 * SESSIONS + OTHERS, "{}", first.calls);
@@ -278,8 +309,9 @@ fn a_title_has_no_secret_and_no_control_character() {
         assert!(told.contains("[REDACTED:") && !told.contains("a1B2a1B2"), "{told}");
         assert!(!told.contains('\u{1b}') && !told.contains('\u{202e}'), "{told:?}");
     }
-    let cache = std::fs::read_to_string(home.state().join("cache/sessions.json")).unwrap();
-    assert!(!cache.contains("a1B2a1B2"), "the cache holds only what is shown");
+    let cache = std::fs::read(home.state().join("cache/sessions")).unwrap();
+    let cache = String::from_utf8_lossy(&cache);
+    assert!(cache.contains("now please") && !cache.contains("a1B2a1B2"), "it holds only what is shown");
     let value: Value = home.run("sessions list --all --json").json();
     assert!(value[0]["title"].as_str().unwrap().ends_with("now please"), "{value}");
 }

@@ -1,8 +1,9 @@
 //! `baton sessions list`: one row for each conversation.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::fmt::Write as _;
-use std::sync::OnceLock;
+use std::rc::Rc;
 
 use baton_core::ids::SessionId;
 use baton_core::plain::{plain_line, put_line};
@@ -11,19 +12,21 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::args::WhoseArgs;
-use super::super::screen::{Paint, Table, age, page, print, print_json, put_age, put_number, put_tokens};
+use super::super::screen::{
+    Paint, Table, age, pad, page, print, print_json, put_age, put_number, put_tokens,
+};
 use super::super::{App, Outcome};
-use super::resume::Hindrances;
+use super::resume::{Folder, Hindrances};
 use super::{Look, Scope, read, say_skipped};
 use crate::sessions::catalogue::{State, Titles};
-use crate::sessions::{Catalogue, QuickMap, Row, on_threads, parts};
+use crate::sessions::{Catalogue, QuickMap, Row};
 
 pub fn run(app: &App, whose: &WhoseArgs, limit: usize, look: Look) -> anyhow::Result<Outcome> {
     crate::sys::arena::make_room();
     let catalogue = read(app);
     let scope = Scope::new(app, whose)?;
     let limit = if limit == 0 { usize::MAX } else { limit };
-    let wanted: Vec<&Row> = catalogue.rows.iter().filter(|row| scope.holds(row)).collect();
+    let wanted: Vec<&Row> = catalogue.rows().filter(|row| scope.holds(row)).collect();
     let shown = &wanted[..wanted.len().min(limit)];
     say_skipped(app, &catalogue.skipped);
     let telling = Telling::new(app, &catalogue);
@@ -51,24 +54,27 @@ pub fn run(app: &App, whose: &WhoseArgs, limit: usize, look: Look) -> anyhow::Re
 /// What is needed to tell of rows.
 pub struct Telling<'c> {
     catalogue: &'c Catalogue,
-    titles: OnceLock<Titles<'c>>,
-    /// Handoffs into and out of each session.
-    handoffs: QuickMap<&'c SessionId, [Vec<&'c str>; 2]>,
+    titles: OnceCell<Titles<'c>>,
+    /// How many handoffs went into and came out of each session.
+    counts: QuickMap<&'c SessionId, [u32; 2]>,
+    /// Which they were; few ask.
+    handoffs: OnceCell<QuickMap<&'c SessionId, [Vec<&'c str>; 2]>>,
     hindrances: Hindrances<'c>,
     now: Timestamp,
 }
 
 impl<'c> Telling<'c> {
     pub fn new(app: &'c App, catalogue: &'c Catalogue) -> Self {
-        let mut handoffs: QuickMap<&SessionId, [Vec<&str>; 2]> = QuickMap::default();
+        let mut counts: QuickMap<&SessionId, [u32; 2]> = QuickMap::default();
+        counts.reserve(catalogue.links.len());
         for link in &catalogue.links {
-            handoffs.entry(&link.from).or_default()[1].push(link.handoff);
+            counts.entry(&link.from).or_default()[1] += 1;
             if let Some(to) = &link.to {
-                handoffs.entry(to).or_default()[0].push(link.handoff);
+                counts.entry(to).or_default()[0] += 1;
             }
         }
-        let hindrances = Hindrances::new(app);
-        Self { catalogue, titles: OnceLock::new(), handoffs, hindrances, now: Timestamp::now() }
+        let (hindrances, now) = (Hindrances::new(app), Timestamp::now());
+        Self { catalogue, titles: OnceCell::new(), counts, handoffs: OnceCell::new(), hindrances, now }
     }
 
     pub fn title(&self, row: &Row) -> String {
@@ -99,37 +105,43 @@ impl<'c> Telling<'c> {
         let terminal = crate::sys::terminal::size().map(|(columns, _)| usize::from(columns));
         let columns = terminal.unwrap_or(160);
         // Whoever reads it from a pipe wants the names whole.
-        let shape =
-            Shape { paint, all, columns, project: terminal.map_or(usize::MAX, |columns| columns / 4) };
-        let mut parts = on_threads(parts(rows.to_vec()), |rows| self.part(shape, rows));
-        for n in 1..parts.len() {
-            let widths = parts[n].table.widths().to_vec();
-            parts[0].table.widen(&widths);
+        let shape = Shape { paint, columns, project: terminal.map_or(usize::MAX, |columns| columns / 4) };
+        let (table, ends) = self.cells(shape, rows);
+        let mut used: usize = table.widths().iter().map(|width| width + 2).sum();
+        let project = ends.projects.iter().map(|it| it.width).max().unwrap_or(0).max(PROJECT.len());
+        if all {
+            used += project + 2;
         }
-        let Some(first) = parts.first() else { return String::new() };
-        let mut out = first.table.heading(paint, |out| out.push_str("  ABOUT"));
-        let widths = first.table.widths().to_vec();
-        let used: usize = widths.iter().map(|width| width + 2).sum();
         let room = columns.saturating_sub(used).max(12).saturating_sub(2);
-        let finished = on_threads(parts, |mut part| {
-            part.table.widen(&widths);
-            part.table.rows(|out, n| self.put_about(out, shape, part.rows[n], part.marks[n], room))
-        });
-        for text in finished {
-            out.push_str(&text);
-        }
-        out
+        // A line is so long, but for characters of several bytes.
+        let line = used + 2 + room + 8;
+        table.finish(paint, rows.len() * line, |out, row| {
+            let (name, width) = match row {
+                None => (PROJECT, PROJECT.len()),
+                Some(n) => {
+                    let it = &ends.projects[ends.rows[n].1];
+                    (it.name.as_str(), it.width)
+                }
+            };
+            if all {
+                out.push_str(name);
+                pad(out, project - width + 2);
+            }
+            match row {
+                None => out.push_str("  ABOUT"),
+                Some(n) => self.put_about(out, shape, rows[n], ends.rows[n].0, room),
+            }
+        })
     }
 
-    /// The cells of some of the rows.
-    fn part<'r>(&self, shape: Shape, rows: Vec<&'r Row>) -> Part<'r> {
-        let Shape { paint, all, .. } = shape;
+    /// The cells of each row, and what stands behind them.
+    fn cells(&self, shape: Shape, rows: &[&Row]) -> (Table<'static>, Ends) {
         let mut table = Table::new(shape.head());
         table.reserve(rows.len());
-        let mut marks = Vec::with_capacity(rows.len());
-        // Of a few folders: each thread asks once for each, and then no other waits for it.
+        let mut ends = Ends { projects: Vec::new(), rows: Vec::with_capacity(rows.len()) };
+        // Rows share the texts of the few folders, so that where one lies tells which it is.
         let mut folders = QuickMap::default();
-        for row in &rows {
+        for row in rows {
             let now = row.state();
             table.text.push_str(row.source.id.short());
             table.end_cell();
@@ -145,24 +157,27 @@ impl<'c> Telling<'c> {
                 put_tokens(&mut table.text, count);
             }
             table.end_cell();
-            put_state(&mut table.text, paint, row, &now);
+            put_state(&mut table.text, shape.paint, row, &now);
             table.end_cell();
             if shape.is_wide() {
                 self.put_arrows(&mut table.text, row);
                 table.end_cell();
             }
-            let folder = folders.entry(row.facts.cwd).or_insert_with(|| self.hindrances.folder(row));
-            if all {
-                table.text.push_str(&end_of(&folder.name, shape.project));
-                table.end_cell();
-            }
-            marks.push(match now {
-                State::Running(_) => Mark::Running,
-                _ if folder.hinders(row).is_some() => Mark::Hindered,
-                _ => Mark::None,
+            let cwd = row.facts.cwd;
+            let project = *folders.entry((cwd.as_ptr(), cwd.len())).or_insert_with(|| {
+                let folder = self.hindrances.folder(row);
+                let name = end_of(&folder.name, shape.project).into_owned();
+                ends.projects.push(Project { width: name.chars().count(), name, folder });
+                ends.projects.len() - 1
             });
+            let mark = match now {
+                State::Running(_) => Mark::Running,
+                _ if ends.projects[project].folder.hinders(row).is_some() => Mark::Hindered,
+                _ => Mark::None,
+            };
+            ends.rows.push((mark, project));
         }
-        Part { rows, table, marks }
+        (table, ends)
     }
 
     fn put_about(&self, out: &mut String, shape: Shape, row: &Row, mark: Mark, room: usize) {
@@ -181,13 +196,28 @@ impl<'c> Telling<'c> {
 
     /// `1→2`: handoffs in and out.
     fn put_arrows(&self, out: &mut String, row: &Row) {
-        let Some([before, after]) = self.handoffs.get(&row.source.id) else { return };
-        for (list, arrow) in [(before, "→"), (after, "")] {
-            if !list.is_empty() {
-                put_number(out, list.len() as u64);
+        let Some([before, after]) = self.counts.get(&row.source.id) else { return };
+        for (count, arrow) in [(before, "→"), (after, "")] {
+            if *count > 0 {
+                put_number(out, u64::from(*count));
             }
             out.push_str(arrow);
         }
+    }
+
+    /// The handoffs into a session, and those out of it.
+    fn handoffs(&self, row: &Row) -> [Vec<&'c str>; 2] {
+        let handoffs = self.handoffs.get_or_init(|| {
+            let mut handoffs: QuickMap<&SessionId, [Vec<&str>; 2]> = QuickMap::default();
+            for link in &self.catalogue.links {
+                handoffs.entry(&link.from).or_default()[1].push(link.handoff);
+                if let Some(to) = &link.to {
+                    handoffs.entry(to).or_default()[0].push(link.handoff);
+                }
+            }
+            handoffs
+        });
+        handoffs.get(&row.source.id).cloned().unwrap_or_default()
     }
 
     pub fn json(&self, row: &Row) -> Value {
@@ -198,7 +228,7 @@ impl<'c> Telling<'c> {
             State::Ended(reason) => ("ended", Some(reason)),
         };
         let hindrance = self.hindrances.of(row);
-        let [before, after] = self.handoffs.get(&row.source.id).cloned().unwrap_or_default();
+        let [before, after] = self.handoffs(row);
         let facts = &row.facts;
         json!({
             "id": row.source.id,
@@ -230,8 +260,6 @@ impl<'c> Telling<'c> {
 #[derive(Clone, Copy)]
 struct Shape {
     paint: Paint,
-    /// Of all projects: each row names its own.
-    all: bool,
     columns: usize,
     /// Widest name of a project.
     project: usize,
@@ -244,20 +272,28 @@ impl Shape {
     }
 
     fn head(self) -> &'static [&'static str] {
-        let all: &[&str] = if self.is_wide() {
-            &["ID", "AGE", "LONG", "TOKENS", "STATE", "HANDOFFS", "PROJECT"]
+        if self.is_wide() {
+            &["ID", "AGE", "LONG", "TOKENS", "STATE", "HANDOFFS"]
         } else {
-            &["ID", "AGE", "TOKENS", "STATE", "PROJECT"]
-        };
-        &all[..all.len() - usize::from(!self.all)]
+            &["ID", "AGE", "TOKENS", "STATE"]
+        }
     }
 }
 
-/// Some rows of the table.
-struct Part<'r> {
-    rows: Vec<&'r Row>,
-    table: Table<'static>,
-    marks: Vec<Mark>,
+const PROJECT: &str = "PROJECT";
+
+/// What stands behind the cells of a row: its project, and how its title is marked.
+struct Ends {
+    projects: Vec<Project>,
+    /// With the number of the project.
+    rows: Vec<(Mark, usize)>,
+}
+
+struct Project {
+    folder: Rc<Folder>,
+    /// As it is shown here.
+    name: String,
+    width: usize,
 }
 
 /// The end of a path tells most.

@@ -50,7 +50,7 @@ fn read(app: &App) -> Catalogue {
 
 /// The one conversation whose id begins so; said when there is none, or more than one.
 fn by_beginning<'c>(catalogue: &'c Catalogue, id: &str) -> Option<&'c Row> {
-    let mut matching = catalogue.rows.iter().filter(|row| row.source.id.as_str().starts_with(id));
+    let mut matching = catalogue.rows().filter(|row| row.source.id.as_str().starts_with(id));
     match (matching.next(), matching.next()) {
         (Some(row), None) => Some(row),
         (Some(a), Some(b)) => {

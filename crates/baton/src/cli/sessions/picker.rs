@@ -19,7 +19,7 @@ pub fn run(app: &App) -> anyhow::Result<Outcome> {
     let catalogue = read(app);
     let scope = Scope::new(app, &WhoseArgs::default())?;
     let telling = Telling::new(app, &catalogue);
-    let choices = catalogue.rows.iter().map(|row| {
+    let choices = catalogue.rows().map(|row| {
         let project = telling.project(row);
         let title = telling.title(row);
         Choice {

@@ -1,8 +1,8 @@
 //! `baton sessions resume`: the client started on a conversation again, after it was seen to be one of this project.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::rc::Rc;
 
 use baton_core::ids::AgentId;
 use baton_core::launch::{Launch, Now};
@@ -18,7 +18,7 @@ use super::{Scope, by_beginning, read};
 use crate::across::{self, To};
 use crate::providers::PROVIDERS;
 use crate::sessions::catalogue::State;
-use crate::sessions::{Row, ends};
+use crate::sessions::{QuickMap, Row, ends};
 use crate::supervisor::{self, Options};
 use crate::sys::child::end_like;
 use crate::{channel, providers, rotate};
@@ -30,7 +30,7 @@ pub fn run(app: &App, id: Option<&str>, other: Option<&str>, args: &[String]) ->
     let row = if let Some(id) = id {
         by_beginning(&catalogue, id)
     } else {
-        let newest = catalogue.rows.iter().find(|row| scope.holds(row));
+        let newest = catalogue.rows().find(|row| scope.holds(row));
         if newest.is_none() {
             eprintln!(
                 "baton: there is no session in {}; `baton sessions list --all` names others",
@@ -169,7 +169,7 @@ fn restored(
         other => return Ok(other),
     }
     let catalogue = read(app);
-    match catalogue.rows.iter().find(|now| now.source.id == row.source.id && !now.source.is_mirrored()) {
+    match catalogue.rows().find(|now| now.source.id == row.source.id && !now.source.is_mirrored()) {
         Some(row) => then(row),
         None => anyhow::bail!("session {id} was restored but is not where its client keeps conversations"),
     }
@@ -184,7 +184,7 @@ fn quoted(path: &str) -> String {
 /// Why conversations cannot be resumed; what is known of a folder is asked once.
 pub struct Hindrances<'a> {
     app: &'a App,
-    folders: Mutex<HashMap<&'static str, Arc<Folder>>>,
+    folders: RefCell<QuickMap<&'static str, Rc<Folder>>>,
 }
 
 /// A folder that conversations belong to.
@@ -204,7 +204,7 @@ pub enum Hindrance<'p> {
 
 impl<'a> Hindrances<'a> {
     pub fn new(app: &'a App) -> Self {
-        Self { app, folders: Mutex::default() }
+        Self { app, folders: RefCell::default() }
     }
 
     /// Why `row` cannot be resumed as it is, if it cannot.
@@ -223,19 +223,17 @@ impl<'a> Hindrances<'a> {
         })
     }
 
-    pub fn folder(&self, row: &Row) -> Arc<Folder> {
+    pub fn folder(&self, row: &Row) -> Rc<Folder> {
         let cwd = row.facts.cwd;
-        let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = folders.get(cwd) {
-            return Arc::clone(known);
-        }
-        let real = std::fs::canonicalize(cwd).ok().filter(|p| p.is_dir());
-        let folder = Arc::new(Folder {
-            name: end_of(&plain_line(&self.app.paths.short(&row.cwd()), 400), 60).into_owned(),
-            place: real.map(|real| providers::claude_folder(&self.app.paths, &real)),
+        let mut folders = self.folders.borrow_mut();
+        let folder = folders.entry(cwd).or_insert_with(|| {
+            let real = std::fs::canonicalize(cwd).ok().filter(|p| p.is_dir());
+            Rc::new(Folder {
+                name: end_of(&plain_line(&self.app.paths.short(&row.cwd()), 400), 60).into_owned(),
+                place: real.map(|real| providers::claude_folder(&self.app.paths, &real)),
+            })
         });
-        folders.insert(cwd, Arc::clone(&folder));
-        folder
+        Rc::clone(folder)
     }
 }
 

@@ -101,7 +101,7 @@ fn targets(app: &App, catalogue: &Catalogue, scope: &Scope<'_>, since: Option<Ti
     let since = since.map_or(i64::MIN, |t| i64::try_from(t.as_nanosecond()).unwrap_or(i64::MIN));
     let mirror = Mirror::new(&app.paths.state);
     let mut targets: Vec<(i64, Target)> = Vec::new();
-    for row in catalogue.rows.iter().filter(|row| scope.holds(row)) {
+    for row in catalogue.rows().filter(|row| scope.holds(row)) {
         let Source { provider, id, stamp, .. } = &row.source;
         let (path, mirrored) = (row.source.path(), row.source.is_mirrored());
         let live = |path: PathBuf, kind, size| Target {
@@ -219,7 +219,7 @@ fn grouped(
         }
     }
     for first in order {
-        let row = catalogue.rows.iter().find(|row| row.source.id == first.session);
+        let row = catalogue.rows().find(|row| row.source.id == first.session);
         let head = row.map_or_else(String::new, |row| {
             let (title, project) = (plain_line(&telling.title(row), 100), telling.project(row));
             format!("{}  {}", paint.bold(&title), paint.dim(&format!("{project}  {}", telling.when(row))))
@@ -265,7 +265,7 @@ fn marked(line: &str, query: &Query, paint: Paint) -> String {
 }
 
 fn hit_json(telling: &Telling<'_>, catalogue: &Catalogue, hit: &Hit, query: &Query, context: usize) -> Value {
-    let row: Option<&Row> = catalogue.rows.iter().find(|row| row.source.id == hit.session);
+    let row: Option<&Row> = catalogue.rows().find(|row| row.source.id == hit.session);
     let shown = excerpt(hit, query, context);
     json!({
         "session": hit.session,

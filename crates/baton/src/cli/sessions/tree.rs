@@ -23,7 +23,7 @@ pub fn run(app: &App, id: Option<&str>, whose: &WhoseArgs, look: Look) -> anyhow
         let Some(row) = by_beginning(&catalogue, id) else { return Ok(Outcome::Nothing) };
         vec![chains.root_of(&row.source.id)]
     } else {
-        let rows = catalogue.rows.iter().filter(|row| scope.holds(row));
+        let rows = catalogue.rows().filter(|row| scope.holds(row));
         let mut seen = HashSet::new();
         rows.map(|row| chains.root_of(&row.source.id))
             .filter(|root| chains.next.contains_key(*root) && seen.insert(*root))
@@ -84,7 +84,7 @@ impl<'c> Chains<'c> {
         }
         // What an agent went through without a handoff.
         let ids: HashMap<&str, &SessionId> =
-            catalogue.rows.iter().map(|row| (row.source.id.as_str(), &row.source.id)).collect();
+            catalogue.rows().map(|row| (row.source.id.as_str(), &row.source.id)).collect();
         for agent in app.store().agents().all() {
             for pair in agent.sessions.windows(2) {
                 let (Some(from), Some(to)) = (ids.get(pair[0].as_str()), ids.get(pair[1].as_str())) else {
