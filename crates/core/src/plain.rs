@@ -129,9 +129,11 @@ fn put_ascii(out: &mut String, text: &str, max_width: usize) -> bool {
 /// Words with one space between them, as lines are that have been made before.
 fn is_one_line(text: &[u8]) -> bool {
     let at_the_ends = [text.first(), text.last()].into_iter().flatten().any(|b| *b == b' ');
+    // All of it is looked at, which is faster than to stop where the first is wrong: several at a time.
     let breaks = text.iter().fold(false, |found, b| found | matches!(b, b'\n' | b'\t'));
-    let pairs = text.iter().zip(text.iter().skip(1));
-    !at_the_ends && !breaks && !pairs.fold(false, |found, pair| found | matches!(pair, (b' ', b' ')))
+    let pairs = text.iter().zip(text.get(1..).unwrap_or_default());
+    let doubled = pairs.fold(false, |found, (a, b)| found | ((*a == b' ') & (*b == b' ')));
+    !at_the_ends && !breaks && !doubled
 }
 
 /// An upper bound of the columns a terminal gives `c`: joined emoji take fewer, none takes more.

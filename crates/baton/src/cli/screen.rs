@@ -119,19 +119,11 @@ pub fn put_tokens(out: &mut String, count: u64) {
 }
 
 /// A plain number at the end of `out`; formatting one costs ten times as much, which shows in thousands of rows.
-pub fn put_number(out: &mut String, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + u8::try_from(number % 10).unwrap_or_default();
-        number /= 10;
-        if number == 0 {
-            break;
-        }
+pub fn put_number(out: &mut String, number: u64) {
+    if number >= 10 {
+        put_number(out, number / 10);
     }
-    // A few, one by one: to copy them together takes longer.
-    out.extend(digits[at..].iter().map(|digit| char::from(*digit)));
+    out.push(char::from(b'0' + u8::try_from(number % 10).unwrap_or_default()));
 }
 
 pub fn print_json<T: serde::Serialize>(value: &T) -> anyhow::Result<()> {
@@ -185,15 +177,23 @@ impl<'h> Table<'h> {
 
     /// What was put into `text` since the last one is a cell; they come row by row.
     pub fn end_cell(&mut self) {
-        let cell = &self.text[self.start..];
-        let width = visible(cell);
+        let width = visible(&self.text[self.start..]);
+        self.end(width);
+    }
+
+    /// The same of a cell that is known to be of letters and digits: each is one column wide.
+    pub fn end_plain_cell(&mut self) {
+        self.end(self.text.len() - self.start);
+    }
+
+    fn end(&mut self, width: usize) {
         self.widths[self.column] = self.widths[self.column].max(width);
         self.column += 1;
         if self.column == self.head.len() {
             self.column = 0;
         }
         let count = |len| u32::try_from(len).unwrap_or(u32::MAX);
-        self.cells.push((count(cell.len()), count(width)));
+        self.cells.push((count(self.text.len() - self.start), count(width)));
         self.start = self.text.len();
     }
 

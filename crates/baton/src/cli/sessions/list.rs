@@ -144,19 +144,19 @@ impl<'c> Telling<'c> {
         for row in rows {
             let now = row.state();
             table.text.push_str(row.source.id.short());
-            table.end_cell();
+            table.end_plain_cell();
             put_age(&mut table.text, row.last(), self.now);
-            table.end_cell();
+            table.end_plain_cell();
             if shape.is_wide() {
                 if let Some(begun) = row.begun() {
                     put_age(&mut table.text, begun, row.last());
                 }
-                table.end_cell();
+                table.end_plain_cell();
             }
             if let Some(count) = row.facts.tokens {
                 put_tokens(&mut table.text, count);
             }
-            table.end_cell();
+            table.end_plain_cell();
             put_state(&mut table.text, shape.paint, row, &now);
             table.end_cell();
             if shape.is_wide() {
