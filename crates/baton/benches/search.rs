@@ -67,6 +67,7 @@ fn fill(home: &Path) -> Vec<PathBuf> {
         return walk(&home.join(".claude/projects"));
     };
     let texts = quality::corpus::load(Path::new(&corpus)).expect("BATON_CORPUS is a folder of transcripts");
+    assert!(!texts.is_empty(), "BATON_CORPUS holds no .jsonl and no .jsonl.gz");
     let (mut files, mut total) = (Vec::new(), 0);
     for copy in 0.. {
         for (n, text) in texts.iter().enumerate() {
