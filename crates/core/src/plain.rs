@@ -132,7 +132,7 @@ fn is_one_line(text: &[u8]) -> bool {
     // All of it is looked at, which is faster than to stop where the first is wrong: several at a time.
     let breaks = text.iter().fold(false, |found, b| found | matches!(b, b'\n' | b'\t'));
     let pairs = text.iter().zip(text.get(1..).unwrap_or_default());
-    let doubled = pairs.fold(false, |found, (a, b)| found | ((*a == b' ') & (*b == b' ')));
+    let doubled = pairs.fold(false, |found, (a, b)| found | matches!((a, b), (b' ', b' ')));
     !at_the_ends && !breaks && !doubled
 }
 

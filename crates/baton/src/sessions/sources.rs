@@ -105,13 +105,16 @@ impl Opened<'_> {
 
     /// The transcripts in it, in no order, and what has the name of one and is none.
     pub fn all(&self, mut each: impl FnMut(Result<Source, Skipped>)) {
-        self.dir.names(|name| {
+        let read = self.dir.names(|name| {
             if let Some((prefix, id)) = id_of(self.provider, name)
                 && let Some(found) = self.look(name, prefix, id)
             {
                 each(found);
             }
         });
+        if let Err(e) = read {
+            each(Err(Skipped { path: self.path.to_path_buf(), why: e.to_string() }));
+        }
     }
 
     /// One whose name was known before, if it is still there.

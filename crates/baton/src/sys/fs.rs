@@ -412,13 +412,13 @@ impl Folder {
         Ok(Looked { is_file, size, modified, inode: about.st_ino })
     }
 
-    /// The names in it that can be written as text.
-    pub fn names(&self, mut each: impl FnMut(&str)) {
+    /// The names in it that can be written as text; up to the error, if there is one.
+    pub fn names(&self, mut each: impl FnMut(&str)) -> io::Result<()> {
         names_in(&self.0, |name| {
             if let Ok(name) = name.to_str() {
                 each(name);
             }
-        });
+        })
     }
 }
 
@@ -441,21 +441,23 @@ fn is_local(_file: &File) -> bool {
     false
 }
 
-/// The names in a folder, as many at a time as a few pages hold.
+/// As many at a time as a few pages hold.
 #[cfg(target_os = "linux")]
-fn names_in(folder: &File, mut each: impl FnMut(&CStr)) {
+fn names_in(folder: &File, mut each: impl FnMut(&CStr)) -> io::Result<()> {
     let mut buffer = [std::mem::MaybeUninit::uninit(); 16 << 10];
     let mut entries = rustix::fs::RawDir::new(folder, &mut buffer);
-    while let Some(Ok(entry)) = entries.next() {
-        each(entry.file_name());
+    while let Some(entry) = entries.next() {
+        each(entry?.file_name());
     }
+    Ok(())
 }
 
 #[cfg(not(target_os = "linux"))]
-fn names_in(folder: &File, mut each: impl FnMut(&CStr)) {
-    for entry in rustix::fs::Dir::read_from(folder).into_iter().flatten().flatten() {
-        each(entry.file_name());
+fn names_in(folder: &File, mut each: impl FnMut(&CStr)) -> io::Result<()> {
+    for entry in rustix::fs::Dir::read_from(folder)? {
+        each(entry?.file_name());
     }
+    Ok(())
 }
 
 /// Removes `path`; it is fine if it was not there.
