@@ -17,6 +17,9 @@ const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
 /// The hooks of the fresh context load the handoff well before this, also on a machine that is busy.
 const LOAD: SignedDuration = SignedDuration::from_secs(10);
 
+/// By then the mod has told of a turn that the hooks saw begin, or there is none: something else refused its prompt.
+const TOLD: SignedDuration = SignedDuration::from_secs(3);
+
 /// What a companion knows. One at a time is under way; the next begins when that has an answer.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct State {
@@ -35,6 +38,10 @@ pub struct State {
     late: Option<(u64, RotationRequest)>,
     /// The newest urgent message that this turn was interrupted for: once is enough.
     interrupted_for: Option<String>,
+    /// When the last turn ended.
+    ended: Option<Timestamp>,
+    /// Nothing is begun before: a turn has begun that the mod has yet to tell of.
+    held_until: Option<Timestamp>,
     last_order: u64,
 }
 
@@ -54,6 +61,8 @@ pub struct Look {
     pub owed: Option<HandoffId>,
     /// The hooks saw the turn end some time ago; the mod's word of it may have been lost.
     pub idle: bool,
+    /// When the hooks saw the turn begin that runs, if one does.
+    pub began: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -148,9 +157,9 @@ pub enum Order {
 }
 
 impl State {
-    /// When to come back with [`Input::Tick`]; never while nothing is under way.
+    /// When to come back with [`Input::Tick`]; never while nothing is under way or held.
     pub fn deadline(&self) -> Option<Timestamp> {
-        self.doing.as_ref().map(|d| d.until)
+        self.doing.as_ref().map(|d| d.until).or(self.held_until)
     }
 
     /// The next state, and what to do.
@@ -186,7 +195,7 @@ impl State {
     }
 
     fn fell_idle(&mut self, now: Timestamp) {
-        self.working = false;
+        (self.working, self.ended) = (false, Some(now));
         if let Some(doing) = &mut self.doing {
             // Now the client can carry out what had to wait for this turn.
             doing.until = doing.until.max(now + PATIENCE);
@@ -351,8 +360,9 @@ impl State {
 
     /// Begins what is due, and stamps what has just begun.
     fn advance(&mut self, now: Timestamp, orders: &mut Vec<Order>) {
+        self.held_until = None;
         if self.doing.is_none() && !self.braked && self.interactive {
-            self.begin(orders);
+            self.begin(now, orders);
         }
         if let Some(doing) = &mut self.doing
             && doing.until == Timestamp::MAX
@@ -361,7 +371,7 @@ impl State {
         }
     }
 
-    fn begin(&mut self, orders: &mut Vec<Order>) {
+    fn begin(&mut self, now: Timestamp, orders: &mut Vec<Order>) {
         let until = Timestamp::MAX;
         if self.working {
             let urgent = self.look.urgent.clone().filter(|id| self.interrupted_for.as_ref() < Some(id));
@@ -371,6 +381,13 @@ impl State {
                 orders.push(Order::Abort(self.last_order));
                 self.doing = Some(Doing { what: Step::Aborting { order: self.last_order, urgent }, until });
             }
+            return;
+        }
+        // What is submitted into such a turn waits for its end, and an urgent message would not end it.
+        let is_untold = |began: &Timestamp| *began <= now && self.ended.is_none_or(|ended| ended < *began);
+        let untold = self.look.began.filter(is_untold);
+        self.held_until = untold.map(|began| began + TOLD).filter(|until| now < *until);
+        if self.held_until.is_some() {
             return;
         }
         let wanted =

@@ -235,10 +235,12 @@ impl Companion {
             let since = s.turn_since.map(|t| Timestamp::now().duration_since(t));
             s.turn == Turn::Idle && since.is_some_and(|t| t > SETTLED)
         });
+        let working = session.as_ref().filter(|s| s.turn == Turn::Working);
+        let began = working.and_then(|s| s.turn_since);
         // The claim is open until somebody has said something to the fresh context.
         let owed = session.and_then(|s| s.claim).filter(|id| journal::rotated(&self.store, &agent, id));
         self.agent = Some(agent);
-        Ok(Look { request, under_way, mail, urgent, owed, idle })
+        Ok(Look { request, under_way, mail, urgent, owed, idle, began })
     }
 
     /// The hooks have said whose client this is.

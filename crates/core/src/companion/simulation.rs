@@ -147,6 +147,7 @@ impl World {
             urgent: None,
             owed: (rotated && unprompted).then(handoff),
             idle: self.client.idle_since.is_some_and(|t| self.now.duration_since(t).as_secs() >= 3),
+            began: None,
         };
         self.feed(Input::Looked(look));
     }

@@ -160,6 +160,27 @@ fn an_urgent_message_ends_the_turn_once_and_is_submitted_then() {
 }
 
 #[test]
+fn what_comes_before_the_word_of_a_turn_that_the_hooks_saw_begin_waits_for_that_word() {
+    let at = |second| Timestamp::from_second(second).unwrap();
+    let untold = |began| {
+        let look = Look { mail: 1, urgent: Some("m1".into()), ..Look::default() };
+        Input::Looked(Look { began: Some(at(began)), ..look })
+    };
+    let orders = play(vec![START, untold(1), Input::TurnBegan]);
+    assert_eq!(orders[1..], [vec![], vec![Order::Abort(1)]], "it would have stood behind the turn");
+    // No word of it comes: something else refused its prompt.
+    let (state, orders) = State::default().next(START, at(0)).0.next(untold(1), at(1));
+    assert_eq!((orders, state.deadline()), (vec![], Some(at(4))));
+    let (state, orders) = state.next(Input::Tick, at(4));
+    assert_eq!(orders, [Order::Submit(1, Text::Mail)]);
+    assert_ne!(state.deadline(), Some(at(4)), "it does not come back at once, again and again");
+    // It has been over since, whatever the hooks last saw of it; or its clock was set back.
+    let over = vec![START, Input::TurnBegan, Input::TurnEnded { aborted: false }, untold(1)];
+    assert_eq!(play(over)[3], [Order::Submit(1, Text::Mail)]);
+    assert_eq!(play(vec![START, untold(60)])[1], [Order::Submit(1, Text::Mail)]);
+}
+
+#[test]
 fn an_urgent_message_that_finds_no_turn_to_end_waits_like_any_other() {
     // The turn was over before the order came.
     let orders = play(vec![
@@ -244,6 +265,7 @@ fn input() -> impl Strategy<Value = Input> {
         4 => prop::bool::weighted(0.2).prop_map(|aborted| Input::TurnEnded { aborted }),
         4 => (prop::option::of(0u8..3), 0usize..3).prop_map(|(r, mail)| looked(r.map(request), mail)),
         2 => (0u8..4).prop_map(|n| urgent(&format!("m{n}"))),
+        2 => (0i64..30).prop_map(|n| Input::Looked(Look { mail: 1, began: Timestamp::from_second(n).ok(), ..Look::default() })),
         6 => (1u64..12).prop_map(Input::Done),
         2 => (1u64..12).prop_map(|n| Input::Refused(n, "no".into())),
         1 => (1u64..12).prop_map(Input::Nothing),
@@ -323,7 +345,8 @@ proptest! {
                     Order::Braked(b) => prop_assert!(*b == next.braked && *b != before.braked),
                 }
             }
-            prop_assert_eq!(next.deadline().is_some(), next.doing.is_some());
+            prop_assert_eq!(next.deadline().is_some(), next.doing.is_some() || next.held_until.is_some());
+            prop_assert!(next.held_until.is_none() || orders.iter().all(|o| !matches!(o, Order::Submit(..) | Order::Clear(_))));
             if let Input::Tick = input {
                 prop_assert!(next.deadline().is_none_or(|d| d > now), "a tick never asks for itself again");
             }
