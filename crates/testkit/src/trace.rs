@@ -113,7 +113,9 @@ pub fn inject_as(home: &Home, line: &str, dress: &dyn Fn(&mut Command), call: &C
     let log = home.path().join("strace.log");
     let rule = format!("inject={}:{fault}:when={}", call.name, call.nth);
     let mut command = strace(home, &log);
-    command.args(["-e", &rule]).arg(home.binary()).args(line.split_whitespace());
+    // Only what is traced can be answered; a call may be one that is not recorded.
+    let traced = format!("trace={CALLS},{}", call.name);
+    command.args(["-e", &traced, "-e", &rule]).arg(home.binary()).args(line.split_whitespace());
     dress(&mut command);
     let ran = run(&mut command);
     let _ = std::fs::remove_file(&log);

@@ -208,6 +208,25 @@ fn a_folder_that_has_been_still_is_not_read_again_until_a_name_in_it_changes() {
 }
 
 #[test]
+fn a_folder_whose_names_could_not_be_read_to_the_end_is_said_and_read_again() {
+    if !trace::available() {
+        return;
+    }
+    let home = two_projects();
+    let (calls, _) = names_read(&home);
+    wait_for("the folders to be still", || (names_read(&home).0 < calls).then_some(()));
+    let mut said = 0;
+    for nth in 1..=calls {
+        std::fs::remove_file(home.state().join("cache/sessions")).unwrap();
+        let call = trace::Call { name: "getdents64".to_owned(), nth, line: String::new() };
+        let ran = trace::inject(&home, "sessions list --all", &call, "error=EIO");
+        said += usize::from(ran.err.contains("left out"));
+        assert_eq!(names_read(&home).1, 3, "call {nth}: {ran:?}");
+    }
+    assert!(said > 0, "none of {calls} calls was for the names of transcripts");
+}
+
+#[test]
 fn a_damaged_cache_is_thrown_away_and_one_that_is_missing_is_no_loss() {
     let home = two_projects();
     let told = home.run("sessions list --all --json").ok();
