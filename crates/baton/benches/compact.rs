@@ -1,7 +1,7 @@
 //! What an answered compaction costs over its ledger: the process that seals the handoff and answers with it, against
 //! reading the ledger of the same transcript once.
 //!
-//! `scripts/build-release && cargo bench -p baton --bench compact`; another binary can be given in `BATON_BENCH`. Exits
+//! `packaging/release-binary && cargo bench -p baton --bench compact`; another binary can be given in `BATON_BENCH`. Exits
 //! with 1 when the median difference is above its target.
 
 use std::io::{BufReader, Write as _};

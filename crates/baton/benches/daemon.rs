@@ -1,5 +1,5 @@
 //! The daemon under load: 1,000 agents, 2,000 requests a second from 50 kept-open connections for 30 s. Prints figures.
-//! `scripts/build-release && cargo bench -p baton --bench daemon`; another binary can be given in `BATON_BENCH`, another
+//! `packaging/release-binary && cargo bench -p baton --bench daemon`; another binary can be given in `BATON_BENCH`, another
 //! time in `BATON_BENCH_SECONDS`.
 
 use std::time::{Duration, Instant};

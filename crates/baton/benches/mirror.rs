@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use baton::store::mirror::{Mirror, Origin, PER_HOOK};
+use baton::testing::mirror::{Mirror, Origin, PER_HOOK};
 use baton_core::ids::SessionId;
 
 const GROWTH: usize = 5_000;

@@ -1,7 +1,7 @@
 //! What a rotation costs: from the Stop hook that asks for it to the start of the next client, the old one's own exit not
 //! counted, with the scripted agent under `baton run` and every file on a disk.
 //!
-//! `scripts/build-release && cargo bench -p baton --bench rotate`; another binary can be given in `BATON_BENCH`. Exits
+//! `packaging/release-binary && cargo bench -p baton --bench rotate`; another binary can be given in `BATON_BENCH`. Exits
 //! with 1 when the median is above its target.
 
 use std::path::Path;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 const ROTATIONS: usize = 60;
 const TARGET_MS: f64 = 50.0;
-/// Hands over in every context, for ever.
+/// Hands over in every context, forever.
 const SCRIPT: &str =
     "turn\n  tokens 20%\n  bash echo \"What was done.\" | baton handoff -\n  say Handed over.\n";
 

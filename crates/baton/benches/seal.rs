@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use baton::store::handoffs::{Draft, Handoffs};
+use baton::testing::handoffs::{Draft, Handoffs};
 use baton_core::handoff::{Entry, Kind};
 use baton_core::ids::{ChannelName, SessionId};
 use baton_testkit::bench::{Spread, timed};
@@ -43,6 +43,7 @@ fn main() -> ExitCode {
             for_agent: None,
             for_session: None,
             rotation: None,
+            carried: None,
         };
         // A second apart, as handoffs are: no time goes into looking for a free name.
         let now = Timestamp::from_second(1_770_000_000 + round).expect("a time in this century");

@@ -1,7 +1,7 @@
 //! What searching costs against ripgrep, the same question over the same files, interleaved: a word without a capital
 //! letter is found in any case by both. For comparison, what ripgrep takes where the case is meant is told as well.
 //!
-//! `scripts/build-release && BATON_CORPUS=DIR cargo bench -p baton --bench search`: DIR holds `.jsonl` or `.jsonl.gz`
+//! `packaging/release-binary && BATON_CORPUS=DIR cargo bench -p baton --bench search`: DIR holds `.jsonl` or `.jsonl.gz`
 //! transcripts, which are repeated to a gigabyte under the target folder; without it generated ones are. Needs `rg`.
 //! Exits with 1 above the target. Of the words that occur in the files, those with at most a thousand hits are taken.
 

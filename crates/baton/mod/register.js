@@ -3,11 +3,15 @@
 // The protocol, version 1, is explained in docs/companion.md of baton.
 
 const BATON = '@BATON@'
+// This folder; the companion ends when it is gone.
+const PLUGIN = '@PLUGIN@'
 const VERSION = 1
 // An event is passed on within a second or dropped; a compaction is answered in time or left to the client.
 const TELL_MS = 3000
 const COMPACT_MS = 15000
 const LIVES = 4
+// One that has lived this long has worked: the count begins anew.
+const LONG_LIFE_MS = 3600000
 const RESTART_MS = 1000
 
 // Where the companion listens, as its first line says; nothing while there is none.
@@ -64,10 +68,11 @@ export function register(on) {
 async function companion($, interactive) {
   for (let life = 0; life < LIVES; life++) {
     if (life > 0) await $.clock.sleep(RESTART_MS)
+    const began = Date.now()
     let rest = ''
     try {
       const [{ version }, session] = await Promise.all([$.session.version(), $.session.id()])
-      const hello = JSON.stringify({ v: VERSION, session, interactive, client: version })
+      const hello = JSON.stringify({ v: VERSION, session, interactive, client: version, plugin: PLUGIN })
       for await (const chunk of $.process.spawn({ argv: [BATON, 'companion'], input: hello + '\n' })) {
         if (chunk.stream !== 'stdout') continue
         const lines = (rest + chunk.text).split('\n')
@@ -76,14 +81,25 @@ async function companion($, interactive) {
       }
     } catch {}
     socket = undefined
+    if (Date.now() - began > LONG_LIFE_MS) life = 0
   }
 }
 
 // Carries out an order; the client refuses an abort when no turn runs.
 async function obey($, line) {
   if (line.do === 'clear') return $.command.run({ command: 'clear' })
-  if (line.do === 'submit') return $.prompt.submit({ text: line.text })
+  if (line.do === 'submit') {
+    if (line.append !== undefined) await append($, line.append)
+    return $.prompt.submit({ text: line.text })
+  }
   if (line.do === 'abort') return $.turn.abort({ turnId: turn })
+}
+
+// A row that the model reads with the next prompt; a client that does not take it gets the prompt alone.
+async function append($, text) {
+  try {
+    await $.session.append({ message: { type: 'user', content: [{ type: 'text', text }] } })
+  } catch {}
 }
 
 // One order; the companion hears whether the client took it.

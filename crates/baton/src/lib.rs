@@ -1,32 +1,56 @@
-//! The effects and the binary: `main → {hot, cli} → supervisor → store → sys`, and everything may ask `core`.
+//! The effects and the binary; everything may ask `core`.
 //!
-//! A library only so that tests and benchmarks reach the parts; its interface is the command line.
+//! A library only so that tests, benchmarks and fuzz targets reach a few parts; its interface is the command line.
 
-pub mod across;
-pub mod channel;
-pub mod cli;
-pub mod client;
-pub mod companion;
-pub mod config;
-pub mod daemon;
-pub mod demo;
-pub mod doctor;
-pub mod frame;
-pub mod hot;
-pub mod install;
-pub mod memory;
-pub mod offer;
-pub mod panes;
-pub mod paths;
-pub mod poke;
-pub mod providers;
-pub mod rotate;
-pub mod sealing;
-pub mod sessions;
-pub mod store;
-pub mod supervisor;
-pub mod sys;
-pub mod threads;
-pub mod tmux;
-pub mod transcripts;
-pub mod wake;
+mod approvals;
+mod cli;
+mod config;
+mod daemon;
+mod demo;
+mod fleet;
+mod handoffs;
+mod history;
+mod hooks;
+mod mail;
+mod project;
+mod providers;
+mod rotation;
+mod sessions;
+mod setup;
+mod store;
+mod sys;
+mod tui;
+mod views;
+
+/// What the binary calls.
+pub mod entry {
+    pub use crate::cli::{become_client, main};
+    pub use crate::demo::agent::main as demo_agent;
+    pub use crate::hooks::{is_hot, main as hook};
+    pub use crate::rotation::actuators::inplace::{is_ours as is_companion, main as companion};
+    pub use crate::sys::arena::Arena;
+    pub use crate::sys::child::{HELD, become_client as become_held_client};
+}
+
+/// What tests, benchmarks and fuzz targets reach.
+pub mod testing {
+    pub use crate::config::KEYS;
+    pub use crate::daemon::check_head;
+    pub use crate::setup::delegate;
+    pub use crate::store::Store;
+    pub use crate::store::agents::Agents;
+    pub use crate::store::{handoffs, mirror};
+    pub use crate::sys::hash::sha256;
+    pub use crate::sys::lock::Lock;
+    pub use crate::sys::process::identify;
+    pub use crate::sys::shell::words;
+
+    pub mod approvals {
+        pub use crate::approvals::{Reply, answer, waiting};
+        pub use crate::sessions::caller::Caller;
+    }
+
+    pub mod install {
+        pub use crate::setup::install::{ours, plugin, settings, trust};
+    }
+}

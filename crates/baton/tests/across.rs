@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::BATON;
 
-/// A session of Claude Code in which something was asked and done.
+/// A Claude Code session with a request and some work.
 fn worked(home: &Home) -> Client<'_> {
     let client = Client::new(home);
     client.starts("startup").silent();
@@ -21,7 +21,7 @@ fn worked(home: &Home) -> Client<'_> {
 fn start(home: &Home, command: &str) -> Vec<String> {
     assert!(command.starts_with("baton run --name "), "{command}");
     let _ = home;
-    baton::hot::delegate::words(command)
+    baton::testing::words(command)
 }
 
 #[test]
@@ -43,12 +43,12 @@ fn a_person_hands_the_last_session_of_the_project_to_the_other_agent() {
     assert!(shown.contains("## Instructions for Codex") && !shown.contains("for Claude"), "{shown}");
     assert_eq!(client.kept()["latches"]["handed_off"], true, "nobody asks it for another one");
 
-    // The other client, as `baton run` starts it, is given it; a third one would not be while that one lives.
+    // The other client, as `baton run` starts it, gets the handoff; a third one does not while that client lives.
     let record = home.state().join(format!("agents/{agent}.json"));
     let mut kept: Value = serde_json::from_str(&std::fs::read_to_string(&record).unwrap()).unwrap();
     assert_eq!(kept["provider"], "codex");
     let mut codex = CodexClient::new(&home);
-    let me = baton::sys::process::identify(codex.pid()).unwrap();
+    let me = baton::testing::identify(codex.pid()).unwrap();
     kept["process"] = serde_json::to_value(&me).unwrap();
     std::fs::write(&record, kept.to_string()).unwrap();
     let mut other = CodexClient::new(&home);
@@ -80,7 +80,7 @@ fn an_agent_hands_over_its_own_words_and_one_that_runs_already_gets_mail() {
 }
 
 #[test]
-fn back_again_the_roles_are_exchanged() {
+fn on_the_way_back_the_roles_are_exchanged() {
     let home = Home::new(BATON);
     let mut codex = CodexClient::new(&home);
     codex.starts("startup").silent();
@@ -94,7 +94,7 @@ fn back_again_the_roles_are_exchanged() {
 }
 
 #[test]
-fn what_cannot_be_handed_over_is_said() {
+fn a_transfer_that_is_impossible_is_refused_with_the_reason() {
     let home = Home::new(BATON);
     assert!(home.run("handoff --to codex").fails(3).contains("no session of this project"));
     let client = worked(&home);
@@ -108,14 +108,14 @@ fn what_cannot_be_handed_over_is_said() {
 }
 
 #[test]
-fn without_the_client_the_command_is_told_with_the_way_to_install_it() {
+fn without_the_client_the_command_is_shown_with_how_to_install_it() {
     let home = Home::new(BATON);
     worked(&home);
     let mut command = home.baton(["handoff", "--to", "codex"]);
     let ran = baton_testkit::home::run(command.env("PATH", "/usr/bin:/bin"));
     assert!(ran.out.contains("npm install -g @openai/codex"), "{ran:?}");
     assert!(
-        ran.out.contains("  baton run --name app-2 codex 'Continue where the loaded handoff HO-"),
+        ran.out.contains("  baton run --name app-oak codex 'Continue where the loaded handoff HO-"),
         "{ran:?}"
     );
 }

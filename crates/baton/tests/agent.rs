@@ -1,18 +1,18 @@
-//! The scripted agent ends as the client does: exit codes, SessionEnd, the terminal as it was.
+//! The scripted agent ends as the client does: same exit codes, SessionEnd, and a restored terminal.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 
 use baton_testkit::Home;
 use baton_testkit::agent::{Script, seen};
 use baton_testkit::hooks::register;
+use baton_testkit::wait::wait_until;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::BATON;
 
-/// Started and in the middle of a turn: it waits for a file that never comes.
+/// Starts the agent and leaves it in the middle of a turn, waiting for a file that never comes.
 fn at_work(home: &Home, args: &[&str]) -> Child {
     register(home);
     let script = "turn\n  tokens 10%\n  bash echo begun > begun; while :; do :; done\n";
@@ -21,17 +21,8 @@ fn at_work(home: &Home, args: &[&str]) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     child.stdin.as_mut().unwrap().write_all(b"begin\n").unwrap();
-    until(|| home.project().join("begun").exists());
+    wait_until("its first command", || home.project().join("begun").exists());
     child
-}
-
-#[track_caller]
-fn until(done: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !done() {
-        assert!(began.elapsed() < Duration::from_secs(20), "it never came");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 fn reasons(home: &Home) -> Vec<Value> {
@@ -52,12 +43,12 @@ fn signals_end_it_with_the_clients_codes_after_session_end_and_leave_no_tool_beh
             let log = home.run("log --json").ok();
             assert!(log.contains("session-end"), "the SessionEnd hook has run: {log}");
             let mine = home.path().display().to_string();
-            until(|| !runs_in(&mine));
+            wait_until("the end of its tools", || !runs_in(&mine));
         }
     }
 }
 
-/// Does any process have its working folder below `path`?
+/// Whether any process has its working folder below `path`.
 fn runs_in(path: &str) -> bool {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let mut folders = processes.filter_map(|p| std::fs::read_link(p.path().join("cwd")).ok());
@@ -122,7 +113,7 @@ fn conversations_can_be_resumed_continued_forked_and_not_begun_twice() {
     assert_eq!(sources, ["startup", "resume", "resume", "fork"]);
 }
 
-/// In a real terminal: what it changes it changes back, however it is told to go.
+/// In a real terminal: it restores what it changes, however it is told to end.
 #[test]
 fn the_terminal_is_as_it_was_however_it_ends() {
     for (how, ends) in [
@@ -155,7 +146,7 @@ fn the_terminal_is_as_it_was_however_it_ends() {
         if ends.is_empty() {
             kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
         } else {
-            until(|| home.path().join("seen.jsonl").exists());
+            wait_until("its first word", || home.path().join("seen.jsonl").exists());
             (&keys).write_all(ends).unwrap();
         }
         read_until(&mut shown, "\u{1b}[?1049l");

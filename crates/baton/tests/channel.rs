@@ -1,22 +1,22 @@
-//! Which channel a folder belongs to, asked of the binary in real folders and real repositories.
+//! Which channel a folder belongs to, according to the binary, in real folders and real repositories.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use baton_testkit::Home;
 use baton_testkit::home::run;
+use baton_testkit::{Home, tools};
 
 fn home() -> Home {
     Home::new(crate::BATON)
 }
 
-/// `baton channel` in `dir`, with more arguments.
+/// Runs `baton channel` in `dir` with more arguments.
 fn channel(home: &Home, dir: &Path, more: &str) -> String {
     let line = format!("channel {more}");
     run(home.baton(line.split_whitespace()).current_dir(dir)).ok().trim_end().to_owned()
 }
 
-/// git with an identity and no configuration of the machine.
+/// Runs git with an identity and without the machine's configuration.
 fn git(home: &Home, dir: &Path, line: &str) {
     let mut command = home.command("git");
     for (who, name) in [("AUTHOR", "A"), ("COMMITTER", "C")] {
@@ -41,6 +41,9 @@ fn repository(home: &Home, name: &str) -> std::path::PathBuf {
 
 #[test]
 fn each_source_gives_way_to_the_one_before_it() {
+    if !tools::has(&["git"]) {
+        return;
+    }
     let home = home();
     let app = home.project();
     assert_eq!(channel(&home, &app, "--why"), "global  (no project found above this folder)");
@@ -57,6 +60,8 @@ fn each_source_gives_way_to_the_one_before_it() {
     assert!(repository.starts_with("app-") && repository.contains("(git repository "), "{repository}");
 
     home.write("work/app/.baton.toml", "channel = \"own\"\n");
+    assert_eq!(channel(&home, &app, "--why"), repository, "a stranger names no channel");
+    home.trust();
     assert_eq!(home.tidy(&channel(&home, &app, "--why")), "own  (channel in ~/work/app/.baton.toml)");
 
     home.write(".config/baton/config.toml", "[channels]\n\"~/work\" = \"mapped\"\n");
@@ -93,19 +98,26 @@ fn the_longest_configured_path_wins_and_slashes_and_links_change_nothing() {
 
 #[test]
 fn a_project_inside_a_project_is_its_own() {
+    if !tools::has(&["git"]) {
+        return;
+    }
     let home = home();
     let outer = repository(&home, "outer");
     let inner = repository(&home, "outer/vendor/inner");
     assert!(channel(&home, &outer.join("vendor"), "").starts_with("outer-"));
     assert!(channel(&home, &inner, "").starts_with("inner-"));
-    // The settings of the outer one do not reach into it.
+    // The outer project's settings do not apply to it.
     home.write("outer/.baton.toml", "channel = \"outer-own\"\n");
+    run(home.baton(["trust"]).current_dir(&outer)).ok();
     assert_eq!(channel(&home, &outer.join("vendor"), ""), "outer-own");
     assert!(channel(&home, &inner, "").starts_with("inner-"));
 }
 
 #[test]
 fn all_work_trees_of_a_repository_share_its_channel_and_a_submodule_does_not() {
+    if !tools::has(&["git"]) {
+        return;
+    }
     let home = home();
     let app = repository(&home, "app");
     git(&home, &app, "worktree add -q ../elsewhere/feature");
@@ -123,6 +135,9 @@ fn all_work_trees_of_a_repository_share_its_channel_and_a_submodule_does_not() {
 
 #[test]
 fn two_projects_with_one_folder_name_do_not_collide() {
+    if !tools::has(&["git"]) {
+        return;
+    }
     let home = home();
     let (one, two) = (repository(&home, "one/app"), repository(&home, "two/app"));
     let (a, b) = (channel(&home, &one, ""), channel(&home, &two, ""));
@@ -148,6 +163,7 @@ fn a_name_that_would_leave_the_store_is_refused_wherever_it_is_written() {
     let err = run(home.baton(["handoffs", "seal", "doc.md"]).env("BATON_CHANNEL", "../x")).fails(1);
     assert!(err.contains("\"../x\" is not usable"), "{err}");
     home.write("work/app/.baton.toml", "\nchannel = \"../x\"\n");
+    home.trust();
     let err = home.run("handoffs seal doc.md").fails(1);
     assert!(
         home.tidy(&err).contains("~/work/app/.baton.toml:2: channel name \"../x\" is not usable"),

@@ -1,28 +1,13 @@
-//! Codex's hooks: what each event does, and what is different from Claude Code's.
+//! Codex's hooks: what each event does, and how they differ from Claude Code's.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use baton_testkit::Home;
 use baton_testkit::codex::CodexClient;
 use serde_json::{Value, json};
 
-use super::hooks::{changes, tree};
+use super::hooks::{changes, fixtures, tree};
 use crate::BATON;
-
-fn fixtures() -> Vec<(String, Value)> {
-    let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../core/tests/fixtures/codex/hooks");
-    let mut files: Vec<_> = std::fs::read_dir(dir)
-        .unwrap()
-        .map(|f| f.unwrap().path())
-        .map(|p| {
-            let json = serde_json::from_str(&std::fs::read_to_string(&p).unwrap()).unwrap();
-            (p.file_stem().unwrap().to_str().unwrap().to_owned(), json)
-        })
-        .collect();
-    files.sort_by(|a, b| a.0.cmp(&b.0));
-    files
-}
 
 fn normal(home: &Home, client: &CodexClient<'_>, text: &str) -> String {
     let mut text = home.tidy(text).replace(&client.thread, "THREAD");
@@ -30,14 +15,20 @@ fn normal(home: &Home, client: &CodexClient<'_>, text: &str) -> String {
     while let Some(at) = text.find("HO-2") {
         text.replace_range(at..at + "HO-20261116-040000-a1b2c3d4".len(), "HANDOFF");
     }
+    if let Some(at) = text.find("memory/global-") {
+        text.replace_range(at..at + "memory/global-0123456789ab".len(), "memory/global-FOLDER");
+    }
+    if let Some((folder, _)) = text.contains("mail/user/").then(|| text.rsplit_once('/')).flatten() {
+        text = format!("{folder}/NOTICE");
+    }
     text.replace(&jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(), "TODAY")
 }
 
-/// For each recorded payload of each event: which files it changes and what it answers, in a thread at 67 %.
+/// Replays each recorded payload of each event in a thread at 67 %: which files change, and what the hook answers.
 #[test]
 fn the_effects_of_every_recorded_event() {
     let mut seen = String::new();
-    for (name, mut payload) in fixtures() {
+    for (name, mut payload) in fixtures("codex") {
         let home = Home::in_memory(BATON);
         let mut client = CodexClient::new(&home);
         let event = payload["hook_event_name"].as_str().unwrap().to_owned();
@@ -68,7 +59,7 @@ fn the_reading_is_the_clients_own_percentage_and_never_the_cumulative_total() {
     let home = Home::in_memory(BATON);
     let mut client = CodexClient::new(&home);
     client.starts("startup").silent();
-    // The client's display at these counts.
+    // What the client displays at these counts.
     for (last, shown) in [(12_300, 0), (30_500, 22), (60_500, 58), (85_500, 89)] {
         client.counts(last);
         client.tool().ok();
@@ -80,7 +71,7 @@ fn the_reading_is_the_clients_own_percentage_and_never_the_cumulative_total() {
 }
 
 #[test]
-fn thresholds_are_of_the_clients_own_percentage_and_each_thing_is_said_once() {
+fn thresholds_use_the_clients_own_percentage_and_each_nudge_is_sent_once() {
     let home = Home::in_memory(BATON);
     let mut client = CodexClient::new(&home);
     client.starts("startup").silent();
@@ -119,7 +110,7 @@ fn a_subagents_events_and_unknown_ones_change_nothing() {
 }
 
 #[test]
-fn a_provider_that_is_not_known_is_harmless() {
+fn an_unknown_provider_is_harmless() {
     let home = Home::in_memory(BATON);
     let mut command = home.baton(["hook", "--provider", "quill", "Stop"]);
     let ran = baton_testkit::home::run(&mut command);
@@ -127,20 +118,29 @@ fn a_provider_that_is_not_known_is_harmless() {
 }
 
 #[test]
-fn esc_ends_the_turn_without_a_stop_and_what_was_handed_over_waits_for_the_next_one() {
-    let home = Home::in_memory(BATON);
+fn esc_ends_the_turn_without_a_stop_and_what_was_handed_over_is_sealed_at_once() {
+    let home = Home::new(BATON);
     let mut client = CodexClient::new(&home);
     client.starts("startup").silent();
     client.prompt("work").silent();
     assert_eq!(client.kept()["turn"], "working");
+    let words = home.write("h.md", "# H\nThe words of the agent.\n");
+    let mut command = home.baton(["handoff", words.to_str().unwrap()]);
+    command.env("CODEX_THREAD_ID", &client.thread);
+    command.env("CLAUDE_SESSION_MANAGER_ID", client.kept()["agent"].as_str().unwrap());
+    baton_testkit::home::run(&mut command).ok();
+    assert!(client.kept()["request"].is_object());
     client.hook("Interrupt", json!({})).silent();
     assert_eq!(client.kept()["turn"], "idle");
-    client.prompt("go on").silent();
+    assert!(client.kept()["request"].is_null());
+    let id = home.run("handoffs --json").json()[0]["id"].as_str().unwrap().to_owned();
+    assert!(home.run(&format!("handoffs show {id}")).ok().contains("The words of the agent."));
+    client.prompt("go on");
     assert_eq!(client.kept()["turn"], "working");
 }
 
 #[test]
-fn a_late_end_of_a_thread_that_was_taken_up_again_is_taken_back() {
+fn a_session_end_is_undone_when_the_thread_goes_on() {
     let home = Home::in_memory(BATON);
     let mut client = CodexClient::new(&home);
     client.starts("startup").silent();
@@ -169,13 +169,13 @@ fn before_a_compaction_the_ledger_is_sealed_and_after_it_the_thread_gets_it_back
     let back = client.starts("compact");
     let context = back.context().unwrap();
     assert!(context.contains("Never use regular expressions."), "{context}");
-    // The count of the compaction's own request is not what the context holds.
+    // The token count of the compaction request itself is not the size of the context.
     client.tool().silent();
     assert!(client.gauge()["reading"].is_null(), "{}", client.gauge());
     client.counts(6_345);
     client.tool().silent();
     assert_eq!(client.gauge()["percentage"], 0);
-    // Where it came is remembered.
+    // The point at which it compacted is remembered.
     let seen = std::fs::read_to_string(home.state().join("compaction.json")).unwrap();
     assert!(seen.contains("81500"), "{seen}");
 }
@@ -188,12 +188,12 @@ fn a_veto_is_given_only_where_a_fresh_context_follows_at_once() {
     client.starts("startup").silent();
     client.prompt("work").silent();
     client.counts(81_500);
-    // Nobody can give one: a veto would lock the thread for good.
+    // Nobody can give a fresh context, so a veto would block the thread for good.
     client.hook("PreCompact", json!({ "trigger": "auto" })).silent();
     let agent = client.kept()["agent"].as_str().unwrap().to_owned();
     let record = home.state().join(format!("agents/{agent}.json"));
     let mut kept: Value = serde_json::from_str(&std::fs::read_to_string(&record).unwrap()).unwrap();
-    // Somebody who supervises it: any process that lives will do.
+    // Give it a supervisor; any live process will do.
     kept["supervisor"] = kept["process"].clone();
     std::fs::write(&record, kept.to_string()).unwrap();
     client.says("assistant", "half done");
@@ -203,7 +203,7 @@ fn a_veto_is_given_only_where_a_fresh_context_follows_at_once() {
     assert_eq!(answer["continue"], false, "{answer}");
     let kept: Value = serde_json::from_str(&std::fs::read_to_string(&record).unwrap()).unwrap();
     assert_eq!(kept["rotation"]["at_once"], true, "{kept}");
-    // Before a turn the new prompt is in no transcript yet: it would be lost.
+    // Before a turn the new prompt is not in the transcript yet, so a veto would lose it.
     client.hook("Interrupt", json!({})).silent();
     client.says("assistant", "and more");
     client.hook("PreCompact", json!({ "trigger": "auto" })).silent();
@@ -224,7 +224,7 @@ fn threads_on_the_shared_daemon_are_agents_of_their_own() {
     assert_eq!(shown.as_array().unwrap().len(), 2, "threads of a daemon live: {shown}");
     daemon.hook("SessionEnd", json!({ "reason": "other" })).silent();
     assert_eq!(home.run("status --json").json().as_array().unwrap().len(), 1, "until they were left");
-    // A client of its own is one agent through `/clear`.
+    // A client of its own stays one agent through `/clear`.
     let mut client = CodexClient::new(&home);
     client.starts("startup").silent();
     let first = client.kept();
@@ -252,9 +252,9 @@ fn the_status_is_watched_and_shown_by_tmux() {
     watch.kill().unwrap();
     watch.wait().unwrap();
     let line = home.run("statusline --tmux").ok();
-    assert_eq!(line, "#[fg=red]app-1 89%#[default]\n");
+    assert_eq!(line, "#[fg=red]app 89%#[default]\n");
     let elsewhere = home.run("statusline --tmux /").ok();
-    assert!(!elsewhere.contains("app-1") || elsewhere == line, "{elsewhere}");
+    assert!(!elsewhere.contains("app") || elsewhere == line, "{elsewhere}");
 }
 
 #[test]
@@ -270,14 +270,14 @@ fn an_agent_inside_an_app_is_watched_but_cannot_hand_over() {
     let heard = baton_testkit::hooks::send(command, b"# State\n");
     assert_eq!(heard.code, Some(1));
     assert!(heard.err.contains("sm handoff is not supported for codex-app sessions"), "{heard:?}");
-    // Its work can still be given to an agent that can go on.
+    // Its work can still go to an agent that is able to continue.
     let mut command = home.baton(["handoff", "--to", "codex"]);
     command.env("CODEX_THREAD_ID", &app.thread);
     assert_eq!(baton_testkit::home::run(&mut command).code, Some(0));
 }
 
 #[test]
-fn a_headless_run_that_nobody_of_ours_started_takes_no_handoff_away() {
+fn a_headless_run_not_started_by_baton_takes_no_handoff() {
     let home = Home::in_memory(BATON);
     home.run_with_input("handoffs seal -", "# State\nFOR-A-PERSON\n").ok();
     let mut exec = CodexClient::with_args(&home, &["exec", "--json", "do it"]);
@@ -295,10 +295,149 @@ fn the_compaction_point_is_the_clients_own_setting() {
     client.starts("startup").silent();
     assert_eq!(client.kept()["compaction"]["limit"], 60_000);
     client.counts(57_000);
-    // Critical lies at 95 % of the way to compaction, not at 65 % of the window.
+    // Critical is at 95 % of the way to compaction, not at 65 % of the window.
     assert!(client.tool().context().unwrap().contains("run `baton handoff"));
     let mut other =
         CodexClient::with_args(&home, &["-c", "model_auto_compact_token_limit=70000", "--no-daemon"]);
     other.starts("startup").silent();
     assert_eq!(other.kept()["compaction"]["limit"], 70_000);
+}
+
+/// Codex whose agents can begin a fresh window themselves, with work in its rollout.
+fn with_window(home: &Home) -> CodexClient<'_> {
+    home.write(".codex/config.toml", "[features]\ntoken_budget = true\n");
+    let mut client = CodexClient::new(home);
+    client.starts("startup").silent();
+    client.says("user", "TAUGOAL: port the tests. Never edit Cargo.lock.");
+    client.prompt("TAUGOAL: port the tests. Never edit Cargo.lock.").ok();
+    client.counts(60_000);
+    client
+}
+
+fn wants_window(client: &mut CodexClient<'_>) -> Option<String> {
+    let heard = client
+        .hook("PreToolUse", json!({ "tool_name": "new_context", "tool_input": {}, "tool_use_id": "call_1" }));
+    let answer = heard.answer()?["hookSpecificOutput"].clone();
+    assert_eq!(answer["permissionDecision"], "deny", "{answer}");
+    Some(answer["permissionDecisionReason"].as_str().unwrap().to_owned())
+}
+
+fn hands_over(home: &Home, client: &CodexClient<'_>, text: &str) -> String {
+    let mut command = home.baton(["handoff", "-"]);
+    command.env("CODEX_THREAD_ID", &client.thread);
+    let heard = baton_testkit::hooks::send(command, text.as_bytes());
+    assert_eq!(heard.code, Some(0), "{heard:?}");
+    heard.out
+}
+
+/// The client's own order of events after the tool was let through.
+fn begins_window(client: &mut CodexClient<'_>) -> String {
+    client
+        .hook("PostToolUse", json!({ "tool_name": "new_context", "tool_input": {}, "tool_response": "" }))
+        .ok();
+    client.hook("PreCompact", json!({ "trigger": "auto" })).silent();
+    client.hook("PostCompact", json!({ "trigger": "auto" })).silent();
+    client.starts("compact").context().unwrap_or_default()
+}
+
+#[test]
+fn a_fresh_window_waits_for_a_handoff_and_then_begins_with_it() {
+    let home = Home::in_memory(BATON);
+    let mut client = with_window(&home);
+    let refused = wants_window(&mut client).expect("there is no handoff yet");
+    assert!(refused.contains("baton handoff") && refused.contains("`new_context` tool"), "{refused}");
+    let said = hands_over(&home, &client, "## Next\nRun the third test; MARK-OF-THE-HANDOFF.");
+    assert!(said.contains("Call the `new_context` tool now"), "{said}");
+    assert_eq!(wants_window(&mut client), None, "it has handed over");
+    let given = begins_window(&mut client);
+    assert!(given.contains("MARK-OF-THE-HANDOFF") && given.contains("TAUGOAL"), "{given}");
+    client.stops(false).ok();
+    let agent = home.run("status --json").json()[0].clone();
+    assert_eq!(
+        (&agent["actuator"], &agent["agent"]["rotation"]),
+        (&json!("window"), &Value::Null),
+        "{agent}"
+    );
+    assert_eq!(agent["agent"]["sessions"].as_array().unwrap().len(), 1, "{agent}");
+    let rotations = baton_testkit::home::records(&home.state().join("rotations"));
+    let done = |r: &Value| r["actuator"] == "window" && r["step"] == "done";
+    assert!(rotations.len() == 1 && rotations.iter().all(done), "{rotations:?}");
+    let handoffs = home.run("handoffs --json").json();
+    assert_eq!(handoffs[0]["status"], "consumed", "{handoffs}");
+    // It is a rotation, and tells nothing about where the client compacts.
+    assert!(!home.state().join("compaction.json").exists());
+    assert_eq!(home.run("inbox --json").json(), json!([]), "and is no notice");
+    assert!(wants_window(&mut client).is_some(), "the next window needs a handoff of its own");
+}
+
+#[test]
+fn an_agent_that_hands_over_and_stops_is_asked_once_to_begin_its_window() {
+    let home = Home::in_memory(BATON);
+    let mut client = with_window(&home);
+    hands_over(&home, &client, "Half of it is done.");
+    let asked = client.stops(false).answer().expect("the turn goes on");
+    assert_eq!(asked["decision"], "block", "{asked}");
+    assert!(asked["reason"].as_str().unwrap().contains("Call the `new_context` tool now"), "{asked}");
+    assert!(home.run("status --json").json()[0]["pending"].to_string().contains("pending since"));
+    let ended = client.stops(true);
+    assert!(ended.message().is_some_and(|m| m.contains("is sealed; type /clear")), "{ended:?}");
+    // Whoever begins the window later still gets it.
+    assert_eq!(wants_window(&mut client), None);
+    let given = begins_window(&mut client);
+    assert!(given.contains("Half of it is done."), "{given}");
+    let handoffs = home.run("handoffs --json").json();
+    assert_eq!(handoffs.as_array().unwrap().len(), 1, "no second one was sealed: {handoffs}");
+    assert!(home.run("status --json").json()[0]["agent"]["rotation"].is_null());
+}
+
+#[test]
+fn without_the_feature_nothing_changes() {
+    let home = Home::in_memory(BATON);
+    let mut client = with_window(&home);
+    home.write(".codex/config.toml", "");
+    client.starts("resume").ok();
+    let said = hands_over(&home, &client, "Half of it is done.");
+    assert!(!said.contains("new_context"), "{said}");
+    assert!(client.stops(false).message().is_some_and(|m| m.contains("is sealed")));
+    let other = client.hook("PreToolUse", json!({ "tool_name": "Bash", "tool_input": {} }));
+    other.silent();
+}
+
+/// Five files of 5,000 tokens each come with the first prompt after a `/clear` by hand: the client cuts where we tell it.
+#[test]
+fn the_files_in_play_come_whole_with_the_first_prompt() {
+    let home = Home::in_memory(BATON);
+    let mut client = CodexClient::new(&home);
+    client.starts("startup").silent();
+    client.says("user", "Write the five modules.");
+    client.prompt("Write the five modules.").ok();
+    for n in 0..5 {
+        let line = format!("fn module_{n}() {{}} // {}\n", "x".repeat(60));
+        let text = line.repeat(19_000 / line.len());
+        home.write(&format!("work/app/src/module_{n}.rs"), &text);
+        let patch = format!(
+            "*** Begin Patch\n*** Update File: src/module_{n}.rs\n@@\n-x\n+fn module_{n}() {{}}\n*** End Patch"
+        );
+        let call = json!({ "type": "custom_tool_call", "status": "completed", "call_id": format!("c{n}"),
+            "name": "apply_patch", "input": patch });
+        client.record("response_item", &call);
+        let done =
+            json!({ "type": "custom_tool_call_output", "call_id": format!("c{n}"), "output": "Done!" });
+        client.record("response_item", &done);
+    }
+    client.counts(60_000);
+    client.stops(false).ok();
+    home.run("rotate app").ok();
+    client.thread = baton_testkit::hooks::session_id();
+    client.starts("clear").ok();
+    let given = client.prompt("Go on.").context().unwrap_or_default();
+    for n in 0..5 {
+        let whole = given.matches(&format!("fn module_{n}() {{}} // xxx")).count();
+        assert!(
+            whole > 200,
+            "src/module_{n}.rs came with {whole} lines: {}",
+            &given[..given.len().min(3_000)]
+        );
+    }
+    assert!(given.chars().count() <= 110_000, "{}", given.chars().count());
 }

@@ -1,14 +1,15 @@
-//! The deferred handoff in a tmux pane: each row of the edge-case table and each line of the test plan of the document
-//! that asked for it (`sm handoff`, self-directed context rotation) is a test that names it.
+//! The deferred handoff in a tmux pane. The document that specified it (`sm handoff`, self-directed context rotation)
+//! has a table of edge cases and a test plan; each row and each line is a test here that names it.
 
 use baton_testkit::Home;
 use baton_testkit::hooks::Client;
+use baton_testkit::wait::wait_for;
 use serde_json::Value;
 
 use crate::BATON;
-use crate::panes::{World, wait_for, wait_for_or};
+use crate::world::{World, wait_for_or};
 
-/// Writes a handoff, hands it over, goes on; the second context says what it knows.
+/// Writes a handoff, hands over and continues; the second context says what it knows.
 const ONCE: &str = "context\nturn\n  tokens 20%\n  write h.md <<END\n# H\n\n## Next\nRun it again.\nEND\n  \
                     bash baton handoff h.md\n  bash echo after > after.txt\n  say Handed over.\n\
                     context\nturn\n  tokens 5%\n  recall\nturn\n  say More.\n";
@@ -18,11 +19,7 @@ fn handoff_prompt(world: &World, name: &str) -> String {
 }
 
 fn rotations(world: &World) -> Vec<Value> {
-    let dir = std::fs::read_dir(world.home.state().join("rotations")).into_iter().flatten().flatten();
-    let mut paths: Vec<_> =
-        dir.map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "json")).collect();
-    paths.sort();
-    paths.iter().filter_map(|p| serde_json::from_slice(&std::fs::read(p).ok()?).ok()).collect()
+    baton_testkit::home::records(&world.home.state().join("rotations"))
 }
 
 fn events(world: &World, name: &str) -> Vec<String> {
@@ -34,11 +31,12 @@ fn events(world: &World, name: &str) -> Vec<String> {
 /// Test plan 1: happy path.
 #[test]
 fn happy_path_the_agent_writes_hands_over_and_goes_on_in_a_fresh_context_under_its_name() {
-    let world = World::new(ONCE);
+    let Some(world) = World::new(ONCE) else { return };
     world.spawn("alpha", &["--prompt", "begin"]).ok();
     let prompt = handoff_prompt(&world, "alpha");
     let file = std::fs::canonicalize(world.home.project()).unwrap().join("h.md");
-    assert_eq!(prompt, format!("Read {} and continue from where you left off.", file.display()));
+    let continuation = format!("Read {} and continue from where you left off.", file.display());
+    assert!(prompt.starts_with(&continuation), "{prompt}");
     wait_for_or(
         "the new context",
         || world.told("alpha"),
@@ -62,12 +60,14 @@ fn happy_path_the_agent_writes_hands_over_and_goes_on_in_a_fresh_context_under_i
 /// Edge case: agent continues after `sm handoff`.
 #[test]
 fn row_agent_continues_after_the_handoff_and_it_executes_only_at_stop() {
-    let world = World::new(
+    let Some(world) = World::new(
         &ONCE.replace("  bash echo after > after.txt\n", "  wait go\n  bash echo after > after.txt\n"),
-    );
+    ) else {
+        return;
+    };
     world.spawn("alpha", &["--prompt", "begin"]).ok();
     wait_for("the schedule", || world.session("alpha")["request"].is_object().then_some(()));
-    // Something else reaches the attendant and is typed; nothing is typed here.
+    // Meanwhile the attendant types something to another agent, but nothing here.
     world.ready("beta");
     let other = world.send("beta", &["hello"]);
     world.wait_for_prompt("beta", &other);
@@ -80,7 +80,9 @@ fn row_agent_continues_after_the_handoff_and_it_executes_only_at_stop() {
 /// Edge case: file deleted between schedule and execution. Our own copy is used.
 #[test]
 fn row_file_deleted_between_schedule_and_execution_the_copy_is_used() {
-    let world = World::new(&ONCE.replace("bash echo after > after.txt", "bash rm h.md"));
+    let Some(world) = World::new(&ONCE.replace("bash echo after > after.txt", "bash rm h.md")) else {
+        return;
+    };
     world.spawn("alpha", &["--prompt", "begin"]).ok();
     world.wait_for_prompt("alpha", "Continue where the loaded handoff HO-");
     wait_for("the new context", || {
@@ -88,11 +90,12 @@ fn row_file_deleted_between_schedule_and_execution_the_copy_is_used() {
     });
 }
 
-/// Edge case, and test plan 9, failure recovery: neither file nor copy can be read; idle is restored, mail flows.
+/// Edge case, and test plan 9, failure recovery: file and copy cannot be read; the agent is idle again and gets its
+/// mail.
 #[test]
 fn row_file_and_copy_gone_the_handoff_is_aborted_idle_is_restored_and_queued_mail_is_delivered() {
     let script = ONCE.replace("  bash echo after > after.txt\n", "  wait go\n");
-    let world = World::new(&script);
+    let Some(world) = World::new(&script) else { return };
     world.spawn("alpha", &["--prompt", "begin"]).ok();
     let request =
         wait_for("the schedule", || Some(world.session("alpha")["request"].take()).filter(Value::is_object));
@@ -110,10 +113,10 @@ fn row_file_and_copy_gone_the_handoff_is_aborted_idle_is_restored_and_queued_mai
 /// Edge case: multiple `sm handoff` calls in the same turn.
 #[test]
 fn row_multiple_calls_in_one_turn_the_last_one_wins() {
-    let world = World::new(&ONCE.replace(
+    let Some(world) = World::new(&ONCE.replace(
         "  bash echo after > after.txt\n",
         "  write second.md <<END\n# H\n\n## Next\nDo the second thing.\nEND\n  bash baton handoff second.md\n",
-    ));
+    )) else { return };
     world.spawn("alpha", &["--prompt", "begin"]).ok();
     assert!(handoff_prompt(&world, "alpha").contains("second.md"));
     wait_for("the new context", || {
@@ -125,7 +128,9 @@ fn row_multiple_calls_in_one_turn_the_last_one_wins() {
 /// Edge case: session killed before the handoff executes.
 #[test]
 fn row_session_killed_before_it_executes_does_no_harm() {
-    let world = World::new(&ONCE.replace("  bash echo after > after.txt\n", "  wait never\n"));
+    let Some(world) = World::new(&ONCE.replace("  bash echo after > after.txt\n", "  wait never\n")) else {
+        return;
+    };
     world.spawn("alpha", &["--prompt", "begin"]).ok();
     wait_for("the schedule", || world.session("alpha")["request"].is_object().then_some(()));
     let pid = world.agent("alpha")["process"]["pid"].as_i64().unwrap();
@@ -133,14 +138,16 @@ fn row_session_killed_before_it_executes_does_no_harm() {
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     wait_for("its end", || world.agent("alpha")["ended"].is_string().then_some(()));
     assert!(rotations(&world).is_empty());
-    assert_eq!(world.baton(&["agents", "--json"]).json()[0]["state"], "dead");
+    assert_eq!(world.baton(&["agents", "--json"]).json()[0]["state"], "ended");
 }
 
-/// Edge case: server restart with a pending handoff. The document calls it lost; here it survives. FIELD: handoff pending in
-/// memory, lost at restart.
+/// Edge case: server restart with a pending handoff. The document accepts its loss; here it survives. FIELD: a handoff
+/// that was pending in memory was lost at a restart.
 #[test]
 fn row_server_restart_with_a_pending_handoff_survives() {
-    let mut world = World::new(&ONCE.replace("  bash echo after > after.txt\n", "  wait go\n"));
+    let Some(mut world) = World::new(&ONCE.replace("  bash echo after > after.txt\n", "  wait go\n")) else {
+        return;
+    };
     world.spawn("alpha", &["--prompt", "begin"]).ok();
     wait_for("the schedule", || world.session("alpha")["request"].is_object().then_some(()));
     world.kill_attendant();
@@ -152,12 +159,12 @@ fn row_server_restart_with_a_pending_handoff_survives() {
     wait_for("the journal", || rotations(&world).pop().filter(|r| r["step"] == "done"));
 }
 
-/// The same at any instant of the rotation: killed again and again, it comes to its end once.
+/// The same with the attendant killed at a random instant of the rotation, which still finishes once.
 #[test]
 fn row_server_restart_at_any_instant_of_a_rotation_still_loads_once() {
     let mut rng = baton_testkit::rng::Rng::announced("row_server_restart_at_any_instant");
     for _ in 0..baton_testkit::times(5) {
-        let mut world = World::new(ONCE);
+        let Some(mut world) = World::new(ONCE) else { return };
         world.spawn("alpha", &["--prompt", "begin"]).ok();
         wait_for("the request", || {
             (world.agent("alpha")["sessions"].as_array().is_some_and(|s| s.len() > 1)
@@ -199,10 +206,12 @@ fn row_codex_app_sessions_are_rejected_at_schedule_time() {
     assert!(client.kept()["request"].is_null());
 }
 
-/// Edge case `stop_notify_skip_count` and test plan 6, skip fence: the clear looks like no end of a turn to anybody.
+/// Edge case `stop_notify_skip_count` and test plan 6, skip fence: nobody takes the clear for the end of a turn.
 #[test]
 fn row_skip_fence_a_rotation_is_no_end_of_a_turn_and_nobody_is_notified() {
-    let world = World::new(&ONCE.replace("  bash echo after > after.txt\n", "  wait go\n"));
+    let Some(world) = World::new(&ONCE.replace("  bash echo after > after.txt\n", "  wait go\n")) else {
+        return;
+    };
     world.ready("boss");
     world.spawn("alpha", &["--parent", "boss", "--prompt", "begin"]).ok();
     wait_for("the schedule", || world.session("alpha")["request"].is_object().then_some(()));
@@ -222,12 +231,15 @@ fn row_skip_fence_a_rotation_is_no_end_of_a_turn_and_nobody_is_notified() {
     );
 }
 
-/// Edge case, and test plan 7 and 8, queued messages and delivery lock: held while the context is cleared, delivered
-/// after, to the one that remembers.
+/// Edge case, and test plan 7 and 8, queued messages and delivery lock: held while the context is cleared, then
+/// delivered to the fresh context.
 #[test]
 fn row_queued_messages_are_held_and_delivered_to_the_fresh_context() {
-    let world =
-        World::new(&ONCE.replace("  bash echo after > after.txt\n", "  wait go\n  bash true\n  bash true\n"));
+    let Some(world) =
+        World::new(&ONCE.replace("  bash echo after > after.txt\n", "  wait go\n  bash true\n  bash true\n"))
+    else {
+        return;
+    };
     world.spawn("alpha", &["--prompt", "begin"]).ok();
     wait_for("the schedule", || world.session("alpha")["request"].is_object().then_some(()));
     let ids = [world.send("alpha", &["first"]), world.send("alpha", &["--urgent", "second"])];
@@ -238,7 +250,7 @@ fn row_queued_messages_are_held_and_delivered_to_the_fresh_context() {
         || world.told("alpha"),
         || ids.iter().all(|id| world.state_of("alpha", id) == "delivered").then_some(()),
     );
-    // The hook that hands it over has said so before its client reads it.
+    // The hook reports the delivery before its client has read the message.
     let seen = wait_for_or(
         "both to be read",
         || world.told("alpha"),
@@ -259,10 +271,10 @@ fn row_queued_messages_are_held_and_delivered_to_the_fresh_context() {
     assert_eq!(after.matches(&ids[0]).count(), 1);
 }
 
-/// Edge case `_restore_user_input` race: what a person has begun to write is put by and comes back.
+/// Edge case `_restore_user_input` race: a person's draft is put aside and comes back.
 #[test]
-fn row_a_draft_is_put_by_for_the_clear_and_comes_back() {
-    let mut world = World::new(&ONCE.replace("  bash echo after > after.txt\n", ""));
+fn row_a_draft_is_put_aside_for_the_clear_and_comes_back() {
+    let Some(mut world) = World::new(&ONCE.replace("  bash echo after > after.txt\n", "")) else { return };
     world.kill_attendant();
     world.spawn("alpha", &["--prompt", "begin"]).ok();
     wait_for("the request", || world.agent("alpha")["rotation"].is_object().then_some(()));
@@ -278,11 +290,14 @@ fn row_a_draft_is_put_by_for_the_clear_and_comes_back() {
     );
 }
 
-/// Beyond the document: background tasks are waited for, and it is said so.
+/// Beyond the document: the rotation waits for background tasks and says so.
 #[test]
-fn background_tasks_that_still_run_are_waited_for() {
-    let world =
-        World::new(&ONCE.replace("  bash echo after > after.txt\n", "  task built build of the parser\n"));
+fn the_rotation_waits_for_running_background_tasks() {
+    let Some(world) =
+        World::new(&ONCE.replace("  bash echo after > after.txt\n", "  task built build of the parser\n"))
+    else {
+        return;
+    };
     world.spawn("alpha", &["--prompt", "begin"]).ok();
     wait_for_or(
         "the reason",
@@ -294,10 +309,11 @@ fn background_tasks_that_still_run_are_waited_for() {
     handoff_prompt(&world, "alpha");
 }
 
-/// FIELD: `/clear` sent too early, the next prompt sent before the clear had happened. Another's hook makes the clear slow.
+/// FIELD: `/clear` sent too early, the next prompt sent before the clear had happened. Another tool's hook slows the
+/// clear.
 #[test]
-fn the_word_to_go_on_reaches_the_fresh_context_however_slow_the_clear_is() {
-    let world = World::new(ONCE);
+fn the_prompt_to_continue_reaches_the_fresh_context_however_slow_the_clear_is() {
+    let Some(world) = World::new(ONCE) else { return };
     let slow = "while [ ! -e go ]; do sleep 0.05; done";
     let settings = serde_json::json!({ "hooks": { "SessionStart": [
         { "matcher": "clear", "hooks": [{ "type": "command", "command": slow }] }
@@ -323,11 +339,14 @@ fn the_word_to_go_on_reaches_the_fresh_context_however_slow_the_clear_is() {
     assert_eq!(world.agent("alpha")["sessions"].as_array().unwrap().len(), 2);
 }
 
-/// FIELD: a half-typed draft was submitted or destroyed. One that cannot be put by is waited for, and it is said so.
+/// FIELD: a half-typed draft was submitted or destroyed. If it cannot be put aside, the rotation waits and says so.
 #[test]
-fn a_draft_that_cannot_be_put_by_makes_the_rotation_wait_and_say_so() {
-    let mut world =
-        World::new(&format!("stash off\n{}", ONCE.replace("  bash echo after > after.txt\n", "")));
+fn a_draft_that_cannot_be_put_aside_makes_the_rotation_wait_and_say_so() {
+    let Some(mut world) =
+        World::new(&format!("stash off\n{}", ONCE.replace("  bash echo after > after.txt\n", "")))
+    else {
+        return;
+    };
     world.kill_attendant();
     world.spawn("alpha", &["--prompt", "begin"]).ok();
     wait_for("the request", || world.agent("alpha")["rotation"].is_object().then_some(()));
@@ -342,7 +361,7 @@ fn a_draft_that_cannot_be_put_by_makes_the_rotation_wait_and_say_so() {
     assert_eq!(world.agent("alpha")["sessions"].as_array().unwrap().len(), 1);
     assert!(world.screen("alpha").contains("❯\u{a0}half a thought"), "{}", world.told("alpha"));
     assert!(!world.home.state().join("run/alpha.put-by").exists(), "nothing was put by");
-    // The person takes it away themselves.
+    // The person removes it themselves.
     world.keys("alpha", &["C-c"]);
     handoff_prompt(&world, "alpha");
     wait_for("nothing in the way", || world.agent("alpha")["waits"].is_null().then_some(()));
@@ -351,9 +370,11 @@ fn a_draft_that_cannot_be_put_by_makes_the_rotation_wait_and_say_so() {
 /// Beyond the document: tasks that outlast the wait are named in the handoff.
 #[test]
 fn background_tasks_that_outlast_the_wait_are_named_in_the_handoff() {
-    let world = World::unattended(
+    let Some(world) = World::unattended(
         &ONCE.replace("  bash echo after > after.txt\n", "  task never-built build of the parser\n"),
-    );
+    ) else {
+        return;
+    };
     world.home.write(".config/baton/config.toml", "[run]\nbackground_wait = \"1s\"\n");
     let world = world.attended();
     world.spawn("alpha", &["--prompt", "begin"]).ok();
@@ -366,7 +387,7 @@ fn background_tasks_that_outlast_the_wait_are_named_in_the_handoff() {
 
 /// Test plan 2: file validation. Test plan 5: no session.
 #[test]
-fn file_validation_and_no_session_are_told_at_the_command_line() {
+fn file_validation_and_no_session_are_reported_at_the_command_line() {
     let home = Home::new(BATON);
     let client = Client::new(&home);
     client.starts("startup").silent();
@@ -380,15 +401,17 @@ fn file_validation_and_no_session_are_told_at_the_command_line() {
     assert!(said.starts_with("Error: CLAUDE_SESSION_MANAGER_ID not set."), "{said}");
 }
 
-/// Test plan 3: self-only. A session hands over itself; there is no way to name another one.
+/// Test plan 3: self-only. A session can hand over only itself; there is no way to name another one.
 #[test]
 fn self_only_an_agent_cannot_hand_over_for_another() {
     let home = Home::new(BATON);
     let (one, other) = (Client::new(&home), Client::new(&home));
-    one.starts("startup").silent();
-    other.starts("startup").silent();
+    for client in [&one, &other] {
+        client.starts("startup").silent();
+        client.hook("UserPromptSubmit").silent();
+    }
     home.write("work/app/h.md", "# H");
-    // The environment of another agent does not make this session that agent.
+    // Another agent's environment does not make this session that agent.
     let mut command = home.baton(["handoff", "h.md"]);
     one.dress(&mut command);
     command.env("CLAUDE_SESSION_MANAGER_ID", other.agent());

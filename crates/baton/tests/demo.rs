@@ -1,4 +1,4 @@
-//! `baton demo`: the whole story, in order, and nothing left behind.
+//! `baton demo` tells the whole story in order and leaves nothing behind.
 
 use baton_testkit::Home;
 use baton_testkit::home::run;
@@ -25,11 +25,11 @@ fn it_tells_the_story_in_order_and_leaves_nothing_behind() {
         "2 At half, baton says one sentence",
         "baton ▸ Context is 55% full",
         "3 Nearly full",
-        "writes .baton/handoff-app-1.md",
-        "$ baton handoff .baton/handoff-app-1.md",
+        "writes .baton/handoff-app.md",
+        "$ baton handoff .baton/handoff-app.md",
         "is sealed",
         "4 A fresh context.",
-        "baton ▸ Continue where the loaded handoff",
+        "baton ▸ Read",
         "agent ▸ I continue from the handoff. Next: Let `stamp` take `now` as well",
         "test session_expiry ... ok",
         "5 What is left",
@@ -56,4 +56,16 @@ fn kept_its_files_are_where_it_says() {
     for path in named {
         assert!(std::path::Path::new(kept).join(path).exists(), "{path}");
     }
+}
+
+/// Downloaded under another name, or run from a build folder.
+#[test]
+fn it_runs_whatever_the_program_is_called() {
+    let home = Home::new(crate::BATON);
+    let program = home.path().join("baton-0.1.0-linux");
+    std::fs::copy(crate::BATON, &program).unwrap();
+    let mut command = home.command(&program);
+    command.args(["demo", "--fast"]).env("TMPDIR", home.path());
+    let told = run(&mut command).ok();
+    assert!(told.contains("5 What is left"), "{told}");
 }

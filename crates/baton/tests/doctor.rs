@@ -1,4 +1,4 @@
-//! `baton doctor`: says what is wrong, with what to do, and mends what is safe.
+//! `baton doctor` reports what is wrong with its remedy, and mends what is safe to mend.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -34,7 +34,8 @@ fn levels(home: &Home, check: &str) -> Vec<String> {
 #[test]
 fn a_fresh_install_has_nothing_to_mend() {
     let home = home();
-    assert_eq!(levels(&home, "hooks"), ["fail"], "before it");
+    assert_eq!(levels(&home, "program")[0], "fail", "before it");
+    assert_eq!(levels(&home, "hooks"), [""; 0], "what an install puts in place is not asked for before it");
     for way in ["install --yes", "install --yes --settings"] {
         baton(&home, way).ok();
         for check in [
@@ -48,7 +49,11 @@ fn a_fresh_install_has_nothing_to_mend() {
             "clock",
             "thresholds",
         ] {
-            assert_eq!(levels(&home, check), ["ok"], "{check} after {way}");
+            let found = levels(&home, check);
+            assert!(
+                !found.is_empty() && found.iter().all(|level| level == "ok"),
+                "{check} after {way}: {found:?}"
+            );
         }
     }
 }
@@ -132,7 +137,7 @@ fn fix_mends_modes_and_removes_what_killed_runs_left() {
     baton(&home, "install --yes").ok();
     let state = home.path().join(".local/state/baton");
     std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o755)).unwrap();
-    // No process has this number: it is above the kernel's limit.
+    // No process has this pid: it is above the kernel's limit.
     let file = home.write(".claude/.settings.json.4194305.0.tmp", "half");
     let dir = home.path().join(".claude/.baton-plugin.4194305.tmp");
     std::fs::create_dir(&dir).unwrap();
@@ -197,4 +202,54 @@ fn a_rehearsal_goes_through_the_whole_cycle_and_touches_nothing_of_the_user() {
     Uninstalled; the settings are what they were, byte for byte
     ");
     assert_eq!(crate::install::files(&home.path().join(".claude")), before);
+}
+
+/// A rule is judged by what it allows, however it is written.
+#[test]
+fn what_an_unattended_agent_needs_is_checked_by_its_effect() {
+    let home = home();
+    baton(&home, "install --yes --no-permission").ok();
+    let with = |allow: &[&str], deny: &[&str]| {
+        let permissions = serde_json::json!({ "permissions": { "allow": allow, "deny": deny } });
+        home.write(".claude/settings.json", permissions.to_string());
+        levels(&home, "permission")
+    };
+    assert_eq!(with(&[], &[]), ["warn", "warn"]);
+    assert_eq!(with(&["Bash(baton handoff:*)", "Edit(.baton/**)"], &[]), ["ok", "ok"]);
+    assert_eq!(with(&["Bash(baton:*)", "Edit"], &[]), ["ok", "ok"]);
+    assert_eq!(with(&["Bash(baton handoff)", "Write(.baton/**)"], &[]), ["warn", "warn"], "no effect");
+    assert_eq!(with(&["Bash", "Edit"], &["Bash(baton:*)"]), ["warn", "ok"], "a denial counts more");
+    std::fs::remove_file(home.path().join(".claude/settings.json")).unwrap();
+    baton(&home, "install --yes --sm --agents").ok();
+    assert_eq!(levels(&home, "permission"), ["ok", "ok", "ok", "ok"]);
+    let settings = std::fs::read_to_string(home.path().join(".claude/settings.json")).unwrap();
+    for rule in ["Bash(sm handoff:*)", "Bash(baton spawn:*)", "Bash(baton inbox:*)"] {
+        assert!(settings.contains(rule), "{rule} in {settings}");
+    }
+    // Each rule is judged by its effect: one was removed, and one is denied elsewhere.
+    let path = home.path().join(".claude/settings.json");
+    for (from, to) in [
+        ("Bash(baton wait:*)", "Bash(baton weight:*)"),
+        ("\"Bash(baton trust:*)\"", "\"Bash(baton trust:*)\", \"Bash(baton tail:*)\""),
+    ] {
+        std::fs::write(&path, settings.replacen(from, to, 1)).unwrap();
+        assert_eq!(levels(&home, "permission"), ["ok", "ok", "ok", "warn"], "{to}");
+    }
+}
+
+#[test]
+fn a_client_that_would_not_wait_for_an_answer_is_found() {
+    let home = home();
+    baton(&home, "install --yes --settings").ok();
+    let path = home.path().join(".claude/settings.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut settings: Value = serde_json::from_str(&text).unwrap();
+    // As an earlier version wrote it.
+    settings["hooks"]["PermissionRequest"][0]["hooks"][0]["timeout"] = 10.into();
+    std::fs::write(&path, settings.to_string()).unwrap();
+    let found = findings(&home, "doctor --json", "hooks");
+    let short = found.iter().find(|f| f["what"].as_str().unwrap().contains("does not wait for an answer"));
+    assert_eq!(short.unwrap_or_else(|| panic!("{found:?}"))["level"], "warn");
+    baton(&home, "install --yes --settings").ok();
+    assert_eq!(levels(&home, "hooks"), ["ok"]);
 }

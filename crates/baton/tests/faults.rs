@@ -1,30 +1,28 @@
-//! Promises 1 and 2: a kill between any two steps, and a fault in any call, leave a store that verifies, with
-//! the previous or the new handoff whole; the user is told path, action and remedy.
+//! Promises 1 and 2: a kill between any two steps, and a fault in any call, leave a store that verifies and holds the
+//! previous or the new handoff whole; the error names path, action and remedy.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use baton_core::handoff::{HandoffId, Kind, Status};
-use baton_core::ids::SessionId;
+use baton_core::handoff::{HandoffId, Status};
 use baton_testkit::home::run;
 use baton_testkit::race::on_all_processors;
 use baton_testkit::trace::{self, Call};
-use baton_testkit::{Home, Ran};
-use jiff::Timestamp;
+use baton_testkit::{CommandOutput, Home, tools};
 
-use crate::store::{archived_body, channel, handoffs, leftovers, verified};
+use crate::store::{archived_body, channel, leftovers, seal, verified};
 
 const OLD: &str = "# The old one\n";
 const NEW: &str = "# The new one\n";
 
-/// What is done to the store, and in which state it is then.
+/// A command, and the state of the store before it.
 #[derive(Debug, Clone, Copy)]
 struct Case {
     line: &'static str,
     /// Something was sealed before.
     sealed: bool,
-    /// The last one here was killed: its temporary file and its text in the lock are still there.
+    /// The previous command was killed: its temporary file and its text in the lock are still there.
     crashed: bool,
 }
 
@@ -42,7 +40,7 @@ impl Case {
         let home = Home::new(crate::BATON);
         home.write("work/app/doc.md", NEW);
         home.write(".config/baton/config.toml", "[handoff]\nexpiry = \"2h\"\n");
-        let old = self.sealed.then(|| seal(&home, OLD));
+        let old = self.sealed.then(|| seal(&home, "app", OLD));
         if self.crashed {
             // No process can have this pid.
             home.write(".claude/handoff/.app-CURRENT.md.4194305.0.tmp", "half a docum");
@@ -58,23 +56,8 @@ impl Case {
     }
 }
 
-fn seal(home: &Home, body: &str) -> HandoffId {
-    let draft = baton::store::handoffs::Draft {
-        channel: &channel("app"),
-        session: &SessionId::new("earlier").unwrap(),
-        kind: Kind::Manual,
-        working_dir: "/",
-        body,
-        created_by_pid: 1,
-        for_agent: None,
-        for_session: None,
-        rotation: None,
-    };
-    handoffs(home).seal(&draft, Timestamp::now()).unwrap().entry.id
-}
-
 /// What must hold after any run of `case`, however it ended.
-fn check(home: &Home, case: Case, old: Option<&HandoffId>, ran: &Ran, what: &str) {
+fn check(home: &Home, case: Case, old: Option<&HandoffId>, ran: &CommandOutput, what: &str) {
     let app = channel("app");
     let current = verified(home, &app).current;
     let current_id = current.as_ref().map(|e| &e.id);
@@ -100,7 +83,7 @@ fn check(home: &Home, case: Case, old: Option<&HandoffId>, ran: &Ran, what: &str
     }
 }
 
-/// The store goes on working, and nothing is left lying about.
+/// Asserts that the store still works and nothing is left lying around.
 fn check_works(home: &Home, what: &str) {
     let id: HandoffId = home.run(SEAL.line).ok().trim().parse().unwrap();
     assert_eq!(leftovers(&home.store()), Vec::<String>::new(), "{what}");
@@ -156,7 +139,7 @@ fn faults(name: &str) -> &'static [&'static str] {
 }
 
 #[test]
-fn a_fault_in_any_call_corrupts_nothing_and_is_told_with_path_action_and_remedy() {
+fn a_fault_in_any_call_corrupts_nothing_and_is_reported_with_path_action_and_remedy() {
     if !trace::available() {
         return;
     }
@@ -200,13 +183,13 @@ fn a_fault_in_any_call_corrupts_nothing_and_is_told_with_path_action_and_remedy(
     }
 }
 
-/// Real short writes: the kernel takes what still fits below the limit and refuses the rest.
+/// Real short writes: the kernel writes what fits below the limit and refuses the rest.
 #[test]
 fn a_write_that_is_cut_short_changes_nothing() {
     for blocks in 0..24 {
         let (home, old) = SEAL.home();
         home.write("work/app/doc.md", "x".repeat(10_000) + "\n");
-        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" {}", SEAL.line);
+        let script = format!("ulimit -f {blocks}; exec \"$0\" {}", SEAL.line);
         let ran = run(home.command("sh").args(["-c", &script, crate::BATON]));
         let what = format!("at most {blocks} blocks: {ran:?}");
         if ran.code == Some(0) {
@@ -222,11 +205,63 @@ fn a_write_that_is_cut_short_changes_nothing() {
     }
 }
 
+/// Nobody ignores SIGXFSZ on the hook's behalf: it does so itself, ends well and says what it could not write.
+#[test]
+fn a_hook_survives_a_limit_on_the_size_of_files() {
+    for blocks in 0..4 {
+        for event in ["SessionStart", "PostToolUse", "Stop", "SessionEnd"] {
+            let home = Home::new(crate::BATON);
+            let client = baton_testkit::hooks::Client::new(&home);
+            client.answers(150_000);
+            let mut sh = home.command("sh");
+            client.dress(&mut sh);
+            let script = format!("ulimit -f {blocks}; exec \"$0\" hook {event}");
+            sh.args(["-c", &script, crate::BATON]);
+            baton_testkit::hooks::send(sh, client.usual(event).to_string().as_bytes()).ok();
+            let _ = std::fs::remove_file(client.percentage_file());
+        }
+    }
+}
+
+/// The tracer delays the hook's first rename by `seconds`, which must exceed the whole deadline: time that the hook
+/// waits for a processor does not count towards it, so a shorter delay might not be enough on a busy machine.
+fn held_up(event: &str, seconds: u32) {
+    if !tools::has(&["strace"]) {
+        return;
+    }
+    let home = Home::new(crate::BATON);
+    let client = baton_testkit::hooks::Client::new(&home);
+    client.answers(10_000);
+    client.starts("startup").ok();
+    client.answers(150_000);
+    let trace = home.path().join("trace");
+    let mut strace = home.command("strace");
+    client.dress(&mut strace);
+    let delay = format!("inject=rename,renameat,renameat2:delay_enter={seconds}000000");
+    strace.arg("-o").arg(&trace).args(["-e", "trace=rename,renameat,renameat2", "-e", &delay]);
+    strace.args([crate::BATON, "hook", event]);
+    baton_testkit::hooks::send(strace, client.usual(event).to_string().as_bytes()).ok();
+    let trace = std::fs::read_to_string(trace).unwrap();
+    assert!(trace.contains("SIGALRM") && trace.contains("exited with 0"), "{event}: {trace}");
+    let _ = std::fs::remove_file(client.percentage_file());
+}
+
+/// A system call that does not return ends the hook before the client loses patience.
+#[test]
+fn a_hook_at_a_tool_call_that_is_held_up_ends_at_its_deadline() {
+    held_up("PostToolUse", 5);
+}
+
+#[test]
+fn a_hook_that_seals_and_is_held_up_ends_at_its_deadline() {
+    held_up("PreCompact", 9);
+}
+
 #[test]
 fn a_full_disk_under_the_output_is_an_error_and_not_a_silent_loss() {
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full");
     if full().is_err() {
-        eprintln!("SKIPPED: there is no /dev/full here");
+        baton_testkit::tools::skip("there is no /dev/full here");
         return;
     }
     let (home, _) = LOAD.home();

@@ -1,10 +1,11 @@
-//! `baton handoffs`: the life of a handoff, what bad input gets, and how the command line behaves.
+//! `baton handoffs`: the life of a handoff, how bad input is handled, and how the command line behaves.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use baton_testkit::Home;
 use baton_testkit::home::run;
+use baton_testkit::wait::wait_until;
+use baton_testkit::{Home, tools};
 use serde_json::Value;
 
 use crate::store::{channel, leftovers, live_agent, verified};
@@ -15,7 +16,7 @@ fn home() -> Home {
     home
 }
 
-/// `baton --channel app handoffs LINE`.
+/// The command line `baton --channel app handoffs LINE`.
 fn app(line: &str) -> String {
     format!("--channel app handoffs {line}")
 }
@@ -91,12 +92,16 @@ fn a_dozen_in_one_second_are_listed_in_the_order_of_their_sealing() {
 }
 
 #[test]
-fn an_expired_handoff_is_not_loaded_by_itself_but_by_its_name() {
+fn an_expired_handoff_is_loaded_only_by_its_id() {
     let home = home();
     let id = seal(&home);
+    let created: jiff::Timestamp =
+        home.run(&app("list --json")).json()[0]["created_at"].as_str().unwrap().parse().unwrap();
+    wait_until("it to be older than a millisecond", || {
+        jiff::Timestamp::now().duration_since(created) > jiff::SignedDuration::from_millis(1)
+    });
     let mut command = home.baton(app("load").split(' ').map(str::to_owned));
-    std::thread::sleep(std::time::Duration::from_millis(1100));
-    let err = run(command.env("BATON_HANDOFF_EXPIRY", "1s")).fails(3);
+    let err = run(command.env("BATON_HANDOFF_EXPIRY", "1ms")).fails(3);
     assert!(
         err.contains(&format!("{id} has expired; `baton handoffs load {id}` loads it all the same")),
         "{err}"
@@ -107,7 +112,7 @@ fn an_expired_handoff_is_not_loaded_by_itself_but_by_its_name() {
 }
 
 #[test]
-fn what_is_cleared_is_not_loaded_and_not_lost() {
+fn a_cleared_handoff_is_not_loaded_and_not_lost() {
     let home = home();
     let id = seal(&home);
     assert!(home.run(&app("clear")).ok().contains(&id));
@@ -144,7 +149,7 @@ fn the_history_tells_every_transition_in_its_order() {
     assert_eq!(told, expected);
 }
 
-// --- What bad input gets ---
+// --- Bad input ---
 
 /// Each way in which a manifest can be damaged.
 fn damaged_manifests(home: &Home) -> Vec<(&'static str, Vec<u8>)> {
@@ -160,7 +165,7 @@ fn damaged_manifests(home: &Home) -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn a_damaged_manifest_is_refused_left_as_it_is_and_repaired_on_request() {
+fn readers_refuse_a_damaged_manifest_and_repair_builds_it_again() {
     let template = home();
     seal(&template);
     for (how, bytes) in damaged_manifests(&template) {
@@ -169,7 +174,7 @@ fn a_damaged_manifest_is_refused_left_as_it_is_and_repaired_on_request() {
         let manifest = home.store().join("app.manifest.json");
         std::fs::write(&manifest, &bytes).unwrap();
         let before = contents(&home.store());
-        for line in ["list", "current", "load", "load --peek", "clear", "seal doc.md"] {
+        for line in ["list", "current", "load --peek"] {
             let err = home.run(&app(line)).fails(1);
             assert!(err.contains(&manifest.display().to_string()), "{how}, {line}: {err}");
             assert!(err.contains("cannot be understood"), "{how}, {line}: {err}");
@@ -185,6 +190,39 @@ fn a_damaged_manifest_is_refused_left_as_it_is_and_repaired_on_request() {
         assert!(home.run(&app("load")).ok().contains(&id), "{how}");
         assert_eq!((status(&home, &old), status(&home, &id)), ("cleared".into(), "consumed".into()), "{how}");
         assert!(home.run(&app("repair")).ok().contains("is sound; nothing was changed"), "{how}");
+    }
+}
+
+#[test]
+fn sealing_sets_a_damaged_manifest_aside_and_goes_on() {
+    let template = home();
+    seal(&template);
+    for (how, bytes) in damaged_manifests(&template) {
+        let home = home();
+        let old = seal(&home);
+        std::fs::write(home.store().join("app.manifest.json"), &bytes).unwrap();
+        let id = seal(&home);
+        assert_eq!((status(&home, &old), status(&home, &id)), ("cleared".into(), "active".into()), "{how}");
+        let aside =
+            contents(&home.store()).into_iter().find(|(p, _)| p.display().to_string().contains("damaged-"));
+        assert_eq!(aside.expect("nothing is deleted").1, bytes, "{how}");
+        assert!(home.run(&app("load")).ok().contains(&id), "{how}");
+        let doctor = home.run("doctor");
+        assert!(doctor.out.contains("damaged-"), "{how}: {}", doctor.out);
+    }
+}
+
+#[test]
+fn a_manifest_of_a_newer_baton_is_left_alone_by_every_command() {
+    let home = home();
+    seal(&home);
+    let manifest = home.store().join("app.manifest.json");
+    let text = std::fs::read_to_string(&manifest).unwrap().replace("\"version\": 1", "\"version\": 9");
+    std::fs::write(&manifest, &text).unwrap();
+    for line in ["list", "current", "load", "load --peek", "clear", "seal doc.md", "repair"] {
+        let err = home.run(&app(line)).fails(1);
+        assert!(err.contains("a newer baton"), "{line}: {err}");
+        assert_eq!(std::fs::read_to_string(&manifest).unwrap(), text, "{line}");
     }
 }
 
@@ -309,7 +347,7 @@ fn a_disk_that_fills_up_refuses_the_new_handoff_and_keeps_the_old_one() {
     let mounted =
         home.command("mount").args(["-t", "tmpfs", "-o", "size=128k", "tmpfs"]).arg(&store).output();
     if !mounted.is_ok_and(|out| out.status.success()) {
-        eprintln!("SKIPPED: no file system can be mounted here; the faults tests inject ENOSPC instead");
+        tools::skip("no file system can be mounted here; the faults tests inject ENOSPC instead");
         return;
     }
     let result = std::panic::catch_unwind(|| {
@@ -326,7 +364,7 @@ fn a_disk_that_fills_up_refuses_the_new_handoff_and_keeps_the_old_one() {
 }
 
 #[test]
-fn what_cannot_be_a_handoff_is_refused_before_anything_is_written() {
+fn input_that_cannot_be_a_handoff_is_refused_before_anything_is_written() {
     let home = home();
     home.write("work/app/blank.md", " \n\n");
     home.write("work/app/binary.md", b"\xff\xfe\x00");
@@ -348,7 +386,7 @@ fn what_cannot_be_a_handoff_is_refused_before_anything_is_written() {
 // --- The command line ---
 
 #[test]
-fn the_exit_code_tells_done_failed_misused_and_nothing_there() {
+fn the_exit_code_distinguishes_success_failure_misuse_and_nothing_found() {
     let home = home();
     for line in ["load", "load --peek", "clear", "current", "list", "history", "show HO-20200101-000000-x"] {
         assert_eq!(home.run(&app(line)).code, Some(3), "{line}");
@@ -388,7 +426,7 @@ fn every_listing_comes_as_json() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_reader_that_goes_away_is_not_an_error() {
     let home = home();
     seal(&home);
     for line in ["list", "history", "load --peek", "list --json"] {
@@ -405,18 +443,17 @@ fn colour_is_for_terminals_that_want_it() {
     let home = home();
     seal(&home);
     assert!(!home.run(&app("list")).ok().contains('\x1b'), "a pipe is no terminal");
-    // `script` gives the command a terminal; where it is missing the rest of this test cannot be seen.
-    let on_terminal = |more: &str| {
-        let line = format!("TERM=xterm {more} {} --channel app handoffs list", crate::BATON);
-        home.command("script").args(["-qec", &line, "/dev/null"]).output().ok()
-    };
-    let Some(coloured) = on_terminal("") else {
-        eprintln!("SKIPPED in part: script(1) is missing");
+    if !tools::has(&["script"]) {
         return;
+    }
+    let is_coloured_on_terminal = |more: &str| {
+        let line = format!("TERM=xterm {more} {} --channel app handoffs list", crate::BATON);
+        let out = home.command("script").args(["-qec", &line, "/dev/null"]).output().unwrap();
+        out.stdout.contains(&0x1b)
     };
-    assert!(coloured.stdout.contains(&0x1b));
-    assert!(!on_terminal("NO_COLOR=1").unwrap().stdout.contains(&0x1b));
-    assert!(!on_terminal("TERM=dumb").unwrap().stdout.contains(&0x1b));
+    assert!(is_coloured_on_terminal(""));
+    assert!(!is_coloured_on_terminal("NO_COLOR=1"));
+    assert!(!is_coloured_on_terminal("TERM=dumb"));
 }
 
 #[test]
@@ -424,4 +461,56 @@ fn a_handoff_may_come_on_standard_input() {
     let home = home();
     let id = home.run_with_input(&app("seal -"), "from a pipe\n").ok();
     assert!(home.run(&format!("handoffs show {}", id.trim())).ok().ends_with("\n\nfrom a pipe\n"));
+}
+
+/// The agent that handed over is gone, and another start has loaded it.
+#[test]
+fn status_shows_a_consumed_handoff_as_consumed() {
+    let home = Home::new(crate::BATON);
+    let client = baton_testkit::hooks::Client::new(&home);
+    client.starts("startup").silent();
+    client.hook("UserPromptSubmit").ok();
+    let words = home.write("handoff.md", "# Words\n");
+    let mut command = home.baton(["handoff", words.to_str().unwrap()]);
+    client.dress(&mut command);
+    baton_testkit::home::run(&mut command).ok();
+    client.hook("Stop").ok();
+    let id = home.run("handoffs --json").json()[0]["id"].as_str().unwrap().to_owned();
+    assert!(home.run("status --all").ok().contains(&format!("{id} waits")));
+    let agent = client.agent();
+    client.hook("SessionEnd").ok();
+    drop(client);
+    home.run(&format!("handoffs load {id}")).ok();
+    let shown = home.run("status --all").ok();
+    assert!(shown.contains(&format!("{id} consumed")) && !shown.contains("waits"), "{shown}");
+    let json = home.run(&format!("status {agent} --json")).json();
+    assert_eq!(json[0]["handoff"], serde_json::json!({ "id": id, "status": "consumed" }), "{json}");
+}
+
+/// Regression: an unreadable record was taken to mean that the addressee was gone, although it may be there.
+#[test]
+fn a_handoff_for_an_agent_whose_record_cannot_be_read_is_kept_for_it() {
+    let home = Home::new(crate::BATON);
+    let client = baton_testkit::hooks::Client::new(&home);
+    client.starts("startup").ok();
+    client.hook("UserPromptSubmit").ok();
+    client.answers(20_000);
+    let mut handoff = home.baton(["handoff", "-"]);
+    client.dress(&mut handoff);
+    assert_eq!(baton_testkit::hooks::send(handoff, b"# Where I am\nHALF-WAY.\n").code, Some(0));
+    client.hook("Stop").ok();
+    let status = |id: &Value| {
+        let list = home.run("handoffs --json").json();
+        let found = list.as_array().unwrap().iter().find(|entry| &entry["id"] == id);
+        found.map(|entry| entry["status"].clone()).unwrap_or_default()
+    };
+    let id = home.run("handoffs --json").json()[0]["id"].clone();
+    assert_eq!(status(&id), "active");
+    let record = home.state().join(format!("agents/{}.json", client.agent()));
+    std::fs::write(&record, "{\"v\":99}\n").unwrap();
+    let words = home.write("words.md", "# Another's words");
+    for _ in 0..2 {
+        home.run(&format!("handoffs seal {}", words.display())).ok();
+        assert_eq!(status(&id), "active", "it waits for its addressee");
+    }
 }

@@ -29,7 +29,7 @@ pub fn tree(home: &Home) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-/// What is new, changed or gone.
+/// Which files are new, changed or gone.
 pub fn changes(before: &BTreeMap<String, Vec<u8>>, after: &BTreeMap<String, Vec<u8>>) -> Vec<String> {
     let mut changes = Vec::new();
     for (name, bytes) in after {
@@ -43,8 +43,10 @@ pub fn changes(before: &BTreeMap<String, Vec<u8>>, after: &BTreeMap<String, Vec<
     changes
 }
 
-fn fixtures() -> Vec<(String, Value)> {
-    let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../core/tests/fixtures/claude/hooks");
+/// The recorded payloads of a provider, by name.
+pub fn fixtures(provider: &str) -> Vec<(String, Value)> {
+    let fixtures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../core/tests/fixtures");
+    let dir = fixtures.join(provider).join("hooks");
     let mut files: Vec<_> = std::fs::read_dir(dir)
         .unwrap()
         .map(|f| f.unwrap().path())
@@ -64,15 +66,21 @@ fn normal(home: &Home, client: &Client<'_>, text: &str) -> String {
     while let Some(at) = text.find("HO-2") {
         text.replace_range(at..at + "HO-20261116-040000-a1b2c3d4".len(), "HANDOFF");
     }
+    if let Some(at) = text.find("memory/global-") {
+        text.replace_range(at..at + "memory/global-0123456789ab".len(), "memory/global-FOLDER");
+    }
+    if let Some((folder, _)) = text.contains("mail/user/").then(|| text.rsplit_once('/')).flatten() {
+        text = format!("{folder}/NOTICE");
+    }
     let today = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
     text.replace(&today, "TODAY")
 }
 
-/// For each recorded payload of each event: which files it changes and what it answers, in a session at 67 %.
+/// Replays each recorded payload of each event in a session at 67 %: which files change, and what the hook answers.
 #[test]
 fn the_effects_of_every_recorded_event() {
     let mut seen = String::new();
-    for (name, mut payload) in fixtures() {
+    for (name, mut payload) in fixtures("claude") {
         let home = Home::in_memory(BATON);
         let client = Client::new(&home);
         let event = payload["hook_event_name"].as_str().unwrap().to_owned();
@@ -121,7 +129,7 @@ fn a_subagents_events_change_nothing_of_the_session_it_works_for() {
     let client = Client::new(&home);
     client.starts("startup").silent();
     client.answers(134_000);
-    home.run("send app-1 for the main agent").ok();
+    home.run("send app --important for the main agent").ok();
     let before = tree(&home);
     for event in
         ["PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "Stop", "SubagentStart", "SubagentStop"]
@@ -135,7 +143,7 @@ fn a_subagents_events_change_nothing_of_the_session_it_works_for() {
 }
 
 #[test]
-fn of_fifty_tool_calls_at_once_exactly_one_carries_the_request() {
+fn exactly_one_of_fifty_concurrent_tool_calls_carries_the_request() {
     let home = Home::in_memory(BATON);
     let client = Client::new(&home);
     client.starts("startup").silent();
@@ -144,14 +152,14 @@ fn of_fifty_tool_calls_at_once_exactly_one_carries_the_request() {
     assert_eq!(texts_of_fifty(&home, &client), 0, "and it stays said");
 }
 
-/// Hooks that were installed while the session ran: the first events find no record of it.
+/// Hooks installed while the session is running: the first events find no record of it.
 #[test]
-fn of_fifty_tool_calls_at_once_in_an_unknown_session_exactly_one_carries_the_request() {
+fn exactly_one_of_fifty_concurrent_tool_calls_in_an_unknown_session_carries_the_request() {
     let home = Home::in_memory(BATON);
     let client = Client::new(&home);
     client.answers(134_000);
     assert_eq!(texts_of_fifty(&home, &client), 1);
-    assert_eq!(client.agent(), "app-1", "and one agent was made of it");
+    assert_eq!(client.agent(), "app", "and one agent was made of it");
     let agents = std::fs::read_dir(home.state().join("agents")).unwrap();
     let records = agents.flatten().filter(|e| e.path().extension().is_some_and(|x| x == "json")).count();
     assert_eq!(records, 1);
@@ -211,7 +219,7 @@ fn a_jump_over_the_warning_sends_the_request_alone() {
 }
 
 #[test]
-fn the_voice_can_be_switched_off() {
+fn nudges_can_be_switched_off() {
     let home = Home::new(BATON);
     home.write(".config/baton/config.toml", "[context]\nadvise = false\nrequest = false\n");
     let client = Client::new(&home);
@@ -233,7 +241,7 @@ fn a_threshold_in_tokens_counts_where_it_is_lower() {
     assert!(client.hook("PostToolUse").context().unwrap().contains("baton handoff"));
 }
 
-/// A rewound clock: readings of the "future" do not silence those of now.
+/// A clock set back: readings from the "future" do not suppress current ones.
 #[test]
 fn a_clock_that_was_set_back_does_not_freeze_the_level() {
     let home = Home::new(BATON);
@@ -269,7 +277,7 @@ fn observed_compactions_move_the_thresholds_that_lie_beyond_them() {
 }
 
 #[test]
-fn a_compaction_that_was_asked_for_teaches_nothing() {
+fn a_manual_compaction_does_not_move_the_compaction_point() {
     let home = Home::new(BATON);
     let client = Client::new(&home);
     client.starts("startup").silent();
@@ -302,7 +310,7 @@ fn stop_failure_at_a_usage_limit_is_noted_and_the_turn_is_over() {
 }
 
 #[test]
-fn the_log_has_every_event_with_its_stamp_and_can_be_asked() {
+fn the_log_has_every_event_with_its_timestamp_and_can_be_queried() {
     let home = Home::new(BATON);
     let one = Client::new(&home);
     let two = Client::new(&home);
@@ -318,7 +326,7 @@ fn the_log_has_every_event_with_its_stamp_and_can_be_asked() {
     };
     assert_eq!(events("").len(), 6);
     assert_eq!(events(&format!("--session {}", one.session)), ["session-start", "UserPromptSubmit", "stop"]);
-    assert_eq!(events("--agent app-2 -n 1"), ["stop"]);
+    assert_eq!(events("--agent app-oak -n 1"), ["stop"]);
     assert_eq!(events("--faults"), [""; 0]);
     send(one.command("Stop"), b"no payload").silent();
     assert_eq!(events("--faults"), ["fault"]);
@@ -337,10 +345,10 @@ fn a_threshold_beyond_the_compaction_point_is_lowered_and_the_log_says_so_once()
     assert!(client.hook("PostToolUse").context().unwrap().contains("baton handoff"));
     let log = home.run("log -n 100 --json").ok();
     assert_eq!(log.matches("threshold-lowered").count(), 1, "{log}");
-    assert!(log.contains("CRITICAL was set at 190000 tokens"), "{log}");
+    assert!(log.contains("The critical threshold is set to 190k tokens"), "{log}");
 }
 
-/// A client on a busy machine starts the hook and writes the payload only later; the handoff must not be lost by that.
+/// On a busy machine a client may start the hook and write the payload only later; the handoff must not be lost.
 #[test]
 fn a_stop_whose_payload_comes_late_still_carries_out_the_handoff() {
     use std::io::Write as _;
@@ -353,7 +361,7 @@ fn a_stop_whose_payload_comes_late_still_carries_out_the_handoff() {
     send(handoff, b"Half done.").ok();
     let mut stop = client.command("Stop");
     let mut child = stop.stdin(std::process::Stdio::piped()).spawn().unwrap();
-    // The delay itself is what is tested.
+    // The delay itself is under test.
     std::thread::sleep(std::time::Duration::from_millis(250));
     let payload = client.usual("Stop").to_string();
     child.stdin.take().unwrap().write_all(payload.as_bytes()).unwrap();
@@ -363,4 +371,62 @@ fn a_stop_whose_payload_comes_late_still_carries_out_the_handoff() {
         Some(1),
         "the Stop was not heard"
     );
+}
+
+/// `--autocompact` moves the compaction point of one session, not of all sessions with the same model.
+#[test]
+fn a_compaction_point_is_learned_for_the_settings_it_was_seen_under() {
+    let home = Home::new(BATON);
+    let small = Client::started_with(&home, &["--autocompact", "100k"]);
+    small.starts("startup").silent();
+    let point = |client: &Client<'_>| {
+        home.run(&format!("status {} --json", client.agent())).json()[0]["compaction"].clone()
+    };
+    small.answers(40_000);
+    small.hook("PostToolUse").ok();
+    assert_eq!(point(&small)["tokens"], 67_000, "by the option");
+    small.answers(64_000);
+    small.hook("PreCompact").silent();
+    let other = Client::new(&home);
+    other.starts("startup").ok();
+    other.answers(60_000);
+    other.hook("PostToolUse").ok();
+    assert_eq!(point(&other)["tokens"], 167_000, "another session's option is not its own");
+    let alike = Client::started_with(&home, &["--autocompact=100k"]);
+    alike.starts("startup").ok();
+    alike.answers(20_000);
+    alike.hook("PostToolUse").ok();
+    assert_eq!(point(&alike)["tokens"], 64_200, "seen under the same option");
+}
+
+/// A setting that we do not understand, or a compaction that was only posted, affects the estimate for that session
+/// only.
+#[test]
+fn a_compaction_under_unknown_settings_counts_for_its_session_alone() {
+    let home = Home::new(BATON);
+    let odd = Client::new(&home).env("CLAUDE_CODE_COMPACT_EARLIER", "much");
+    odd.starts("startup").silent();
+    odd.answers(92_000);
+    odd.hook("PreCompact").silent();
+    odd.answers(30_000);
+    odd.hook("PostToolUse").ok();
+    let point = |client: &Client<'_>| {
+        home.run(&format!("status {} --json", client.agent())).json()[0]["compaction"].clone()
+    };
+    assert_eq!((&point(&odd)["tokens"], &point(&odd)["observed"]), (&92_200.into(), &true.into()));
+    let other = Client::new(&home);
+    other.starts("startup").ok();
+    other.answers(60_000);
+    other.hook("PostToolUse").ok();
+    assert_eq!(point(&other)["tokens"], 167_000, "{}", point(&other));
+
+    let served = baton_testkit::daemon::Served::new(&home);
+    let posted = json!({ "session_id": other.agent(), "event": "compaction", "trigger": "auto" });
+    served.post("/hooks/context-usage", &posted);
+    assert_eq!(point(&other)["tokens"], 60_200, "{}", point(&other));
+    let third = Client::new(&home);
+    third.starts("startup").ok();
+    third.answers(50_000);
+    third.hook("PostToolUse").ok();
+    assert_eq!(point(&third)["tokens"], 167_000, "{}", point(&third));
 }

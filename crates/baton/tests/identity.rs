@@ -1,4 +1,4 @@
-//! Whose session it is: agents keep their name over clear and resume, and a child is not its parent.
+//! Whose session it is: agents keep their name across clear and resume, and a child is not taken for its parent.
 
 use baton_testkit::Home;
 use baton_testkit::agent::Script;
@@ -17,14 +17,14 @@ fn a_plain_client_becomes_an_agent_named_after_its_project_and_keeps_the_name_ov
     let home = Home::new(BATON);
     let mut one = Client::new(&home);
     one.starts("startup").silent();
-    assert_eq!(one.agent(), "app-1");
+    assert_eq!(one.agent(), "app");
     let two = Client::new(&home);
     two.starts("startup").silent();
-    assert_eq!(two.agent(), "app-2");
+    assert_eq!(two.agent(), "app-oak");
     let first = one.session.clone();
     one.clears().silent();
-    assert_eq!(one.agent(), "app-1");
-    let record = agent(&home, "app-1");
+    assert_eq!(one.agent(), "app");
+    let record = agent(&home, "app");
     assert_eq!(record["sessions"], json!([first, one.session]));
     assert_eq!(record["process"]["pid"], one.pid());
     assert_eq!(record["ended"], Value::Null);
@@ -35,24 +35,24 @@ fn a_client_that_an_agent_starts_is_its_child_though_it_inherits_its_name() {
     let home = Home::new(BATON);
     let parent = Client::new(&home);
     parent.starts("startup").silent();
-    let child = Client::new(&home).headless().env("CLAUDE_SESSION_MANAGER_ID", "app-1");
+    let child = Client::new(&home).headless().env("CLAUDE_SESSION_MANAGER_ID", "app");
     child.starts("startup").silent();
-    assert_eq!(child.agent(), "app-2");
-    assert_eq!(agent(&home, "app-2")["parent"], "app-1");
-    assert_eq!(agent(&home, "app-1")["session"], parent.session, "the parent's record is untouched");
+    assert_eq!(child.agent(), "app-oak");
+    assert_eq!(agent(&home, "app-oak")["parent"], "app");
+    assert_eq!(agent(&home, "app")["session"], parent.session, "the parent's record is untouched");
 }
 
 #[test]
-fn the_name_in_the_environment_counts_where_session_or_process_is_the_recorded_one() {
+fn the_name_in_the_environment_counts_only_for_a_recorded_session_or_process() {
     let home = Home::new(BATON);
     let mut client = Client::new(&home);
     client.starts("startup").silent();
-    client.env.push(("CLAUDE_SESSION_MANAGER_ID".into(), "app-1".into()));
+    client.env.push(("CLAUDE_SESSION_MANAGER_ID".into(), "app".into()));
     client.clears().silent();
-    assert_eq!(client.agent(), "app-1");
+    assert_eq!(client.agent(), "app");
     let stranger = Client::new(&home).env("CLAUDE_SESSION_MANAGER_ID", "no-such-agent");
     stranger.starts("startup").silent();
-    assert_eq!(stranger.agent(), "app-2", "a name that nobody has is no name");
+    assert_eq!(stranger.agent(), "app-oak", "a name that nobody has is no name");
 }
 
 #[test]
@@ -64,12 +64,12 @@ fn a_resumed_conversation_brings_its_agent_back() {
         client.hook("SessionEnd").silent();
         client.session.clone()
     };
-    assert!(agent(&home, "app-1")["ended"].is_string());
+    assert!(agent(&home, "app")["ended"].is_string());
     let mut again = Client::new(&home);
     again.session = session;
     again.starts("resume").silent();
-    assert_eq!(again.agent(), "app-1");
-    assert_eq!(agent(&home, "app-1")["ended"], Value::Null);
+    assert_eq!(again.agent(), "app");
+    assert_eq!(agent(&home, "app")["ended"], Value::Null);
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_conversation_opened_twice_at_once_has_two_agents() {
     let mut two = Client::new(&home);
     two.session.clone_from(&one.session);
     two.starts("resume").silent();
-    assert_eq!(two.agent(), "app-2", "the first one still runs");
+    assert_eq!(two.agent(), "app-oak", "the first one still runs");
 }
 
 #[test]
@@ -91,10 +91,10 @@ fn a_project_is_its_repository_and_odd_names_make_plain_ones() {
     std::fs::create_dir_all(odd.parent().unwrap().join(".git")).unwrap();
     let client = Client::new(&home);
     client.hook_with("SessionStart", json!({ "cwd": odd })).silent();
-    assert_eq!(client.agent(), "ber-b-se--rm--rf-1");
+    assert_eq!(client.agent(), "ber-b-se--rm--rf");
 }
 
-/// The real thing: an agent's shell starts a headless client, which inherits everything.
+/// An agent's shell really starts a headless client, which inherits the whole environment.
 #[test]
 fn a_headless_client_started_from_an_agents_shell_is_its_child_and_takes_nothing_from_it() {
     let home = Home::new(BATON);
@@ -102,14 +102,90 @@ fn a_headless_client_started_from_an_agents_shell_is_its_child_and_takes_nothing
     home.run_with_input("handoffs seal - --type manual", "# For a person\n").ok();
     let inner = home.write("inner.script", "turn\n  say from within\n");
     let script = format!(
-        "context\nturn\n  bash CLAUDE_SESSION_MANAGER_ID=app-1 BATON_AGENT_SCRIPT={} BATON_AGENT_SEEN=/dev/null \
+        "context\nturn\n  bash CLAUDE_SESSION_MANAGER_ID=app BATON_AGENT_SCRIPT={} BATON_AGENT_SEEN=/dev/null \
          baton demo-agent -p hello\n",
         inner.display()
     );
     let played = Script::new(&home, &script).play(&["start one"]);
     let tool = played.seen.iter().find(|s| s["kind"] == "tool").unwrap();
     assert_eq!(tool["output"], "from within\n");
-    assert_eq!(agent(&home, "app-2")["parent"], "app-1");
+    assert_eq!(agent(&home, "app-oak")["parent"], "app");
     assert_eq!(played.texts("context").len(), 1, "the person's session was given the handoff");
-    assert_ne!(agent(&home, "app-1")["ended"], Value::Null);
+    assert_ne!(agent(&home, "app")["ended"], Value::Null);
+}
+
+/// Names stay short and familiar: they are words, and a free one is reused.
+#[test]
+fn names_are_the_project_and_a_word_and_a_free_one_is_reused() {
+    let home = Home::new(BATON);
+    let begin = || {
+        let client = Client::new(&home);
+        client.starts("startup").ok();
+        client
+    };
+    let (first, second, third) = (begin(), begin(), begin());
+    assert_eq!(
+        (first.agent(), second.agent(), third.agent()),
+        ("app".into(), "app-oak".into(), "app-elm".into())
+    );
+    // Ten agents that come and go one after the other.
+    second.hook("SessionEnd").ok();
+    drop(second);
+    for _ in 0..10 {
+        let next = begin();
+        assert_eq!(next.agent(), "app-oak");
+        assert_eq!(home.run("agents --json").json().as_array().unwrap().len(), 3);
+        next.hook("SessionEnd").ok();
+    }
+    // Mail waits for the agent that had the name, so nobody else gets the name.
+    home.run("send app-oak are you back?").ok();
+    assert_eq!(begin().agent(), "app-ash");
+    // A name that somebody chose is not reused, even after that agent is gone.
+    home.write("agent.script", "turn\n  tokens 5%\n  say Hello.\n");
+    let mut run = home.baton(["run", "--name", "app-fir", "demo", "-p", "Go."]);
+    baton_testkit::home::run(run.env("BATON_AGENT_SCRIPT", home.path().join("agent.script"))).ok();
+    let held = (begin(), begin());
+    assert_eq!((held.0.agent(), held.1.agent()), ("app-ash".into(), "app-pine".into()));
+}
+
+/// A new agent with a reused name inherits neither the old agent's conversations nor its parent.
+#[test]
+fn an_agent_with_a_reused_name_is_a_new_agent() {
+    let home = Home::new(BATON);
+    let old = Client::new(&home);
+    old.starts("startup").ok();
+    old.record(&json!({ "type": "user", "message": { "role": "user", "content": "Write the parser" } }));
+    old.hook("UserPromptSubmit").ok();
+    let session = old.session.clone();
+    drop(old);
+    let new = Client::new(&home);
+    let heard = new.starts("startup");
+    assert_eq!(new.agent(), "app");
+    assert!(
+        heard.context().unwrap().contains("Write the parser"),
+        "a plain start has the plain client's work"
+    );
+    let record = baton_testkit::home::record(&home.state().join("agents/app.json"));
+    assert_eq!(record["sessions"], json!([new.session]), "{record}");
+    assert_ne!(record["sessions"][0], json!(session));
+}
+
+/// Whoever takes up the work of a plain client that is gone is that agent, whose name others know.
+#[test]
+fn a_plain_client_that_loads_the_handoff_of_one_that_has_ended_has_its_name() {
+    let home = Home::new(BATON);
+    let client = Client::new(&home);
+    client.starts("startup").ok();
+    client.says("TAUGOAL: port the tests.");
+    client.hook("UserPromptSubmit");
+    client.answers(20_000);
+    client.hook("Stop");
+    let name = client.agent();
+    home.run(&format!("rotate {name}")).ok();
+    client.hook("SessionEnd").silent();
+    drop(client);
+    let next = Client::new(&home);
+    let given = next.starts("startup").context().unwrap_or_default();
+    assert!(given.contains("TAUGOAL"), "{given}");
+    assert_eq!(next.agent(), name);
 }

@@ -1,5 +1,5 @@
-//! Promise 1: a handoff that was acknowledged survives SIGKILL of the process that wrote it, at any instant,
-//! and of every process that writes, loads or clears after it.
+//! Promise 1: an acknowledged handoff survives SIGKILL of the process that wrote it, at any instant, and of every
+//! process that writes, loads or clears after it.
 
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
@@ -14,18 +14,18 @@ use baton_testkit::{Home, times};
 
 use crate::store::{archived_body, channel, handoffs, leftovers, verified};
 
-/// `--session` of every seal, so that many fall into one second and must not collide.
+/// Every seal has the same `--session`, so that many fall into one second and must not collide.
 const SEAL: [&str; 7] =
     ["--channel", "app", "handoffs", "seal", "doc.md", "--session", "0398f495-c491-4e18-ad53-ad5ac70c0279"];
 
-/// A document that says which one it is, of a size between one line and several disk blocks.
+/// A numbered document between one line and several disk blocks long.
 fn document(number: u64, rng: &mut Rng) -> String {
     static FILLER: LazyLock<String> = LazyLock::new(|| Rng::new(1).text(40_000));
     let filler = &FILLER[usize::try_from(rng.pick(0..40_000)).unwrap()..];
     format!("# Handoff {number}\n\n{filler}\nend of {number}\n")
 }
 
-/// Which document these words are.
+/// The number of the document with this text.
 fn number(body: &str) -> u64 {
     let first = body.lines().next().and_then(|l| l.strip_prefix("# Handoff ")).expect("the heading is there");
     let last = body.trim_end().rsplit("end of ").next().expect("split gives at least one");
@@ -52,8 +52,8 @@ fn ten_thousand_kills_lose_no_acknowledged_handoff_and_tear_none() {
         let mut rng = Rng::new(seed ^ thread as u64);
         let share = goal.div_ceil(threads);
         let mut killed = 0;
-        // A home of its own now and then: the first seal, which creates everything, is killed as well. On the disk
-        // most instants fall into a sync; in memory they fall between the other calls.
+        // Use a new home now and then, so that the first seal, which creates everything, is killed as well. On disk
+        // most kills hit a sync; in memory they hit the other calls.
         for round in 0.. {
             if killed == share {
                 break;
@@ -74,12 +74,12 @@ fn ten_thousand_kills_lose_no_acknowledged_handoff_and_tear_none() {
         count(&tally.clears),
         count(&tally.kills) as f64 / took.as_secs_f64(),
     );
-    // Otherwise the instants were not where it hurts, and the figure above proves nothing.
+    // Otherwise the kills missed the critical section, and the figure above proves nothing.
     assert!(count(&tally.in_the_act) * 10 > goal, "too few kills fell into the writing");
     assert!(count(&tally.acknowledged) * 50 > goal, "too few handoffs were acknowledged");
 }
 
-/// Kills `goal` victims in one fresh home and checks after each; then everything once more.
+/// Kills `goal` victims in one fresh home and checks after each, then checks everything once more.
 fn one_home(fresh: fn() -> Home, goal: usize, rng: &mut Rng, tally: &Tally) -> usize {
     let home = &fresh();
     let app = channel("app");
@@ -144,7 +144,7 @@ fn one_home(fresh: fn() -> Home, goal: usize, rng: &mut Rng, tally: &Tally) -> u
             }
             _ => {}
         }
-        // Without an acknowledgement the previous or the new one is current, and never an older one.
+        // Without an acknowledgement the previous or the new one is current, never an older one.
         if let Some(current) = &after
             && before.as_ref() != Some(current)
         {
@@ -159,7 +159,7 @@ fn one_home(fresh: fn() -> Home, goal: usize, rng: &mut Rng, tally: &Tally) -> u
         assert_eq!(&archived_body(home, id), text, "{id} changed after it was acknowledged");
         assert!(listed.contains(id), "{id} was forgotten");
     }
-    // The next one to come by tidies up what the killed left behind.
+    // The next command cleans up what the killed ones left behind.
     home.write("work/app/doc.md", document(0, rng));
     let status = seal().stdout(Stdio::null()).status().unwrap();
     assert!(status.success());
@@ -167,7 +167,7 @@ fn one_home(fresh: fn() -> Home, goal: usize, rng: &mut Rng, tally: &Tally) -> u
     kills
 }
 
-/// What a shell hook does: truncate the file and write it again, then say so.
+/// What a shell hook does: truncate the file, write it again, then acknowledge.
 fn naive_writer(home: &Home, text: &str) -> Command {
     let mut command = home.command("sh");
     command.args(["-c", "printf '%s' \"$1\" > CURRENT.md && echo done", "naive", text]);

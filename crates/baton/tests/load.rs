@@ -1,8 +1,8 @@
-//! The daemon under load and under fire: nothing lost, nothing twice, memory bounded, silent when idle. The full figures
-//! are printed by `cargo bench -p baton --bench daemon`.
+//! The daemon under load and under kills: nothing lost, nothing twice, memory bounded, silent when idle. `cargo bench
+//! -p baton --bench daemon` prints the full figures.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use baton_testkit::Home;
 use baton_testkit::daemon::{Served, Wire};
@@ -35,26 +35,15 @@ fn an_idle_daemon_sleeps_and_is_small() {
     let client = Client::new(&home);
     client.starts("startup").silent();
     let served = Served::on_http(&home);
-    assert_eq!(served.get("/sessions/app-1")["state"], "idle");
-    // What follows from the start settles first; then the daemon has nothing to do.
-    let mut before = load::sleeps(served.pid());
-    let until = Instant::now() + Duration::from_mins(1);
-    loop {
-        std::thread::sleep(Duration::from_secs(5));
-        let now = load::sleeps(served.pid());
-        let woken = load::woken(&before, &now);
-        if woken <= 5 {
-            break;
-        }
-        assert!(Instant::now() < until, "{woken} wake-ups in five seconds, again and again");
-        before = now;
-    }
+    assert_eq!(served.get("/sessions/app")["state"], "idle");
+    // Let the work of the start settle; after that the daemon has nothing to do.
+    load::wait_until_idle(served.pid(), 5, Duration::from_secs(5));
     let anonymous = load::figure(served.pid(), "RssAnon");
     assert!(anonymous <= 8 * MIB, "{anonymous} KiB");
 }
 
-/// Senders that try again until they are answered, under the same key; a daemon that is killed again and again, in the
-/// middle of its work and while it starts; an agent that reads what comes.
+/// Senders retry with the same key until they get an answer; the daemon is killed repeatedly, in the middle of its work
+/// and while it starts; an agent reads what arrives.
 #[test]
 fn a_daemon_killed_at_any_instant_loses_no_message_and_delivers_none_twice() {
     const SENDERS: usize = 3;
@@ -72,9 +61,9 @@ fn a_daemon_killed_at_any_instant_loses_no_message_and_delivers_none_twice() {
                     let mut sent = 0;
                     while !done.load(Ordering::Relaxed) {
                         let key = format!("s{own}-{sent:05}");
-                        let body = json!({ "text": format!("<{key}>"), "key": key });
+                        let body = json!({ "text": format!("<{key}>"), "key": key, "urgency": "important" });
                         let answered = Wire::unix(socket).and_then(|mut wire| {
-                            wire.ask("POST", "/sessions/app-1/messages", &[], Some(&body))
+                            wire.ask("POST", "/sessions/app/messages", &[], Some(&body))
                         });
                         match answered {
                             Ok(answered) => {
@@ -98,7 +87,7 @@ fn a_daemon_killed_at_any_instant_loses_no_message_and_delivers_none_twice() {
         let mut kills = 0;
         for n in 0..baton_testkit::times(50) {
             if n % 4 == 3 {
-                // While it starts.
+                // Kill it while it starts.
                 let mut child = home.baton(["serve"]).stderr(std::process::Stdio::null()).spawn().unwrap();
                 std::thread::sleep(Duration::from_micros(rng.pick(0..20_000)));
                 child.kill().unwrap();
@@ -110,7 +99,7 @@ fn a_daemon_killed_at_any_instant_loses_no_message_and_delivers_none_twice() {
                 kills += 1;
             }
         }
-        // Whoever has not been answered yet is now.
+        // Senders that are still waiting get their answer now.
         let served = Served::new(&home);
         assert_eq!(served.get("/health")["status"], "ok");
         done.store(true, Ordering::Relaxed);
@@ -133,9 +122,9 @@ fn a_daemon_killed_at_any_instant_loses_no_message_and_delivers_none_twice() {
             after = at;
         }
     }
-    // Nobody is stuck.
-    assert_eq!(served.get("/sessions/app-1")["mail"], 0);
-    let told = json!({ "session_id": "app-1", "used_percentage": 20, "context_window_size": 200_000 });
+    // No message is stuck.
+    assert_eq!(served.get("/sessions/app")["mail"], 0);
+    let told = json!({ "session_id": "app", "used_percentage": 20, "context_window_size": 200_000 });
     assert_eq!(served.post("/hooks/context-usage", &told)["status"], "ok");
-    assert_eq!(served.get("/sessions/app-1")["used_percentage"], 20);
+    assert_eq!(served.get("/sessions/app")["used_percentage"], 20);
 }

@@ -1,4 +1,4 @@
-//! Promise 15: what is private is private from the first instant, and no planted link is followed.
+//! Promise 15: private files are private from the first instant, and no planted link is followed.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
@@ -106,7 +106,7 @@ fn a_link_planted_under_an_archived_id_is_neither_read_nor_written_through() {
     symlink(&target, &planted).unwrap();
     let err = home.run(&format!("handoffs show {id}")).fails(1);
     assert!(err.contains("it is a symbolic link where a file of ours belongs"), "{err}");
-    // A seal in the same second passes over the taken name.
+    // A seal in the same second skips the taken name.
     home.run(SEAL).ok();
     home.run(SEAL).ok();
     assert_eq!(std::fs::read_to_string(&target).unwrap(), "precious");
@@ -114,11 +114,27 @@ fn a_link_planted_under_an_archived_id_is_neither_read_nor_written_through() {
 }
 
 #[test]
-fn a_claude_folder_that_is_itself_a_link_works_as_dotfile_managers_have_it() {
+fn a_claude_folder_that_is_a_link_as_dotfile_managers_make_it_works() {
     let home = home();
     std::fs::create_dir_all(home.path().join("dotfiles/claude")).unwrap();
     symlink(home.path().join("dotfiles/claude"), home.path().join(".claude")).unwrap();
     let id = home.run(SEAL).ok();
     assert!(home.path().join("dotfiles/claude/handoff/archive").join(format!("{}.md", id.trim())).is_file());
     assert!(home.run("--channel app handoffs load").ok().ends_with("words\n"));
+}
+
+#[test]
+fn a_state_folder_that_others_can_enter_is_closed_again() {
+    let home = home();
+    let client = baton_testkit::hooks::Client::new(&home);
+    client.starts("startup").ok();
+    for by in ["a command", "a start"] {
+        std::fs::set_permissions(home.state(), std::fs::Permissions::from_mode(0o775)).unwrap();
+        if by == "a start" {
+            client.starts("startup").ok();
+        } else {
+            home.run("agents").ok();
+        }
+        assert_eq!(mode(&home.state()), 0o700, "{by}");
+    }
 }

@@ -1,250 +1,23 @@
 //! Agents in real tmux panes: what is typed to them and what is not. Each way in which keys went wrong elsewhere is a
 //! test here.
 
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use baton_testkit::home::run;
 use baton_testkit::rng::Rng;
-use baton_testkit::{Home, Ran};
-use serde_json::Value;
+use baton_testkit::wait::wait_for;
 
-use crate::BATON;
-
-const LONG: Duration = Duration::from_mins(1);
-/// Waits for prompts and does nothing of note.
-pub const QUIET: &str = "turn\n  tokens 5%\n  say Hello.\n";
-
-/// A home with a tmux server of its own, and an attendant that can be killed.
-pub struct World {
-    pub home: Home,
-    attendant: Option<Child>,
-}
-
-impl World {
-    pub fn new(script: &str) -> Self {
-        let world = Self::unattended(script);
-        world.attended()
-    }
-
-    pub fn unattended(script: &str) -> Self {
-        let home = Home::in_memory(BATON);
-        home.write("agent.script", script);
-        // Its own project, and the client's folder, as they are in life.
-        home.write("work/app/.claude/keep", "");
-        home.write(".claude/keep", "");
-        Self { home, attendant: None }
-    }
-
-    #[must_use]
-    pub fn attended(mut self) -> Self {
-        self.start_attendant();
-        self
-    }
-
-    pub fn start_attendant(&mut self) {
-        let mut command = self.command(&["panes"]);
-        let log = std::fs::File::create(self.home.path().join("attendant.err")).unwrap();
-        self.attendant = Some(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
-        let lock = self.home.state().join("run/panes.sock");
-        wait_for("the attendant", || lock.exists().then_some(()));
-    }
-
-    pub fn kill_attendant(&mut self) {
-        if let Some(mut attendant) = self.attendant.take() {
-            attendant.kill().unwrap();
-            attendant.wait().unwrap();
-            let _ = std::fs::remove_file(self.home.state().join("run/panes.sock"));
-        }
-    }
-
-    /// `baton` for an agent of this name: its script and what it has seen.
-    pub fn command_for(&self, name: &str, args: &[&str]) -> Command {
-        let mut command = self.home.baton(args);
-        command
-            .env("TMUX_TMPDIR", self.home.path())
-            .env("LANG", "C.UTF-8")
-            // The tests say when there is an attendant.
-            .env("BATON_PANES_ATTEND", "false")
-            .env("TERM", "xterm-256color")
-            .env("BATON_AGENT_SCRIPT", self.home.path().join("agent.script"))
-            .env("BATON_AGENT_SEEN", self.seen_path(name));
-        command
-    }
-
-    pub fn command(&self, args: &[&str]) -> Command {
-        self.command_for("nobody", args)
-    }
-
-    pub fn baton(&self, args: &[&str]) -> Ran {
-        run(&mut self.command(args))
-    }
-
-    fn seen_path(&self, name: &str) -> PathBuf {
-        self.home.path().join(format!("seen-{name}.jsonl"))
-    }
-
-    pub fn spawn(&self, name: &str, args: &[&str]) -> Ran {
-        let all = [&["spawn", name, "--provider", "demo"], args].concat();
-        run(&mut self.command_for(name, &all))
-    }
-
-    /// Spawned, and its composer is there.
-    pub fn ready(&self, name: &str) {
-        self.spawn(name, &[]).ok();
-        self.wait_for_screen(name, "❯");
-        wait_for("its session", || self.session(name)["id"].is_string().then_some(()));
-    }
-
-    pub fn seen(&self, name: &str) -> Vec<Value> {
-        let text = std::fs::read_to_string(self.seen_path(name)).unwrap_or_default();
-        text.lines().filter_map(|l| serde_json::from_str(l).ok()).collect()
-    }
-
-    pub fn texts(&self, name: &str, kind: &str) -> Vec<String> {
-        let of_kind = self.seen(name).into_iter().filter(|s| s["kind"] == kind);
-        of_kind.filter_map(|s| s["text"].as_str().map(str::to_owned)).collect()
-    }
-
-    pub fn prompts(&self, name: &str) -> Vec<String> {
-        self.texts(name, "prompt")
-    }
-
-    #[track_caller]
-    pub fn wait_for_prompt(&self, name: &str, part: &str) -> String {
-        wait_for_or(
-            &format!("a prompt with {part:?}"),
-            || self.told(name),
-            || self.prompts(name).into_iter().find(|p| p.contains(part)),
-        )
-    }
-
-    pub fn told(&self, name: &str) -> String {
-        format!(
-            "screen:\n{}\nlog:\n{}\nattendant: {}\nagent: {}",
-            self.baton(&["tail", name]).out,
-            self.baton(&["log", "--json", "-n", "40"]).out,
-            std::fs::read_to_string(self.home.path().join("attendant.err")).unwrap_or_default(),
-            self.agent(name)
-        )
-    }
-
-    pub fn agent(&self, name: &str) -> Value {
-        let bytes = std::fs::read(self.home.state().join(format!("agents/{name}.json"))).unwrap_or_default();
-        serde_json::from_slice(&bytes).unwrap_or_default()
-    }
-
-    pub fn session(&self, name: &str) -> Value {
-        let agent = self.agent(name);
-        let Some(id) = agent["session"].as_str() else { return Value::Null };
-        baton_testkit::home::record(&self.home.state().join(format!("sessions/{id}.json")))
-    }
-
-    pub fn state_of(&self, name: &str, message: &str) -> String {
-        let inbox = self.baton(&["inbox", name, "--json"]).json();
-        let found = inbox.as_array().unwrap().iter().find(|m| m["id"] == message);
-        found.map(|m| m["state"].as_str().unwrap().to_owned()).unwrap_or_default()
-    }
-
-    pub fn send(&self, name: &str, args: &[&str]) -> String {
-        let all = [&["send", name, "--json"], args].concat();
-        self.baton(&all).json()["id"].as_str().unwrap().to_owned()
-    }
-
-    pub fn tmux(&self, args: &[&str]) -> String {
-        let mut tmux = Command::new("tmux");
-        tmux.args(["-u", "-L", "baton"]).args(args).env("TMUX_TMPDIR", self.home.path()).env_remove("TMUX");
-        let output = tmux.output().unwrap();
-        assert!(output.status.success(), "tmux {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
-    }
-
-    pub fn pane(&self, name: &str) -> String {
-        self.agent(name)["pane"]["id"].as_str().unwrap_or_else(|| panic!("{name} has no pane")).to_owned()
-    }
-
-    pub fn screen(&self, name: &str) -> String {
-        self.tmux(&["capture-pane", "-p", "-t", &self.pane(name)])
-    }
-
-    #[track_caller]
-    pub fn wait_for_screen(&self, name: &str, text: &str) {
-        wait_for_or(
-            &format!("{text:?} on the screen"),
-            || self.told(name),
-            || self.screen(name).contains(text).then_some(()),
-        );
-    }
-
-    #[track_caller]
-    pub fn wait_for_turn(&self, name: &str, turn: &str) {
-        wait_for_or(
-            &format!("{name} to be {turn}"),
-            || self.told(name),
-            || (self.session(name)["turn"] == turn).then_some(()),
-        );
-    }
-
-    /// As a person types: letters without Enter.
-    pub fn person_types(&self, name: &str, text: &str) {
-        self.tmux(&["send-keys", "-t", &self.pane(name), "-l", "--", text]);
-        self.wait_for_screen(name, text);
-    }
-
-    pub fn keys(&self, name: &str, keys: &[&str]) {
-        let pane = self.pane(name);
-        self.tmux(&[&["send-keys", "-t", &pane], keys].concat());
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        if let Some(mut attendant) = self.attendant.take() {
-            let _ = attendant.kill();
-            let _ = attendant.wait();
-        }
-        let mut tmux = Command::new("tmux");
-        tmux.args(["-L", "baton", "kill-server"]).env("TMUX_TMPDIR", self.home.path()).env_remove("TMUX");
-        let _ = tmux.stderr(Stdio::null()).status();
-        // What is told to end still writes into the home, which is about to be removed.
-        let pids: Vec<i32> = std::fs::read_dir(self.home.state().join("processes"))
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|e| e.path().file_stem()?.to_str()?.parse().ok())
-            .collect();
-        let end = Instant::now() + Duration::from_secs(5);
-        while pids.iter().any(|pid| baton_testkit::tmux::is_running(*pid)) && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-}
-
-#[track_caller]
-pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
-    wait_for_or(what, String::new, look)
-}
-
-#[track_caller]
-pub fn wait_for_or<T>(what: &str, told: impl Fn() -> String, mut look: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + LONG;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < end, "waited in vain for {what}\n{}", told());
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
+use crate::world::{QUIET, World, wait_for_or};
 
 #[test]
 fn mail_for_an_idle_agent_is_typed_and_counts_as_delivered_when_its_prompt_was_seen() {
-    let world = World::new(QUIET);
+    let Some(world) = World::new(QUIET) else { return };
     world.ready("alpha");
-    let id = world.send("alpha", &["--from", "boss", "how is it going?"]);
+    let mut command = world.command(&["send", "alpha", "--json", "how is it going?"]);
+    let sent = run(command.env("CLAUDE_SESSION_MANAGER_ID", "boss")).json();
+    let id = sent["id"].as_str().unwrap().to_owned();
     let prompt = world.wait_for_prompt("alpha", &id);
-    assert_eq!(prompt, format!("[baton message {id} from boss]\nhow is it going?"));
+    assert_eq!(prompt, world.home.framed(&id, "boss", "how is it going?"));
     wait_for("the receipt", || (world.state_of("alpha", &id) == "delivered").then_some(()));
     let inbox = world.baton(&["inbox", "alpha", "--json"]).json();
     assert!(inbox[0]["evidence"].as_str().unwrap().starts_with("prompt of session "), "{inbox}");
@@ -260,8 +33,8 @@ fn mail_for_an_idle_agent_is_typed_and_counts_as_delivered_when_its_prompt_was_s
 
 /// FIELD: text equal to a key name became the key; text and Enter were taken for a paste; first characters lost.
 #[test]
-fn what_looks_like_keys_commands_or_several_lines_arrives_as_it_is() {
-    let world = World::new(QUIET);
+fn text_that_looks_like_keys_commands_or_several_lines_arrives_unchanged() {
+    let Some(world) = World::new(QUIET) else { return };
     world.ready("alpha");
     let texts = [
         "Enter",
@@ -273,22 +46,26 @@ fn what_looks_like_keys_commands_or_several_lines_arrives_as_it_is() {
     for (n, text) in texts.into_iter().enumerate() {
         let id = world.send("alpha", &["--", text]);
         let prompt = world.wait_for_prompt("alpha", &id);
-        assert_eq!(prompt, format!("[baton message {id} from user]\n{text}"));
+        assert_eq!(prompt, world.home.framed(&id, "user", text));
         wait_for("its answer", || (world.texts("alpha", "said").len() > n).then_some(()));
         world.wait_for_turn("alpha", "idle");
     }
     let long = format!("begin {} end", "x".repeat(5_000));
     let id = world.send("alpha", &["--", &long]);
-    assert!(world.wait_for_prompt("alpha", &id).ends_with(&long));
+    assert_eq!(world.wait_for_prompt("alpha", &id), world.home.framed(&id, "user", &long));
 }
 
 /// FIELD: a message queued while the agent worked was shown minutes later.
 #[test]
 fn a_busy_agent_reads_its_mail_at_the_next_tool_call_and_nothing_is_typed() {
-    let world = World::new("turn\n  tokens 5%\n  wait go\n  bash true\n  wait end\n  say Done so far.\n");
+    let Some(world) =
+        World::new("turn\n  tokens 5%\n  wait go\n  bash true\n  wait end\n  say Done so far.\n")
+    else {
+        return;
+    };
     world.spawn("alpha", &["--prompt", "begin"]).ok();
     world.wait_for_turn("alpha", "working");
-    let id = world.send("alpha", &["look at this"]);
+    let id = world.send("alpha", &["--important", "look at this"]);
     let important = world.send("alpha", &["--important", "and this"]);
     world.home.write("work/app/go", "");
     wait_for("the hook", || {
@@ -305,8 +82,8 @@ fn a_busy_agent_reads_its_mail_at_the_next_tool_call_and_nothing_is_typed() {
 
 /// FIELD: a user's half-typed draft was submitted together with the injected text.
 #[test]
-fn a_draft_is_never_touched_by_mail_which_comes_with_the_persons_own_prompt() {
-    let world = World::new(QUIET);
+fn mail_never_touches_a_draft_and_comes_with_the_persons_own_prompt() {
+    let Some(world) = World::new(QUIET) else { return };
     world.ready("alpha");
     world.person_types("alpha", "half a thought");
     let id = world.send("alpha", &["are you there?"]);
@@ -321,7 +98,7 @@ fn a_draft_is_never_touched_by_mail_which_comes_with_the_persons_own_prompt() {
     assert_eq!(world.state_of("alpha", &id), "queued");
     world.keys("alpha", &["Enter"]);
     world.wait_for_prompt("alpha", "half a thought");
-    // With that prompt, or as one of its own right behind it; never as one text, and once.
+    // It comes once, with that prompt or as a prompt right after it, never as one text with it.
     let reached = || [world.prompts("alpha"), world.texts("alpha", "context")].concat().join("\n");
     wait_for("the message", || reached().contains(&id).then_some(()));
     assert_eq!(world.prompts("alpha")[0], "half a thought");
@@ -330,7 +107,7 @@ fn a_draft_is_never_touched_by_mail_which_comes_with_the_persons_own_prompt() {
 
 #[test]
 fn a_draft_that_goes_away_makes_room_for_mail() {
-    let world = World::new(QUIET);
+    let Some(world) = World::new(QUIET) else { return };
     world.ready("alpha");
     world.person_types("alpha", "x");
     let id = world.send("alpha", &["are you there?"]);
@@ -343,7 +120,7 @@ fn a_draft_that_goes_away_makes_room_for_mail() {
 /// FIELD: keys vanished into tmux copy mode.
 #[test]
 fn copy_mode_is_left_before_anything_is_typed() {
-    let world = World::new(QUIET);
+    let Some(world) = World::new(QUIET) else { return };
     world.ready("alpha");
     let pane = world.pane("alpha");
     world.tmux(&["copy-mode", "-t", &pane]);
@@ -355,7 +132,9 @@ fn copy_mode_is_left_before_anything_is_typed() {
 /// FIELD: the composer looks idle while a turn runs; dialogs must not be answered by mail.
 #[test]
 fn an_open_dialog_is_not_answered_and_the_mail_comes_after_it() {
-    let world = World::new("turn\n  tokens 5%\n  ask rm -rf build\n  bash true\n  say Done.\n");
+    let Some(world) = World::new("turn\n  tokens 5%\n  ask rm -rf build\n  bash true\n  say Done.\n") else {
+        return;
+    };
     world.spawn("alpha", &["--prompt", "begin"]).ok();
     world.wait_for_turn("alpha", "blocked");
     world.wait_for_screen("alpha", "Do you want to proceed?");
@@ -375,7 +154,7 @@ fn an_open_dialog_is_not_answered_and_the_mail_comes_after_it() {
 /// FIELD: typed text lost its Enter. The Enter is tried once more, the text never.
 #[test]
 fn a_lost_enter_is_tried_again_and_the_text_is_not() {
-    let world = World::new("drops 1\nturn\n  say Hello.\n");
+    let Some(world) = World::new("drops 1\nturn\n  say Hello.\n") else { return };
     world.ready("alpha");
     let id = world.send("alpha", &["are you there?"]);
     let prompt = world.wait_for_prompt("alpha", &id);
@@ -386,7 +165,10 @@ fn a_lost_enter_is_tried_again_and_the_text_is_not() {
 
 #[test]
 fn an_urgent_message_interrupts_the_turn_with_one_escape_and_is_the_next_prompt() {
-    let world = World::new("turn\n  tokens 5%\n  wait never\n  say Done.\nturn\n  say I heard.\n");
+    let Some(world) = World::new("turn\n  tokens 5%\n  wait never\n  say Done.\nturn\n  say I heard.\n")
+    else {
+        return;
+    };
     world.spawn("alpha", &["--prompt", "begin"]).ok();
     world.wait_for_turn("alpha", "working");
     let id = world.send("alpha", &["--urgent", "stop that"]);
@@ -396,10 +178,10 @@ fn an_urgent_message_interrupts_the_turn_with_one_escape_and_is_the_next_prompt(
     assert!(world.seen("alpha").iter().all(|s| s["kind"] != "escape-at-idle"));
 }
 
-/// FIELD: two Escapes at an idle pane open a menu. An idle pane never gets one.
+/// FIELD: two Escapes at an idle pane open a menu. We never send one to an idle pane.
 #[test]
 fn an_idle_pane_never_gets_an_escape() {
-    let world = World::new(QUIET);
+    let Some(world) = World::new(QUIET) else { return };
     world.ready("alpha");
     let id = world.send("alpha", &["--urgent", "now"]);
     world.wait_for_prompt("alpha", &id);
@@ -407,10 +189,10 @@ fn an_idle_pane_never_gets_an_escape() {
     assert!(world.seen("alpha").iter().all(|s| s["kind"] != "escape-at-idle"), "{:?}", world.seen("alpha"));
 }
 
-/// FIELD: a stale signal hit the wrong session. A pane is its id, its server and its process.
+/// FIELD: a stale signal hit the wrong session. A pane is identified by its id, its server and its process.
 #[test]
 fn nothing_is_typed_to_another_program_in_the_same_pane() {
-    let world = World::new(QUIET);
+    let Some(world) = World::new(QUIET) else { return };
     world.ready("alpha");
     let pane = world.pane("alpha");
     world.tmux(&["set-option", "-t", &pane, "remain-on-exit", "on"]);
@@ -422,16 +204,16 @@ fn nothing_is_typed_to_another_program_in_the_same_pane() {
     world.wait_for_prompt("beta", &other);
     assert_eq!(world.state_of("alpha", &id), "queued");
     assert_eq!(world.tmux(&["capture-pane", "-p", "-t", &pane]), "");
-    assert_eq!(world.baton(&["agents", "--json"]).json()[0]["state"], "dead");
+    assert_eq!(world.baton(&["agents", "--json"]).json()[0]["state"], "ended");
 }
 
-/// FIELD: a message was shown after it had become pointless. It can expire, and is not called delivered.
+/// FIELD: a message was shown after it had become pointless. It can expire, and then does not count as delivered.
 #[test]
-fn a_message_can_expire_and_says_so_and_one_that_is_too_large_is_refused() {
-    let world = World::unattended(QUIET);
+fn an_expired_message_says_so_and_an_oversized_one_is_refused() {
+    let Some(world) = World::unattended(QUIET) else { return };
     world.ready("alpha");
     let id = world.send("alpha", &["--expires", "1ms", "only now"]);
-    let kept = world.send("alpha", &["for ever"]);
+    let kept = world.send("alpha", &["forever"]);
     let mut world = world;
     world.start_attendant();
     let prompt = world.wait_for_prompt("alpha", &kept);
@@ -442,16 +224,18 @@ fn a_message_can_expire_and_says_so_and_one_that_is_too_large_is_refused() {
     assert!(refused.contains("1048576") && refused.contains("send a path instead"), "{refused}");
 }
 
-/// Seed 004's stop notification, from end to end: an idle agent is typed to, works, and its sender hears of the end.
+/// Seed 004's stop notification, end to end: a message is typed to an idle agent, which works, and its sender is
+/// notified.
 #[test]
 fn a_sender_that_asked_is_told_when_the_typed_message_was_worked_on() {
-    let world = World::unattended("turn\n  tokens 5%\n  wait go\n  say Done with it.\n");
+    let Some(world) = World::unattended("turn\n  tokens 5%\n  wait go\n  say Done with it.\n") else {
+        return;
+    };
     world.ready("alpha");
     world.ready("beta");
-    let mut command =
-        world.command(&["send", "alpha", "--from", "beta", "--notify", "--json", "have a look"]);
-    // The command that asks for the notice starts the daemon that gives it, panes and all.
-    let sent = run(command.env_remove("BATON_PANES_ATTEND")).json();
+    let mut command = world.command(&["send", "alpha", "--notify", "--json", "have a look"]);
+    // The command that asks for the notice starts the daemon that sends it and that attends to the panes.
+    let sent = run(command.env_remove("BATON_PANES_ATTEND").env("CLAUDE_SESSION_MANAGER_ID", "beta")).json();
     let id = sent["id"].as_str().unwrap().to_owned();
     world.wait_for_prompt("alpha", &id);
     world.wait_for_turn("alpha", "working");
@@ -466,15 +250,15 @@ fn a_sender_that_asked_is_told_when_the_typed_message_was_worked_on() {
     world.baton(&["serve", "--stop"]).ok();
 }
 
-/// FIELD: a stale signal hit the wrong session. A key alone is kept from another program too, by the server itself.
+/// FIELD: a stale signal hit the wrong session. The tmux server also keeps a single key from reaching another program.
 #[test]
 fn no_key_reaches_a_pane_that_has_changed_since_it_was_looked_at() {
-    let mut world = World::new("drops 1\nturn\n  say Hello.\n");
+    let Some(mut world) = World::new("drops 1\nturn\n  say Hello.\n") else { return };
     world.ready("alpha");
     let pane = world.pane("alpha");
     world.tmux(&["set-option", "-t", &pane, "remain-on-exit", "on"]);
     world.send("alpha", &["are you there?"]);
-    // Its Enter was lost; before it is tried again, another program has the pane.
+    // Its Enter was lost; another program takes the pane before the next try.
     world.wait_for_screen("alpha", "[baton message");
     world.tmux(&["respawn-pane", "-k", "-t", &pane, "cat -v"]);
     wait_for("its end", || world.agent("alpha")["ended"].is_string().then_some(()));
@@ -482,10 +266,11 @@ fn no_key_reaches_a_pane_that_has_changed_since_it_was_looked_at() {
     assert_eq!(world.tmux(&["capture-pane", "-p", "-t", &pane]), "");
 }
 
-/// FIELD: the agent was left busy for ever after what failed. Promise 7: the attendant killed at any instant loses no message, shows none twice, and keeps their order.
+/// FIELD: the agent was left busy forever after a failure. Promise 7: an attendant killed at any instant loses no
+/// message, shows none twice, and keeps their order.
 #[test]
 fn an_attendant_killed_at_any_instant_loses_and_repeats_nothing() {
-    let mut world = World::new(QUIET);
+    let Some(mut world) = World::new(QUIET) else { return };
     world.ready("alpha");
     let mut rng = Rng::announced("an_attendant_killed_at_any_instant_loses_and_repeats_nothing");
     let mut ids = Vec::new();
@@ -500,7 +285,7 @@ fn an_attendant_killed_at_any_instant_loses_and_repeats_nothing() {
     let last = ids.last().unwrap().clone();
     let everything = || [world.prompts("alpha"), world.texts("alpha", "context")].concat().join("\n");
     wait_for_or("the last message", || world.told("alpha"), || everything().contains(&last).then_some(()));
-    // The agent has a prompt before its hook has written the receipt.
+    // The agent gets a prompt before its hook has written the receipt.
     wait_for_or(
         "the receipts",
         || world.told("alpha"),
@@ -514,10 +299,27 @@ fn an_attendant_killed_at_any_instant_loses_and_repeats_nothing() {
     }
 }
 
-/// Where in everything that reached the agent a message stands.
+/// The position of a message in everything that reached the agent.
 fn in_order(world: &World, name: &str, id: &str) -> usize {
     let mark = format!("[baton message {id} ");
     let reached = world.seen(name).into_iter().filter(|s| s["kind"] == "prompt" || s["kind"] == "context");
     let all: String = reached.filter_map(|s| s["text"].as_str().map(|t| format!("{t}\n"))).collect();
     all.find(&mark).unwrap_or_else(|| panic!("{id} never arrived"))
+}
+
+/// The kernel drops events when a process does not read them for too long.
+#[test]
+fn mail_is_typed_even_if_the_kernel_dropped_its_event() {
+    let Some(world) = World::new(QUIET) else { return };
+    world.ready("alpha");
+    let first = world.send("alpha", &["first"]);
+    wait_for("the receipt", || (world.state_of("alpha", &first) == "delivered").then_some(()));
+    world.wait_for_turn("alpha", "idle");
+    // Without its socket the attendant has only the files to watch.
+    std::fs::remove_file(world.home.state().join("run/panes.sock")).unwrap();
+    let attendant = world.attendant.as_ref().unwrap().id();
+    let second = baton_testkit::overflow::unseen(attendant, &world.home.state().join("agents"), || {
+        world.send("alpha", &["second"])
+    });
+    world.wait_for_prompt("alpha", &second);
 }

@@ -4,37 +4,20 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use baton::store::handoffs::Draft;
-use baton::sys::lock::Lock;
-use baton_core::handoff::{HandoffId, Kind, Status};
-use baton_core::ids::SessionId;
+use baton::testing::Lock;
+use baton_core::handoff::Status;
 use baton_testkit::kill::Pace;
 use baton_testkit::race::{all_at_once, on_all_processors};
 use baton_testkit::rng::Rng;
 use baton_testkit::{Home, times};
 use jiff::Timestamp;
 
-use crate::store::{channel, handoffs, live_agent, verified};
+use crate::store::{channel, handoffs, live_agent, seal, verified};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
-fn seal(home: &Home, name: &str, body: &str) -> HandoffId {
-    let draft = Draft {
-        channel: &channel(name),
-        session: &SessionId::new("sealer").unwrap(),
-        kind: Kind::Auto,
-        working_dir: "/",
-        body,
-        created_by_pid: 1,
-        for_agent: None,
-        for_session: None,
-        rotation: None,
-    };
-    handoffs(home).seal(&draft, Timestamp::now()).unwrap().entry.id
-}
-
 #[test]
-fn of_all_who_load_at_once_exactly_one_gets_the_handoff_ten_thousand_times() {
+fn exactly_one_of_many_concurrent_loaders_gets_the_handoff_ten_thousand_times() {
     let goal = times(10_000);
     let seed = Rng::announced("races").roll();
     let (races, loads) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -60,7 +43,7 @@ fn of_all_who_load_at_once_exactly_one_gets_the_handoff_ten_thousand_times() {
     );
 }
 
-/// `gated`: all are held at the lock until the last has started; otherwise they come as they come.
+/// With `gated`, all wait at the lock until the last has started; otherwise they start freely.
 fn one_race(home: &Home, n: usize, racers: usize, gated: bool) {
     let app = channel("app");
     let body = format!("race {n}");
@@ -109,7 +92,7 @@ fn however_the_loaders_are_killed_nobody_gets_a_handoff_that_another_has() {
             let last = baton_testkit::home::run(&mut load("last"));
             let entry = verified(&home, &channel("app")).current.unwrap();
             assert_eq!((&entry.id, entry.status), (&id, Status::Consumed), "race {n}");
-            // Whoever was killed before it had the handoff left it for the next one; after that it is gone.
+            // A loader killed before it had the handoff leaves it for the next one; after that it is gone.
             let by_last = entry.consumed_by_session.as_ref().is_some_and(|s| s.as_str() == "last");
             assert_eq!(last.code, Some(if by_last { 0 } else { 3 }), "race {n}: {last:?}");
             assert!(!(by_last && shown == 1), "race {n}: given out twice");
@@ -129,7 +112,7 @@ fn however_the_loaders_are_killed_nobody_gets_a_handoff_that_another_has() {
 }
 
 #[test]
-fn two_agents_that_rotate_at_one_instant_each_get_their_own_a_thousand_times() {
+fn two_agents_that_rotate_at_once_each_get_their_own_handoff_a_thousand_times() {
     let goal = times(1000);
     on_all_processors(|_, threads| {
         let home = Home::in_memory(crate::BATON);
@@ -175,7 +158,7 @@ fn nobody_waits_for_the_lock_longer_than_the_deadline_and_a_dead_holder_frees_it
     let shown = std::fs::read_to_string(home.store().join("app.lock.d/pid")).unwrap();
     assert!(shown.starts_with(&format!("{me}:")), "{shown}");
     drop(lock);
-    // A holder that was killed leaves its text behind, and no lock.
+    // A holder that was killed leaves its text behind, but no lock.
     std::fs::write(home.store().join("app.lock.d/pid"), "999999:1").unwrap();
     assert!(store.clear(&channel("app"), None, Timestamp::now()).unwrap().is_some());
 }

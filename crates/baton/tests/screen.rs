@@ -1,4 +1,4 @@
-//! What long output does in a terminal, and how shells complete.
+//! Long output in a terminal, and shell completion.
 
 use anyhow::Result;
 use baton_testkit::Home;
@@ -55,13 +55,38 @@ fn handoffs_and_the_log_are_paged_where_a_person_looks_and_not_where_a_program_d
 
 /// What bash would offer after `typed`.
 fn completed(home: &Home, typed: &[&str]) -> Vec<String> {
-    let script = "source <(\"$BATON\" completions bash); COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1));\n\
-                  _baton baton \"${@: -1}\" \"${@: -2:1}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
+    let script = "source <(\"$BATON\" completions bash); PATH=$(dirname \"$BATON\"):$PATH;\n\
+                  COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1));\n\
+                  function=$(complete -p baton | sed 's/.*-F \\([^ ]*\\).*/\\1/');\n\
+                  $function baton \"${@: -1}\" \"${@: -2:1}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
     let mut command = home.command("bash");
     command.env("BATON", home.binary()).args(["--norc", "-c", script, "bash", "baton"]).args(typed);
     let ran = baton_testkit::home::run(&mut command);
     assert_eq!(ran.err, "", "{typed:?}");
     ran.ok().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_shell_completes_what_there_is_now() {
+    let home = Home::new(BATON);
+    let client = baton_testkit::hooks::Client::new(&home);
+    client.starts("startup").ok();
+    client.answers(20_000);
+    let agent = client.agent();
+    let id = home.run_with_input("handoffs seal -", "# Go on\n").ok();
+    let id = id.split_whitespace().find(|word| word.starts_with("HO-")).unwrap().to_owned();
+    assert_eq!(completed(&home, &["send", &agent[..1]]), std::slice::from_ref(&agent));
+    assert_eq!(completed(&home, &["log", "--agent", ""]), [agent]);
+    assert_eq!(completed(&home, &["handoffs", "show", "HO-"]), [id]);
+    assert_eq!(
+        completed(&home, &["sessions", "show", &client.session[..4]]),
+        std::slice::from_ref(&client.session)
+    );
+    assert_eq!(completed(&home, &["install", "--provider", "co"]), ["codex"]);
+    assert_eq!(completed(&home, &["config", "set", "context.adv"]), ["context.advise"]);
+    for (shell, word) in [("zsh", "compdef _baton_values baton"), ("fish", "(__baton_values)")] {
+        assert!(home.run(&format!("completions {shell}")).ok().contains(word), "{shell}");
+    }
 }
 
 #[test]
@@ -74,7 +99,7 @@ fn a_shell_completes_commands_their_verbs_and_options() {
     for (shell, word) in [("zsh", "#compdef baton"), ("fish", "complete -c baton")] {
         let text = home.run(&format!("completions {shell}")).ok();
         assert!(text.contains(word) && text.contains("sessions"), "{shell}: {text}");
-        // Checked by the shell itself where it is here.
+        // The shell itself checks its script, if it is installed.
         let file = home.write(&format!("completions.{shell}"), &text);
         if let Ok(checked) = home.command(shell).arg("-n").arg(&file).output() {
             assert!(checked.status.success(), "{shell}: {}", String::from_utf8_lossy(&checked.stderr));

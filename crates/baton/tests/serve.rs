@@ -6,21 +6,13 @@ use std::time::{Duration, Instant};
 
 use baton_testkit::Home;
 use baton_testkit::daemon::Served;
+use baton_testkit::wait::wait_until;
 
 use crate::BATON;
 
-/// A process that nobody has buried yet is not alive.
+/// Whether a process is alive; a zombie is not.
 fn alive(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
-}
-
-#[track_caller]
-pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(30);
-    while !done() {
-        assert!(Instant::now() < until, "{what} did not happen");
-        std::thread::yield_now();
-    }
 }
 
 #[test]
@@ -59,7 +51,7 @@ fn there_is_one_per_user_and_the_second_says_who_runs() {
 
 /// Ten commands need a daemon at the same instant.
 #[test]
-fn many_that_need_one_at_once_start_one() {
+fn many_commands_that_need_a_daemon_at_once_start_one() {
     let home = Home::new(BATON);
     let commands = (0..10).map(|_| home.baton(["serve", "--detach"])).collect();
     let ran = baton_testkit::race::all_at_once(commands, || {});
@@ -76,16 +68,65 @@ fn many_that_need_one_at_once_start_one() {
 }
 
 #[test]
-fn after_a_kill_the_next_one_takes_the_place_at_once() {
+fn after_a_kill_the_next_daemon_takes_over_at_once() {
     let home = Home::new(BATON);
     let first = Served::on_http(&home);
-    let token = first.token();
     first.kill();
     assert!(home.state().join("run/daemon.sock").exists(), "what a killed one leaves");
     home.run("serve --status").fails(3);
     let second = Served::on_http(&home);
-    assert_eq!(second.token(), token, "scripts keep the token they have");
     assert_eq!(second.get("/health")["status"], "ok");
+}
+
+#[test]
+fn each_start_has_its_own_token_and_the_old_one_is_refused() {
+    let home = Home::new(BATON);
+    let status = |served: &Served<'_>, token: &str| {
+        let headers = [("Host", served.http.as_deref().unwrap()), ("Authorization", token)];
+        served.tcp().ask("GET", "/health", &headers, None).unwrap().status
+    };
+    let path = home.state().join("run/token");
+    let mut tokens: Vec<String> = Vec::new();
+    for ends in ["killed", "stopped", "stopped"] {
+        let mut served = Served::on_http(&home);
+        let token = format!("Bearer {}", served.token());
+        assert_eq!(status(&served, &token), 200);
+        for old in &tokens {
+            assert_eq!(status(&served, old), 401, "after one that was {ends}");
+        }
+        assert!(!tokens.contains(&token));
+        tokens.push(token);
+        if ends == "stopped" {
+            home.run("serve --stop").ok();
+            served.child.wait().unwrap();
+            assert!(!path.exists(), "no script should send a token to whoever takes the port next");
+        }
+    }
+    // A killed daemon leaves its token. A daemon without a port needs none.
+    Served::on_http(&home).kill();
+    assert!(path.exists());
+    let _unix = Served::new(&home);
+    assert!(!path.exists());
+    assert_eq!(home.run("serve --status --json").json()["token"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_token_file_that_is_a_link_is_refused_and_one_that_others_could_read_is_replaced() {
+    let home = Home::new(BATON);
+    let (path, target) = (home.state().join("run/token"), home.write("elsewhere", "untouched"));
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(&target, &path).unwrap();
+    let said = home.run("serve --http 0").fails(1);
+    assert!(said.contains("symbolic link"), "{said}");
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "untouched");
+    std::fs::remove_file(&path).unwrap();
+    let served = Served::on_http(&home);
+    let first = served.token();
+    served.kill();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let served = Served::on_http(&home);
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_ne!(served.token(), first);
 }
 
 #[test]
@@ -106,7 +147,7 @@ fn a_signal_ends_it_cleanly_and_open_connections_with_it() {
 }
 
 #[test]
-fn its_place_is_private_whatever_the_umask() {
+fn its_folder_is_private_whatever_the_umask() {
     let home = Home::new(BATON);
     let mut command = home.command("sh");
     command.args(["-c", "umask 000; exec \"$0\" serve --http 0", BATON]);
@@ -119,10 +160,6 @@ fn its_place_is_private_whatever_the_umask() {
     wait_until("the socket is private", || mode("daemon.sock") == 0o600);
     child.kill().unwrap();
     child.wait().unwrap();
-    // A token that others could have read is not used again.
-    std::fs::set_permissions(run.join("token"), std::fs::Permissions::from_mode(0o644)).unwrap();
-    let said = home.run("serve").fails(1);
-    assert!(said.contains("remove it"), "{said}");
 }
 
 #[test]
@@ -136,13 +173,48 @@ fn an_address_that_others_can_reach_is_refused() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_said_by_the_one_who_waits() {
+fn a_port_that_is_taken_is_refused_with_its_holder_and_a_free_one() {
     let home = Home::new(BATON);
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port();
-    let said = home.run(&format!("serve --detach --http {port}")).fails(1);
-    assert!(said.contains(&format!("127.0.0.1:{port}")) && said.contains("another program"), "{said}");
-    home.run("serve --status").fails(3);
+    // Scripts that ask for `localhost` may reach any of these.
+    for address in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0"] {
+        let Ok(taken) = std::net::TcpListener::bind(address) else {
+            baton_testkit::tools::skip(&format!("there is no {address} here"));
+            continue;
+        };
+        let port = taken.local_addr().unwrap().port();
+        let program = std::env::current_exe().unwrap();
+        let program: String = program.file_name().unwrap().to_str().unwrap().chars().take(10).collect();
+        for how in ["serve", "serve --detach"] {
+            let said = home.run(&format!("{how} --http {port}")).fails(1);
+            assert!(said.contains(&format!("could not listen on 127.0.0.1:{port}: ")), "{said}");
+            assert!(said.contains(&program), "{said}");
+            assert!(said.contains(&format!("(process {}) has that port", std::process::id())), "{said}");
+            let (_, free) = said.split_once("`baton serve --http ").unwrap_or_else(|| panic!("{said}"));
+            let free: u16 = free.split('`').next().unwrap().parse().unwrap();
+            assert!(free > port, "{said}");
+            assert!(!home.state().join("run/token").exists(), "there is nothing to send to its holder");
+        }
+        home.run("serve --status").fails(3);
+    }
+}
+
+#[test]
+fn the_proposed_port_is_free() {
+    let home = Home::new(BATON);
+    // Another test may take the port between the proposal and the start.
+    wait_until("a proposed port is had", || {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let said = home.run(&format!("serve --http {port}")).fails(1);
+        let Some((_, free)) = said.split_once("`baton serve --http ") else { return false };
+        let free = free.split('`').next().unwrap();
+        let started = home.run(&format!("serve --detach --http {free}"));
+        let found = home.run("serve --status --json").json()["http"] == format!("127.0.0.1:{free}");
+        if started.code == Some(0) {
+            home.run("serve --stop").ok();
+        }
+        found
+    });
 }
 
 #[test]
@@ -154,8 +226,8 @@ fn units_start_this_very_program() {
     assert!(launchd.contains(&format!("<string>{BATON}</string>\n    <string>serve</string>")), "{launchd}");
 }
 
-/// What a daemon makes when it starts is there, both attendants' as well.
-fn wait_until_all_has_begun(home: &Home) {
+/// Waits until the daemon and both its attendants have created everything that they create at their start.
+pub fn wait_until_all_has_begun(home: &Home) {
     let made = ["run/panes.sock", "run/threads.lock", "agents", "sessions"];
     wait_until("all of it has begun", || made.iter().all(|name| home.state().join(name).exists()));
     wait_until("its word of it", || {
@@ -168,9 +240,9 @@ fn signal(home: &Home, served: &Served<'_>, signal: &str) {
     assert!(home.command("kill").args([signal, &served.pid().to_string()]).status().unwrap().success());
 }
 
-/// A test that was killed, a state folder that was thrown away: nothing can reach the daemon any more.
+/// A test was killed or a state folder was deleted: nothing can reach the daemon any more.
 #[test]
-fn it_ends_by_itself_when_its_place_is_gone_and_makes_nothing_anew() {
+fn it_ends_by_itself_when_its_folder_is_gone_and_creates_nothing_again() {
     let home = Home::new(BATON);
     let mut served = Served::on_http(&home);
     let run = home.state().join("run");
@@ -179,11 +251,11 @@ fn it_ends_by_itself_when_its_place_is_gone_and_makes_nothing_anew() {
     std::fs::remove_file(run.join("daemon.sock")).unwrap();
     assert_eq!(served.child.wait().unwrap().code(), Some(0));
 
-    // What the first one made would look like the second one's.
+    // Use a new home: what the first daemon created would look like the second one's.
     let home = Home::new(BATON);
     let mut served = Served::new(&home);
     wait_until_all_has_begun(&home);
-    // Stopped meanwhile: its last words would come between the removal of a folder's files and of the folder.
+    // Stop it meanwhile, or its last log line could come between the removal of a folder's files and of the folder.
     signal(&home, &served, "-STOP");
     std::fs::remove_dir_all(home.state()).unwrap();
     signal(&home, &served, "-CONT");
@@ -193,11 +265,11 @@ fn it_ends_by_itself_when_its_place_is_gone_and_makes_nothing_anew() {
 }
 
 #[test]
-fn a_daemon_whose_folder_was_made_again_leaves_its_successor_alone() {
+fn a_daemon_whose_folder_was_recreated_leaves_its_successor_alone() {
     let home = Home::new(BATON);
     let mut first = Served::new(&home);
     wait_until_all_has_begun(&home);
-    // Stopped, so that it sees what happened only when its successor is there.
+    // Stop it, so that it notices only when its successor is there.
     signal(&home, &first, "-STOP");
     std::fs::remove_dir_all(home.state()).unwrap();
     let second = Served::new(&home);
@@ -222,6 +294,9 @@ fn a_port_can_be_a_setting_of_the_user_and_never_of_a_project() {
     assert!(said.contains("only this machine can reach"), "{said}");
     home.write(".config/baton/config.toml", "");
     home.write("work/app/.baton.toml", "[serve]\nhttp = 8420\n");
-    let said = home.run("serve").fails(1);
-    assert!(said.contains("not by a project"), "{said}");
+    home.trust();
+    let told = home.run("config --json").json();
+    let setting = told["settings"].as_array().unwrap().iter().find(|s| s["key"] == "serve.http").unwrap();
+    assert_eq!(setting["from"], "default", "{setting}");
+    assert_eq!(told["ignored"][0]["what"], "serve.http", "{told}");
 }

@@ -1,16 +1,20 @@
-//! `baton spawn` and what goes with it: names, parents, prompts, worktrees, waiting, retiring, adopting, coming back.
+//! `baton spawn` and related commands: names, parents, prompts, worktrees, waiting, retiring, adopting, coming back.
 
 use std::process::{Command, Stdio};
 
 use baton_testkit::home::run;
+use baton_testkit::wait::wait_for;
 use serde_json::Value;
 
-use crate::panes::{QUIET, World, wait_for, wait_for_or};
+use crate::world::{QUIET, World, wait_for_or};
 
 #[test]
 fn a_spawned_agent_runs_in_a_pane_under_its_name_and_begins_with_its_prompt() {
-    let world =
-        World::new("turn\n  tokens 5%\n  bash echo \"I am $CLAUDE_SESSION_MANAGER_ID\"\n  say Hello.\n");
+    let Some(world) =
+        World::new("turn\n  tokens 5%\n  bash echo \"I am $CLAUDE_SESSION_MANAGER_ID\"\n  say Hello.\n")
+    else {
+        return;
+    };
     let said = world.spawn("alpha", &["--prompt", "begin the work"]).ok();
     assert!(said.starts_with("alpha runs in pane %"), "{said}");
     assert_eq!(world.wait_for_prompt("alpha", "begin"), "begin the work");
@@ -23,14 +27,14 @@ fn a_spawned_agent_runs_in_a_pane_under_its_name_and_begins_with_its_prompt() {
     assert_eq!(agents[0]["actuator"], "tmux");
     assert!(agent["pane"]["socket"].as_str().unwrap().ends_with("/baton"), "on a server of its own: {agent}");
     assert_eq!(agent["pane"]["process"], agent["process"], "the client is what tmux runs");
-    let tail = world.baton(&["tail", "alpha"]).ok();
+    let tail = world.baton(&["tail", "alpha", "--screen"]).ok();
     assert!(tail.contains("● Hello."), "{tail}");
     assert!(!world.home.state().join("run/alpha.start").exists(), "the environment was left behind");
 }
 
 #[test]
-fn a_name_is_given_once_and_of_several_who_want_it_one_gets_it() {
-    let world = World::new(QUIET);
+fn a_name_is_given_once_even_if_several_want_it_at_once() {
+    let Some(world) = World::new(QUIET) else { return };
     let mut racers: Vec<_> = (0..4)
         .map(|_| {
             let mut command = world.command_for("alpha", &["spawn", "alpha", "--provider", "demo"]);
@@ -49,9 +53,11 @@ fn a_name_is_given_once_and_of_several_who_want_it_one_gets_it() {
 
 #[test]
 fn an_agent_that_spawns_is_the_parent_and_sees_its_children() {
-    let world = World::new(
+    let Some(world) = World::new(
         "turn\n  tokens 5%\n  bash BATON_AGENT_SEEN=$PWD/kid.seen baton spawn kid --provider demo\n  say Spawned.\n",
-    );
+    ) else {
+        return;
+    };
     world.spawn("lead", &["--prompt", "begin"]).ok();
     wait_for_or("the child", || world.told("lead"), || world.agent("kid")["pane"].is_object().then_some(()));
     assert_eq!(world.agent("kid")["parent"], "lead");
@@ -60,7 +66,7 @@ fn an_agent_that_spawns_is_the_parent_and_sees_its_children() {
     assert_eq!(children[0]["agent"]["id"], "kid");
     assert!(world.baton(&["agents"]).ok().contains("└ kid"));
     assert_eq!(world.baton(&["children", "kid"]).code, Some(3));
-    // What the client of the parent says of itself is not what its child is told.
+    // The child does not inherit the variables that describe its parent's client.
     let environ = std::fs::read(format!("/proc/{}/environ", world.agent("kid")["process"]["pid"])).unwrap();
     let environ = String::from_utf8_lossy(&environ).into_owned();
     assert!(environ.contains("CLAUDE_SESSION_MANAGER_ID=kid"), "{environ}");
@@ -69,7 +75,7 @@ fn an_agent_that_spawns_is_the_parent_and_sees_its_children() {
 
 #[test]
 fn prompts_come_from_files_from_standard_input_and_whatever_they_begin_with() {
-    let world = World::new(QUIET);
+    let Some(world) = World::new(QUIET) else { return };
     world.home.write("work/app/task.md", "Do what\nthe file says.\n");
     world.spawn("a", &["--prompt-file", "task.md"]).ok();
     assert_eq!(world.wait_for_prompt("a", "Do what"), "Do what\nthe file says.\n");
@@ -88,7 +94,12 @@ fn prompts_come_from_files_from_standard_input_and_whatever_they_begin_with() {
 
 #[test]
 fn a_worktree_is_a_checkout_of_its_own_on_a_branch_of_its_name() {
-    let world = World::new("turn\n  bash git branch --show-current > branch.txt\n  say Done.\n");
+    if !baton_testkit::tools::has(&["git"]) {
+        return;
+    }
+    let Some(world) = World::new("turn\n  bash git branch --show-current > branch.txt\n  say Done.\n") else {
+        return;
+    };
     let git = |args: &[&str]| {
         let done = world
             .home
@@ -120,7 +131,7 @@ fn a_worktree_is_a_checkout_of_its_own_on_a_branch_of_its_name() {
 
 #[test]
 fn waiting_ends_when_they_are_idle_blocked_or_gone_and_not_before_they_have_begun() {
-    let world = World::new("turn\n  tokens 5%\n  wait go\n  say Done.\n");
+    let Some(world) = World::new("turn\n  tokens 5%\n  wait go\n  say Done.\n") else { return };
     world.spawn("alpha", &["--prompt", "begin"]).ok();
     let busy = world.baton(&["wait", "alpha", "--timeout", "300ms"]).fails(1);
     assert!(busy.contains("still at work: alpha"), "{busy}");
@@ -135,15 +146,12 @@ fn waiting_ends_when_they_are_idle_blocked_or_gone_and_not_before_they_have_begu
 
 #[test]
 fn a_retired_agent_is_stopped_its_pane_closes_and_its_mail_is_not_called_delivered() {
-    let mut world = World::new(QUIET);
+    let Some(mut world) = World::new(QUIET) else { return };
     world.ready("alpha");
     world.kill_attendant();
     let id = world.send("alpha", &["are you there?"]);
     let said = world.baton(&["retire", "alpha"]).ok();
-    assert!(
-        said.contains("alpha was stopped.") && said.contains("1 messages to it were never read"),
-        "{said}"
-    );
+    assert!(said.contains("alpha was stopped.") && said.contains("1 message to it was never read"), "{said}");
     assert_eq!(world.state_of("alpha", &id), "failed");
     let outbox = world.baton(&["outbox", "--json"]).json();
     assert_eq!(outbox[0]["evidence"], "the agent was retired", "{outbox}");
@@ -158,10 +166,41 @@ fn a_retired_agent_is_stopped_its_pane_closes_and_its_mail_is_not_called_deliver
     );
 }
 
+/// Its client is known no longer to have been started by baton; it is adopted where it runs.
+fn adopted(world: &World, name: &str) {
+    let path = world.home.state().join(format!("agents/{name}.json"));
+    let mut record: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    record["pane"].take();
+    std::fs::write(&path, record.to_string()).unwrap();
+    world.baton(&["adopt", name]).ok();
+}
+
+/// Before its first prompt an agent is idle, too.
+fn first_turn_is_over(world: &World, name: &str) {
+    wait_for("its first answer", || (!world.texts(name, "said").is_empty()).then_some(()));
+    world.wait_for_turn(name, "idle");
+}
+
+/// Waits until its rotation out of the conversation `first` is over, and the first turn of the next one too.
+fn works_on(world: &World, name: &str, first: &Value) {
+    let is_consumed = || {
+        let handoffs = world.baton(&["handoffs", "--json"]).json();
+        handoffs.as_array().unwrap().iter().any(|handoff| handoff["status"] == "consumed")
+    };
+    wait_for_or(
+        "the fresh context",
+        || world.told(name),
+        || {
+            let moved = &world.agent(name)["session"] != first && world.agent(name)["rotation"].is_null();
+            (moved && is_consumed() && world.session(name)["turn"] == "idle").then_some(())
+        },
+    );
+}
+
 /// The pane that tmux has told a client of is found without being named.
 #[test]
 fn an_agent_that_runs_in_a_pane_already_is_adopted_and_gets_its_mail() {
-    let world = World::new(QUIET);
+    let Some(world) = World::new(QUIET) else { return };
     world.ready("alpha");
     let path = world.home.state().join("agents/alpha.json");
     let mut record: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -179,11 +218,11 @@ fn an_agent_that_runs_in_a_pane_already_is_adopted_and_gets_its_mail() {
     assert!(world.baton(&["adopt", "nobody"]).fails(3).contains("there is no agent nobody"));
 }
 
-/// A reboot: the tmux server and all in it are gone from one instant to the next.
+/// A reboot: the tmux server and everything in it are gone at once.
 #[test]
 fn after_a_reboot_agents_come_back_with_their_handoff_and_those_that_left_do_not() {
     let script = "context\nturn\n  tokens 20%\n  say Half of it is done.\ncontext\nturn\n  tokens 5%\n  say I am back.\n";
-    let world = World::new(script);
+    let Some(world) = World::new(script) else { return };
     world.spawn("alpha", &["--prompt", "Port the parser to the new grammar"]).ok();
     world.spawn("beta", &["--prompt", "hello"]).ok();
     for name in ["alpha", "beta"] {
@@ -211,8 +250,87 @@ fn after_a_reboot_agents_come_back_with_their_handoff_and_those_that_left_do_not
 }
 
 #[test]
+fn undo_resumes_the_earlier_conversation_in_the_agents_own_pane() {
+    let Some(world) = World::new(QUIET) else { return };
+    world.spawn("boss", &[]).ok();
+    world.spawn("alpha", &["--prompt", "Port it.", "--parent", "boss"]).ok();
+    first_turn_is_over(&world, "alpha");
+    let (first, pane) = (world.agent("alpha")["session"].clone(), world.pane("alpha"));
+    world.baton(&["rotate", "alpha"]).ok();
+    world.wait_for_prompt("alpha", "Continue where");
+    works_on(&world, "alpha", &first);
+    let said = run(&mut world.command_for("alpha", &["undo", "alpha"])).ok();
+    let first = first.as_str().unwrap();
+    assert!(said.contains(&format!("alpha is back in session {first}, as it was ")), "{said}");
+    assert!(said.contains("is active again"), "{said}");
+    wait_for_or(
+        "the earlier conversation",
+        || world.told("alpha"),
+        || (world.agent("alpha")["session"] == first).then_some(()),
+    );
+    assert_eq!(world.pane("alpha"), pane, "whoever looks at the pane sees it there");
+    let begun = world.seen("alpha").into_iter().rfind(|e| e["kind"] == "context-begins").unwrap();
+    assert_eq!((&begun["source"], &begun["session"]), (&"resume".into(), &first.into()), "{begun}");
+    let handoffs = world.baton(&["handoffs", "--json"]).json();
+    assert_eq!(handoffs[0]["status"], "active", "{handoffs}");
+    let again = world.baton(&["undo", "alpha"]).fails(3);
+    assert!(again.contains("there is nothing more to undo: alpha is back already"), "{again}");
+    let id = world.send("alpha", &["still there?"]);
+    world.wait_for_prompt("alpha", &id);
+    let heard = world.baton(&["inbox", "boss", "--json"]).ok();
+    assert!(!heard.contains("died") && !heard.contains("is gone"), "{heard}");
+    assert_eq!(world.agent("alpha")["parent"], "boss");
+    // The pane closes with its client as before.
+    world.baton(&["retire", "alpha"]).ok();
+    wait_for("the pane to close", || {
+        (!world.tmux(&["list-panes", "-a", "-F", "#{pane_id}"]).lines().any(|id| id == pane)).then_some(())
+    });
+}
+
+/// The command would be ended with the client, half-way.
+#[test]
+fn an_agent_in_a_pane_cannot_undo_its_own_rotation() {
+    let script = "context\nturn\n  tokens 5%\n  say Hello.\ncontext\nturn\n  tokens 6%\n  bash baton undo > undo.txt 2>&1\n  say Tried.\n";
+    let Some(world) = World::new(script) else { return };
+    let bin = world.home.path().join("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    std::os::unix::fs::symlink(crate::BATON, bin.join("baton")).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let mut spawn =
+        world.command_for("alpha", &["spawn", "alpha", "--provider", "demo", "--prompt", "Port it."]);
+    run(spawn.env("PATH", path)).ok();
+    first_turn_is_over(&world, "alpha");
+    let first = world.agent("alpha")["session"].clone();
+    world.baton(&["rotate", "alpha"]).ok();
+    works_on(&world, "alpha", &first);
+    let said = wait_for("its words", || {
+        std::fs::read_to_string(world.home.project().join("undo.txt")).ok().filter(|said| !said.is_empty())
+    });
+    assert!(said.contains("cannot start its own client again; nothing was changed"), "{said}");
+    assert!(world.agent("alpha")["undone"].is_null(), "{}", world.agent("alpha"));
+}
+
+#[test]
+fn undo_refuses_an_agent_in_a_foreign_pane_before_anything_has_changed() {
+    let Some(world) = World::new(QUIET) else { return };
+    world.spawn("alpha", &["--prompt", "Port it."]).ok();
+    first_turn_is_over(&world, "alpha");
+    adopted(&world, "alpha");
+    let first = world.agent("alpha")["session"].clone();
+    world.baton(&["rotate", "alpha"]).ok();
+    works_on(&world, "alpha", &first);
+    let before = (world.agent("alpha"), world.baton(&["handoffs", "--json"]).json());
+    let said = world.baton(&["undo", "alpha"]).fails(1);
+    assert!(
+        said.contains("a pane that baton did not start") && said.contains("nothing was changed"),
+        "{said}"
+    );
+    assert_eq!((world.agent("alpha"), world.baton(&["handoffs", "--json"]).json()), before);
+}
+
+#[test]
 fn attaching_shows_the_pane_in_a_terminal() {
-    let world = World::new(QUIET);
+    let Some(world) = World::new(QUIET) else { return };
     world.ready("alpha");
     world.person_types("alpha", "seen through the window");
     let outer = baton_testkit::tmux::Tmux::new().unwrap();
@@ -229,10 +347,10 @@ fn attaching_shows_the_pane_in_a_terminal() {
     assert!(world.baton(&["attach", "nobody"]).fails(3).contains("there is no agent nobody"));
 }
 
-/// From a pane of the same server the client that looks at it is switched; tmux in tmux would be refused.
+/// From a pane of the same server, the client that shows it is switched; tmux refuses to run inside tmux.
 #[test]
 fn attaching_from_inside_the_same_tmux_switches_to_the_pane() {
-    let world = World::new(QUIET);
+    let Some(world) = World::new(QUIET) else { return };
     world.ready("alpha");
     world.person_types("alpha", "seen through the window");
     let command = world.command(&[]);
@@ -257,11 +375,14 @@ fn attaching_from_inside_the_same_tmux_switches_to_the_pane() {
     assert_eq!(world.tmux(&["list-clients", "-F", "#{session_name}"]), "alpha");
 }
 
-/// Called as `sm`, it answers with the words and codes that older workflows know.
+/// Called as `sm`, it answers with the words and codes that older workflows expect.
 #[test]
 fn called_as_sm_it_answers_as_the_session_manager_did() {
-    let world =
-        World::new("turn\n  tokens 5%\n  write h.md # H\n  bash sm handoff h.md > said.txt\n  say Done.\n");
+    let Some(world) =
+        World::new("turn\n  tokens 5%\n  write h.md # H\n  bash sm handoff h.md > said.txt\n  say Done.\n")
+    else {
+        return;
+    };
     let bin = world.home.path().join("bin");
     std::fs::create_dir_all(&bin).unwrap();
     std::os::unix::fs::symlink(crate::BATON, bin.join("sm")).unwrap();
@@ -288,26 +409,32 @@ fn called_as_sm_it_answers_as_the_session_manager_did() {
     assert_eq!(run(&mut inside).fails(1), "Error: File not found: /nonexistent/file.md\n");
 }
 
-/// Nobody attends to the panes yet: the first agent brings the daemon, which does.
+/// Nobody attends to the panes yet: spawning the first agent starts the daemon, which does.
 #[test]
 fn the_first_agent_brings_the_daemon_which_attends_to_its_pane() {
-    let world = World::unattended(QUIET);
+    let Some(world) = World::unattended(QUIET) else { return };
     let mut spawn = world.command_for("alpha", &["spawn", "alpha", "--provider", "demo", "--json"]);
     let told = run(spawn.env("BATON_PANES_ATTEND", "true")).json();
     assert_eq!(told["attended"], true);
     let id = world.send("alpha", &["hello"]);
     world.wait_for_prompt("alpha", &id);
     world.baton(&["serve", "--stop"]).ok();
-    let agents = world.baton(&["agents", "--json"]).json();
-    assert_eq!(agents[0]["actuator"], "you", "it says so when nobody attends any more: {agents}");
-    assert_eq!(agents[0]["state"], "idle", "the agent goes on without it");
+    let agents = || world.baton(&["agents", "--json"]).json();
+    assert_eq!(agents()[0]["actuator"], "you", "it says so when nobody attends any more: {}", agents());
+    wait_for_or(
+        "the turn to end without it",
+        || world.told("alpha"),
+        || (agents()[0]["state"] == "idle").then_some(()),
+    );
 }
 
 #[test]
 fn work_given_to_a_new_agent_goes_on_in_a_pane_where_one_is_asked_for_or_the_giver_has_one() {
-    let world = World::new(
+    let Some(world) = World::new(
         "turn\n  tokens 5%\n  bash echo MY-OWN-WORDS | BATON_AGENT_SEEN=$PWD/heir.seen baton handoff --to demo - > given.txt\n  say Given.\n",
-    );
+    ) else {
+        return;
+    };
     world.spawn("lead", &["--prompt", "begin"]).ok();
     let heir = wait_for_or(
         "the heir",
@@ -323,15 +450,82 @@ fn work_given_to_a_new_agent_goes_on_in_a_pane_where_one_is_asked_for_or_the_giv
     let given = world.home.project().join("given.txt");
     let said =
         wait_for("what was said", || std::fs::read_to_string(&given).ok().filter(|t| t.contains("attach")));
-    assert!(said.contains(&format!("{name} (")) && said.contains("goes on with it in pane %"), "{said}");
+    assert!(said.contains(&format!("{name} (")) && said.contains("continues it in pane %"), "{said}");
     wait_for("its handoff", || {
         let all = world.baton(&["handoffs", "--json"]).json();
         (all[0]["status"] == "consumed").then_some(())
     });
-    // A person who sits at no pane asks for one.
+    // A person outside any pane asks for one.
     world.wait_for_turn("lead", "idle");
     let moved = world.baton(&["handoff", "--to", "demo", "--spawn", "--json"]).json();
     assert!(moved["pane"].as_str().is_some_and(|p| p.starts_with('%')), "{moved}");
     let plain = world.baton(&["handoff", "--to", "demo", "--json"]).json();
     assert!(plain["command"].as_str().is_some_and(|c| c.contains("baton run --name")), "{plain}");
+}
+
+/// One agent is killed with `kill -9`, another is spawned with its own task, then the first is brought back.
+#[test]
+fn a_crashed_agents_work_waits_for_it_and_is_never_given_to_the_next_spawn() {
+    let Some(world) = World::new("turn\n  tokens 20%\n  say Half of it is done.\n") else { return };
+    let loads = |name: &str| {
+        let contexts = world.texts(name, "context");
+        contexts.into_iter().filter(|c| c.contains("=== HANDOFF LOADED")).collect::<Vec<_>>()
+    };
+    world.spawn("q1", &["--prompt", "Port the parser to the new grammar"]).ok();
+    world.wait_for_turn("q1", "idle");
+    wait_for("the first turn", || (!world.texts("q1", "said").is_empty()).then_some(()));
+    let pid = i32::try_from(world.agent("q1")["process"]["pid"].as_i64().unwrap()).unwrap();
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    wait_for("its end", || (!baton_testkit::tmux::is_running(pid.as_raw_nonzero().get())).then_some(()));
+
+    for (name, args) in [("q2", &["--prompt", "Write the manual"][..]), ("q3", &[])] {
+        world.spawn(name, args).ok();
+        wait_for("its session", || world.session(name)["id"].is_string().then_some(()));
+    }
+    world.wait_for_prompt("q2", "Write the manual");
+    // A person's own client in the same folder does not get it either.
+    let plain = baton_testkit::hooks::Client::new(&world.home);
+    assert_eq!(plain.starts("startup").context(), None);
+    assert_eq!((loads("q2"), loads("q3")), (vec![], vec![]), "another agent's work");
+
+    run(&mut world.command_for("q1", &["agents", "restore", "q1"])).ok();
+    world.wait_for_prompt("q1", "Continue where the loaded handoff");
+    let loaded = loads("q1");
+    assert_eq!(loaded.len(), 1, "{loaded:?}");
+    assert!(loaded[0].contains("Port the parser to the new grammar"), "{}", loaded[0]);
+    wait_for("its turn", || (world.texts("q1", "said").len() == 2).then_some(()));
+    let crashes = world.baton(&["handoffs", "--json"]).json();
+    let crashes: Vec<_> = crashes.as_array().unwrap().iter().filter(|h| h["type"] == "crash").collect();
+    assert_eq!(crashes.len(), 1, "sealed once: {crashes:?}");
+    assert_eq!((&crashes[0]["for_agent"], &crashes[0]["status"]), (&"q1".into(), &"consumed".into()));
+}
+
+/// No daemon runs, so the attendant of the panes or the supervisor must notice.
+#[test]
+fn a_parent_hears_that_its_child_in_a_pane_or_under_a_supervisor_died_and_how() {
+    let Some(world) = World::new(QUIET) else { return };
+    world.ready("lead");
+    let kill = |pid: i64| {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    };
+    let told = |text: &str| {
+        let inbox = world.baton(&["inbox", "lead", "--json"]).json();
+        inbox.as_array().unwrap().iter().filter(|m| m["text"].as_str().unwrap().contains(text)).count()
+    };
+    world.spawn("kid", &["--parent", "lead", "--prompt", "begin"]).ok();
+    wait_for("its turn", || (!world.texts("kid", "said").is_empty()).then_some(()));
+    kill(world.agent("kid")["process"]["pid"].as_i64().unwrap());
+    wait_for_or("the word", || world.told("kid"), || (told("kid died: ") == 1).then_some(()));
+
+    let mut run = world.command_for("son", &["run", "--name", "son", "demo", "begin"]);
+    run.env("CLAUDE_SESSION_MANAGER_ID", "lead").stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut run = run.stderr(Stdio::null()).spawn().unwrap();
+    wait_for("its turn", || (!world.texts("son", "said").is_empty()).then_some(()));
+    kill(world.agent("son")["process"]["pid"].as_i64().unwrap());
+    run.wait().unwrap();
+    assert_eq!(told("son died: its client was killed by signal 9"), 1);
+    world.baton(&["agents"]).ok();
+    assert_eq!((told("kid died"), told("son died")), (1, 1), "once");
 }

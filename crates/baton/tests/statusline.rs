@@ -26,7 +26,7 @@ fn the_line_at_every_stage_of_a_cycle() {
     show("with room", client.status_line(Some(24_000)));
     show("early", client.status_line(Some(84_000)));
     show("warned", client.status_line(Some(104_000)));
-    home.run("send app-1 hello").ok();
+    home.run("send app --important hello").ok();
     show("mail waits", client.status_line(Some(104_000)));
     client.hook("PostToolUse");
     client.answers(136_000);
@@ -64,12 +64,37 @@ fn it_fits_the_width_it_is_given_and_a_locale_without_unicode() {
         let client = Client::new(&home).env("NO_COLOR", "1").env("COLUMNS", &width.to_string());
         client.starts("startup").silent();
         let line = client.status_line(Some(104_000));
-        assert!(line.trim_end().chars().count() <= width, "{width}: {line}");
+        assert!(line.lines().all(|line| line.chars().count() <= width), "{width}: {line}");
         assert!(line.contains("52%"), "{width}: {line}");
     }
     let ascii = Client::new(&home).env("NO_COLOR", "1").env("LANG", "C");
     ascii.starts("startup").silent();
     assert!(ascii.status_line(Some(104_000)).is_ascii());
+}
+
+#[test]
+fn goal_and_now_take_a_second_line_when_the_first_has_no_room() {
+    let home = Home::new(BATON);
+    home.run_with_input(
+        "checkpoint --goal the-parser-accepts-tabs --now run-the-tests-then-update-the-changelog",
+        "",
+    )
+    .ok();
+    for (width, lines) in [(80, 2), (100, 2), (200, 1)] {
+        let client = Client::new(&home).env("NO_COLOR", "1").env("COLUMNS", &width.to_string());
+        client.starts("startup").silent();
+        let line = client.status_line(Some(104_000));
+        assert_eq!(line.lines().count(), lines, "{width}: {line}");
+        assert!(line.contains("goal: the-parser") && line.contains("now: run-the-tests"), "{width}: {line}");
+    }
+}
+
+#[test]
+fn a_session_that_could_not_be_recorded_still_has_its_colour() {
+    let home = Home::new(BATON);
+    let client = Client::new(&home);
+    assert!(client.status_line(Some(136_000)).starts_with("\u{1b}[1;31m"), "no hook has spoken for it");
+    assert!(client.status_line(Some(24_000)).starts_with("\u{1b}[32m"));
 }
 
 #[test]
@@ -81,9 +106,41 @@ fn a_session_that_no_hook_has_announced_is_shown_and_nothing_is_kept() {
     assert!(!client.percentage_file().exists());
 }
 
-/// The field's lesson: a store that is rewritten at each render wears the disk and everybody's patience.
 #[test]
-fn the_same_numbers_again_write_nothing() {
+fn a_fresh_context_is_empty_at_once_after_a_compaction_and_after_a_clear() {
+    let home = Home::new(crate::BATON);
+    let mut client = plain(&home);
+    client.starts("startup").ok();
+    client.answers(140_000);
+    client.hook("PostToolUse").ok();
+    assert!(client.status_line(Some(140_000)).contains("70%"));
+    let published = || std::fs::read_to_string(client.percentage_file()).unwrap();
+    client.hook("PreCompact").ok();
+    client.starts("compact").ok();
+    // The client has no figures before its next answer.
+    let line = client.status_line(None);
+    assert!(line.contains(" 0%") && !line.contains("70%"), "{line}");
+    assert_eq!(published().trim(), "0");
+    // Its transcript does not show the compaction yet.
+    client.hook("PostToolUse").ok();
+    assert!(client.status_line(None).contains(" 0%"), "{}", client.status_line(None));
+    client.hook("PostCompact").ok();
+    client.answers(30_000);
+    client.hook("PostToolUse").ok();
+    assert!(client.status_line(None).contains("15%"), "{}", client.status_line(None));
+
+    let before = client.session.clone();
+    client.hook_with("SessionEnd", serde_json::json!({ "reason": "clear" })).ok();
+    let line = client.status_line(None);
+    assert!(line.contains(" 0%"), "the client still names the session that is over: {line}");
+    client.clears().ok();
+    assert_ne!(client.session, before);
+    assert!(client.status_line(None).contains(" 0%"), "{}", client.status_line(None));
+}
+
+/// A store that is rewritten at each render wears out the disk and everybody's patience.
+#[test]
+fn unchanged_numbers_write_nothing() {
     let home = Home::new(BATON);
     let client = plain(&home);
     client.status_line(Some(104_000));
@@ -104,13 +161,13 @@ fn whatever_it_is_sent_it_exits_with_0_and_prints_a_line_or_nothing() {
     }
     let mut command = home.baton(["statusline"]);
     client.dress(&mut command);
-    command.env_remove("HOME");
+    command.env_remove("HOME").env("BATON_STATE_DIR", home.state());
     let payload = json!({ "session_id": client.session, "context_window": { "context_window_size": 200_000,
         "current_usage": { "input_tokens": 104_000 } } });
     send(command, payload.to_string().as_bytes()).ok();
 }
 
-/// Differential in small: what the line shows is what the transcript says, whichever spoke last.
+/// A small differential test: the line shows what the transcript says, whichever was read last.
 #[test]
 fn line_and_transcript_agree_whichever_spoke_last() {
     let home = Home::new(BATON);

@@ -1,16 +1,16 @@
-//! Promise 10: under `baton run` the terminal and the exit status are what they would have been without us.
+//! Promise 10: under `baton run` the terminal and the exit status are as they would be without us.
 //!
-//! Each scenario is played twice, with the client alone and under `baton run`; what is left behind must be equal.
+//! Each scenario runs twice, with the client alone and under `baton run`; what is left behind must be equal.
 
 use std::process::Command;
 
 use anyhow::Result;
 use baton_testkit::Home;
-use baton_testkit::pty::{LONG, Left, Pty, code};
+use baton_testkit::pty::{LONG, Pty, TerminalState, code};
 use baton_testkit::tmux::is_running;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How often each scenario is played: 20 times with `BATON_LONG=1`.
+/// How often each scenario runs: 20 times with `BATON_LONG=1`.
 fn repeat() -> usize {
     baton_testkit::times(2)
 }
@@ -44,13 +44,13 @@ fn client(home: &Home, under: bool) -> Command {
     command
 }
 
-/// The process of the client, which is not the terminal's leader when it runs under `baton run`.
+/// The pid of the client, which is not the terminal's leader under `baton run`.
 fn client_pid(home: &Home) -> Pid {
     let text = std::fs::read_to_string(pid_file(home)).unwrap();
     Pid::from_raw(text.trim().parse().unwrap()).unwrap()
 }
 
-/// Does it run, and is the terminal its group's?
+/// Whether it runs in the terminal's foreground process group.
 fn is_in_front(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
     // After the name in parentheses: state, parent, group, session, terminal, the terminal's group.
@@ -59,9 +59,9 @@ fn is_in_front(pid: Pid) -> bool {
 }
 
 /// How the program ended, and how it left the terminal.
-type Outcome = (i32, Left);
+type Outcome = (i32, TerminalState);
 
-/// Plays `scenario` alone and under `baton run`, each in a fresh home, and compares.
+/// Runs `scenario` alone and under `baton run`, each in a fresh home, and compares.
 #[track_caller]
 fn the_same_with_and_without(
     program: Option<&str>,
@@ -75,7 +75,7 @@ fn the_same_with_and_without(
         let status = pty.wait_for_end()?;
         let mut left = pty.left()?;
         left.text = without_us(&home, &left.text);
-        // What we said in the end moved the cursor; a scenario in which we say nothing compares it.
+        // Our last words moved the cursor; scenarios in which we say nothing compare its position.
         if pty.screen().contains("baton:") {
             left.modes = left.modes.split(" at ").next().unwrap_or_default().to_owned();
         }
@@ -92,7 +92,7 @@ fn the_same_with_and_without(
     }
 }
 
-/// The screen without the lines we said, and with the home's name taken out.
+/// The screen without our lines and without the home's path.
 fn without_us(home: &Home, screen: &str) -> String {
     let mut kept = Vec::new();
     let mut ours = false;
@@ -103,11 +103,11 @@ fn without_us(home: &Home, screen: &str) -> String {
             kept.push(line);
         }
     }
-    // Folders of temporary files have names of one length, so lines break at the same columns.
+    // Temporary folders have names of equal length, so lines break at the same columns.
     home.tidy(kept.join("\n").trim_end())
 }
 
-/// The client has drawn its first lines and hears signals and keys.
+/// Waits until the client has drawn its first lines and reacts to signals and keys.
 fn ready(pty: &Pty) -> Result<()> {
     pty.wait_until("the client's prompt", |s| s.contains("Scripted agent") && s.contains('❯')).map(drop)
 }
@@ -126,7 +126,7 @@ fn after_exit_with_any_other_code() {
 }
 
 #[test]
-fn when_it_dies_at_once_without_a_word() {
+fn when_it_dies_at_once_without_output() {
     the_same_with_and_without(Some("exit 1"), 1, |_, _| Ok(()));
 }
 
@@ -204,7 +204,7 @@ fn a_paste_reaches_the_client_whole() {
     });
 }
 
-/// The window is closed: the client has ended, whoever owned the terminal ends with 129, nobody is left.
+/// The window is closed: the client has ended, the terminal's owner exits with 129, and no process is left.
 #[test]
 fn after_the_window_was_closed() {
     for under in [false, true] {
@@ -219,7 +219,7 @@ fn after_the_window_was_closed() {
     }
 }
 
-/// Ctrl+Z and `fg` through a real shell: both are one job to it.
+/// Ctrl+Z and `fg` in a real shell, to which client and supervisor are one job.
 #[test]
 fn suspended_and_continued_by_a_shell() {
     let play = |under: bool| -> Result<(String, String)> {
@@ -244,7 +244,7 @@ fn suspended_and_continued_by_a_shell() {
         }
         pty.wait_until("an empty prompt", |s| !s.contains("draft"))?;
         pty.send("/exit\r")?;
-        // Its prompt comes when the client no longer takes what is typed.
+        // Wait for the shell's prompt, or the client would still read what is typed.
         pty.wait_until("the shell's prompt", |s| !s.contains('❯') && s.trim_end().ends_with("\n$"))?;
         pty.send("echo status=$?\r")?;
         pty.wait_for("status=0")?;
@@ -272,8 +272,8 @@ fn in_a_shell(program: &str) -> (Home, Pty) {
     (home, pty)
 }
 
-/// Ctrl+Z reaches both of us at once. The shell must not hear of it before the client has stopped: whoever continues the
-/// job then would find it stopped again a moment later.
+/// Ctrl+Z reaches both of us at once. The shell must not notice before the client has stopped: otherwise it could
+/// continue the job, which would stop again a moment later.
 #[test]
 fn a_client_that_takes_its_time_to_stop_is_waited_for() {
     for _ in 0..repeat() {
@@ -290,7 +290,7 @@ fn a_client_that_takes_its_time_to_stop_is_waited_for() {
     }
 }
 
-/// A client that does not stop at Ctrl+Z does not stop with us either.
+/// If the client ignores Ctrl+Z, we do not stop either.
 #[test]
 fn a_client_that_ignores_ctrl_z_stays_in_front() {
     let (_home, mut pty) = in_a_shell("trap '' TSTP; echo ready; read x; echo \"got $x\"; exit 4");
@@ -302,7 +302,7 @@ fn a_client_that_ignores_ctrl_z_stays_in_front() {
     pty.wait_for("status=4").unwrap();
 }
 
-/// A client that is stopped from outside stops us too, so that the shell gets its prompt back.
+/// If the client is stopped from outside, we stop too, so that the shell gets its prompt back.
 #[test]
 fn a_client_stopped_from_outside_gives_the_shell_its_prompt_back() {
     let (home, mut pty) = in_a_shell("echo ready; while :; do sleep 0.02; done");
@@ -310,7 +310,7 @@ fn a_client_stopped_from_outside_gives_the_shell_its_prompt_back() {
     pty.wait_for("Stopped").unwrap();
     pty.send("clear; fg\r").unwrap();
     pty.wait_until("the job's name", |s| s.contains("run claude") && !s.contains("Stopped")).unwrap();
-    // The shell names the job before it gives it the terminal; a key pressed in between would be the shell's.
+    // The shell prints the job before it gives it the terminal; a key pressed in between would go to the shell.
     let began = std::time::Instant::now();
     while !is_in_front(client_pid(&home)) {
         assert!(began.elapsed() < LONG, "the job is not in front");

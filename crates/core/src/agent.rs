@@ -1,14 +1,29 @@
-//! A long-lived worker and how a session is recognised as its own.
+//! A long-lived worker, and how we recognise which sessions belong to it.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::handoff::HandoffId;
 use crate::ids::{AgentId, ChannelName, SessionId};
 use crate::limit::Parked;
-use crate::pane::Pane;
 use crate::process::Process;
+use crate::session::{Session, Turn};
+
+/// The tmux pane of an agent's client. A pane id is only meaningful during the life of one tmux server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pane {
+    /// The server's socket.
+    pub socket: String,
+    pub server: Process,
+    /// `%7`, as tmux numbers it.
+    pub id: String,
+    /// The process that tmux started in the pane.
+    pub process: Process,
+    /// Started by `baton spawn`. Other panes were adopted and stay open when the agent ends.
+    #[serde(default)]
+    pub spawned: bool,
+}
 
 /// The record of one agent: `agents/{id}.json`. Its id is its name and survives every rotation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,18 +35,30 @@ pub struct Agent {
     pub channel: ChannelName,
     pub cwd: String,
     pub created: Timestamp,
-    /// The client that runs it now.
+    /// Its purpose in a word or two, as given at spawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// The git worktree created for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<String>,
+    /// A person chose its name (`spawn`, `run --name`) and can bring it back under that name.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub named: bool,
+    /// The client process that runs it now.
     #[serde(default)]
     pub process: Option<Process>,
     /// The `baton run` that owns the client, if there is one.
     #[serde(default)]
     pub supervisor: Option<Process>,
-    /// The conversation it is in now.
+    /// Its current conversation.
     #[serde(default)]
     pub session: Option<SessionId>,
-    /// All it has had, oldest first.
+    /// All its conversations, oldest first.
     #[serde(default)]
     pub sessions: Vec<SessionId>,
+    /// The conversation whose rotation was undone, from then until another one begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undone: Option<SessionId>,
     #[serde(default)]
     pub last_handoff: Option<HandoffId>,
     #[serde(default)]
@@ -42,7 +69,7 @@ pub struct Agent {
     /// Rotations since a person last typed something.
     #[serde(default)]
     pub in_a_row: u64,
-    /// What its supervisor is told to do with it.
+    /// The pending order to its supervisor.
     #[serde(default)]
     pub order: Option<Order>,
     /// Waiting for a usage limit to end.
@@ -51,41 +78,148 @@ pub struct Agent {
     /// The tmux pane its client runs in.
     #[serde(default)]
     pub pane: Option<Pane>,
-    /// Why nothing is typed into that pane although something waits.
+    /// Why we type nothing into that pane although something waits.
     #[serde(default)]
     pub waits: Option<String>,
-    /// Stopped for good: not brought back after a reboot.
+    /// Stopped for good; a reboot does not bring it back.
     #[serde(default)]
     pub retired: Option<Timestamp>,
-    /// How it was started, for whoever starts it again.
+    /// The command line it was started with, for the next start.
     #[serde(default)]
     pub launch: Vec<String>,
     #[serde(default)]
     pub ended: Option<Timestamp>,
+    /// Let its permission requests be answered from elsewhere too, whatever the settings say.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub approvals: bool,
+    /// The agent that spawned it and gave it its first prompt; nobody's where a person did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spawned_by: Option<AgentId>,
+    /// Names it had before, oldest first: what was told under one of them is not told again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub former: Vec<AgentId>,
+    /// Why it was given no further context, and since when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Stopped>,
+    /// The agent that the user lets answer for this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approver: Option<AgentId>,
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
 }
 
-/// Somebody asked for a fresh context; whoever can give one carries it out.
+/// A rotation that was refused until a person speaks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stopped {
+    pub at: Timestamp,
+    pub why: String,
+}
+
+/// What an agent is doing, in the words that every face of baton uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentState {
+    Idle,
+    Working,
+    /// Waits for a person's decision.
+    Blocked,
+    /// Stopped by a usage limit.
+    Limit,
+    /// The handoff is sealed and the fresh context is on its way.
+    HandingOver,
+    /// The agent has reported its task finished, and nobody has asked for anything since.
+    Done,
+    Ended,
+    /// Stopped for good.
+    Retired,
+}
+
+impl AgentState {
+    pub const ALL: [Self; 8] = [
+        Self::Idle,
+        Self::Working,
+        Self::Blocked,
+        Self::Limit,
+        Self::HandingOver,
+        Self::Done,
+        Self::Ended,
+        Self::Retired,
+    ];
+
+    /// `live`: its client or its supervisor runs. `rotating`: an actuator is giving it a fresh context.
+    pub fn of(agent: &Agent, session: Option<&Session>, live: bool, rotating: bool) -> Self {
+        if !live {
+            return if agent.retired.is_some() { Self::Retired } else { Self::Ended };
+        }
+        match session.map(|session| session.turn).unwrap_or_default() {
+            Turn::Working => Self::Working,
+            Turn::Blocked => Self::Blocked,
+            Turn::Limit => Self::Limit,
+            Turn::Idle if session.is_some_and(|session| session.done.is_some()) => Self::Done,
+            Turn::Idle if rotating => Self::HandingOver,
+            Turn::Idle => Self::Idle,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Working => "working",
+            Self::Blocked => "blocked",
+            Self::Limit => "limit",
+            Self::HandingOver => "handing over",
+            Self::Done => "done",
+            Self::Ended => "ended",
+            Self::Retired => "retired",
+        }
+    }
+
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Ended | Self::Retired)
+    }
+}
+
+/// How long an ended agent stays in the listings.
+pub const LISTED: SignedDuration = SignedDuration::from_hours(24);
+
+/// The best estimate of when an ended agent ended.
+pub fn over_since(agent: &Agent, session: Option<&Session>) -> Timestamp {
+    let last = session.map(|s| s.ended.as_ref().map(|e| e.at).or(s.turn_since).unwrap_or(s.started));
+    agent.ended.or(agent.retired).or(last).unwrap_or(agent.created)
+}
+
+/// A request for a fresh context, carried out by any actuator that can.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RotationRequest {
     pub at: Timestamp,
     pub handoff: HandoffId,
     pub session: SessionId,
-    /// Who asked: the agent, a critical end of turn, a person.
+    /// The requester: the agent, a critical end of turn, or a person.
     pub by: String,
-    /// The file that the agent handed over, for a prompt that names it.
+    /// The file that the agent handed over, so that the prompt can name it.
     #[serde(default)]
     pub path: Option<String>,
-    /// A person may be typing: wait until the client says that it has been idle for a while.
+    /// A person may be typing: wait until the client has reported idle for a while.
     #[serde(default)]
     pub wait_for_idle: bool,
-    /// Also into a turn, and without waiting for background tasks.
+    /// Interrupt a running turn, and do not wait for background tasks.
     #[serde(default)]
     pub at_once: bool,
 }
 
-/// A word to an agent's supervisor.
+impl RotationRequest {
+    /// Whether `session` is a newer conversation that started working without loading the handoff. Nobody will fulfil
+    /// the request any more; the handoff waits for the next fresh context.
+    pub fn is_stale(&self, session: &Session) -> bool {
+        self.session != session.id
+            && session.claim.is_none()
+            && session.turn_since.is_some_and(|at| at > session.started)
+    }
+}
+
+/// Why a stale request is withdrawn.
+pub const STALE: &str = "a context began that did not load it; the next one does";
+
+/// An instruction to an agent's supervisor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "what")]
 pub enum Order {
@@ -93,6 +227,13 @@ pub enum Order {
     Retire,
     /// Go back to an earlier conversation.
     Undo { session: SessionId },
+    /// Leave this conversation for an empty one, without a handoff, and with this prompt if given.
+    Clear {
+        session: SessionId,
+        from: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt: Option<String>,
+    },
 }
 
 impl Agent {
@@ -104,10 +245,14 @@ impl Agent {
             channel,
             cwd,
             created,
+            role: None,
+            worktree: None,
+            named: false,
             process: None,
             supervisor: None,
             session: None,
             sessions: Vec::new(),
+            undone: None,
             last_handoff: None,
             last_handoff_path: None,
             rotation: None,
@@ -119,8 +264,24 @@ impl Agent {
             retired: None,
             launch: Vec::new(),
             ended: None,
+            approvals: false,
+            spawned_by: None,
+            former: Vec::new(),
+            stopped: None,
+            approver: None,
             unknown: Map::new(),
         }
+    }
+
+    /// The refusal of a further context, as long as no person has spoken since.
+    pub fn stopped(&self) -> Option<&Stopped> {
+        self.stopped.as_ref().filter(|_| self.in_a_row > 0)
+    }
+
+    /// Whether it was given a task of its own, so that it neither takes up others' work nor leaves its own to them.
+    /// A plain client, which a person starts in a project, does both.
+    pub fn keeps_to_itself(&self) -> bool {
+        self.named || self.parent.is_some()
     }
 
     /// The agent is in `session` now.
@@ -134,9 +295,21 @@ impl Agent {
         }
         self.ended = None;
     }
+
+    /// The conversation that undoing the last rotation returns to. None if there was no rotation, if it was undone
+    /// already, or if the present conversation is itself one that was returned to: going back from there would be a redo.
+    pub fn before_rotation(&self) -> Option<&SessionId> {
+        let [earlier @ .., present] = self.sessions.as_slice() else { return None };
+        if earlier.contains(present) || self.was_taken_back(present) { None } else { earlier.last() }
+    }
+
+    /// Whether the rotation that led into this conversation was undone.
+    pub fn was_taken_back(&self, session: &SessionId) -> bool {
+        self.undone.as_ref() == Some(session)
+    }
 }
 
-/// What is known when a session makes itself heard for the first time.
+/// What we know when a session's first event arrives.
 pub struct Arrival<'a> {
     pub session: &'a SessionId,
     pub client: Option<&'a Process>,
@@ -151,7 +324,7 @@ pub struct Arrival<'a> {
     pub alive: &'a dyn Fn(&Process) -> bool,
 }
 
-/// Whose session it is.
+/// The owner of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whose {
     Known(AgentId),
@@ -160,10 +333,10 @@ pub enum Whose {
     New,
 }
 
-/// Decides whose session this is.
+/// Decides which agent owns this session.
 ///
-/// The environment is inherited by everything an agent starts, so it names the agent only if the session or the
-/// process is the one recorded for it, or its supervisor started the client; else the session is a child.
+/// Everything that an agent starts inherits its environment, so the environment names the agent only if the session or
+/// process is the one recorded for it, or if its supervisor started the client. Otherwise the session is a child.
 pub fn whose(arrival: &Arrival<'_>) -> Whose {
     if let Some(agent) = arrival.by_process {
         return Whose::Known(agent.id.clone());
@@ -175,7 +348,7 @@ pub fn whose(arrival: &Arrival<'_>) -> Whose {
             .supervisor
             .as_ref()
             .is_some_and(|s| Some(s.pid) == arrival.client_parent && (arrival.alive)(s));
-        // A launcher that stays in the pane and starts the client as its child.
+        // Some launchers stay in the pane and start the client as their child.
         let first_in_pane = agent.session.is_none()
             && agent
                 .pane
@@ -233,6 +406,23 @@ mod tests {
             whose(&Arrival { by_process: Some(&known), ..arrival(&s, &p) }),
             Whose::Known(known.id.clone())
         );
+    }
+
+    #[test]
+    fn a_rotation_is_undone_once_and_a_later_one_again() {
+        let mut agent = agent("app-1");
+        agent.enter(&sid("s1"), None);
+        assert_eq!(agent.before_rotation(), None);
+        agent.enter(&sid("s2"), None);
+        assert_eq!(agent.before_rotation(), Some(&sid("s1")));
+        agent.enter(&sid("s1"), None);
+        assert_eq!(agent.before_rotation(), None, "a second undo would be a redo");
+        agent.enter(&sid("s3"), None);
+        assert_eq!(agent.before_rotation(), Some(&sid("s1")));
+        agent.undone = agent.session.clone();
+        assert_eq!(agent.before_rotation(), None, "it is undone before the earlier conversation is resumed");
+        agent.enter(&sid("s4"), None);
+        assert_eq!(agent.before_rotation(), Some(&sid("s3")));
     }
 
     #[test]

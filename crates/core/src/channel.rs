@@ -1,4 +1,4 @@
-//! Which project a handoff belongs to.
+//! The project that a handoff belongs to.
 //!
 //! The sources, first match wins: the command line, the environment, `[channels]` of the configuration (longest
 //! path), the project's own `.baton.toml`, the git repository, a folder marked by `.claude/` or `.baton.toml`,
@@ -8,14 +8,15 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::ids::{BadId, ChannelName};
+use crate::plain::plain_line;
 
-/// What is known about a working directory. All paths are absolute and free of links.
+/// What the caller knows about a working directory. All paths are absolute and free of links.
 #[derive(Debug, Clone, Default)]
 pub struct Clues {
     pub cwd: PathBuf,
     pub flag: Option<String>,
     pub env: Option<String>,
-    /// `[channels]`: path and name, in the order of the file.
+    /// `[channels]`: path and name, in file order.
     pub map: Vec<(PathBuf, String)>,
     /// The nearest `.baton.toml` inside the project that names a channel: its folder and that name.
     pub project: Option<(PathBuf, String)>,
@@ -25,7 +26,7 @@ pub struct Clues {
     pub marked: Option<PathBuf>,
 }
 
-/// The answer with its reason.
+/// The channel and how it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Channel {
     pub name: ChannelName,
@@ -48,18 +49,26 @@ impl fmt::Display for Why {
         match self {
             Self::Flag => f.write_str("--channel"),
             Self::Env => f.write_str("BATON_CHANNEL"),
-            Self::Map(path) => write!(f, "[channels] \"{}\" in the configuration", path.display()),
-            Self::Project(dir) => write!(f, "channel in {}", dir.join(".baton.toml").display()),
-            Self::Git(common) => write!(f, "git repository {}", common.display()),
+            Self::Map(path) => {
+                write!(f, "[channels] \"{}\" in the configuration", plain_line(&path.to_string_lossy(), 300))
+            }
+            Self::Project(dir) => {
+                write!(f, "channel in {}", plain_line(&dir.join(".baton.toml").to_string_lossy(), 300))
+            }
+            Self::Git(common) => write!(f, "git repository {}", plain_line(&common.to_string_lossy(), 300)),
             Self::Marked(dir) => {
-                write!(f, "{} has a .claude folder or a .baton.toml and is not in git", dir.display())
+                write!(
+                    f,
+                    "{} has a .claude folder or a .baton.toml and is not in git",
+                    plain_line(&dir.to_string_lossy(), 300)
+                )
             }
             Self::Nothing => f.write_str("no project found above this folder"),
         }
     }
 }
 
-/// Finds the channel. Fails only on a name that somebody wrote and that is not usable.
+/// Resolves the channel. Fails only if an explicitly given name is not usable.
 pub fn resolve(clues: &Clues) -> Result<Channel, BadId> {
     let named = |name: &str, why| Ok(Channel { name: ChannelName::new(name)?, why });
     if let Some(name) = &clues.flag {
@@ -83,8 +92,7 @@ pub fn resolve(clues: &Clues) -> Result<Channel, BadId> {
     named(crate::handoff::manifest::GLOBAL, Why::Nothing)
 }
 
-/// The entry whose path is the longest that contains `cwd`, component by component. Of two equal paths the
-/// later line of the file counts.
+/// The entry with the longest path that contains `cwd`, component by component. Of two equal paths the later line wins.
 fn longest_match<'a>(map: &'a [(PathBuf, String)], cwd: &Path) -> Option<&'a (PathBuf, String)> {
     map.iter().filter(|(path, _)| cwd.starts_with(path)).max_by_key(|(path, _)| path.components().count())
 }
@@ -103,7 +111,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().map_or_else(|| "root".to_owned(), |n| n.to_string_lossy().into_owned())
 }
 
-/// A readable name plus six hex digits of the path: two projects with one folder name do not collide.
+/// A readable name plus six hex digits of the path, so that two projects with the same folder name do not collide.
 fn derived(name: &str, path: &Path) -> String {
     let mut safe: String = name
         .chars()
@@ -116,8 +124,8 @@ fn derived(name: &str, path: &Path) -> String {
     format!("{safe}-{:06x}", hash & 0x00ff_ffff)
 }
 
-/// FNV-1a folded to 32 bits: stable across versions of every dependency, which a channel name must be.
-fn fnv1a(bytes: &[u8]) -> u64 {
+/// FNV-1a folded to 32 bits. Channel names are on disk, so the hash must not depend on any library's version.
+pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     let hash = bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3));
@@ -175,7 +183,7 @@ mod tests {
         assert!(name("/one/app/.git/modules/lib").starts_with("lib-"));
         assert!(name("/one/Mañana proj/.git").starts_with("Ma-ana-proj-"));
         assert!(name("/one/.dots/.git").starts_with("dots-"));
-        // Recorded on disk under this name by every earlier version.
+        // Every earlier version stored this name on disk.
         assert_eq!(name("/home/dev/app/.git"), "app-aa73a3");
     }
 

@@ -1,24 +1,24 @@
-//! Where the client compacts by itself: a formula per window as the prior, replaced by what was observed.
+//! Where the client compacts by itself: a formula per window as the prior, replaced by observations.
 //!
-//! The formula fits every recorded case (100k, 200k and 1M windows, an override of 50 %) but is a fit and not
-//! the client's code; hence the observations.
+//! The formula fits every recorded case (100k, 200k and 1M windows, an override of 50 %), but it is a fit, not the
+//! client's code; hence the observations.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What the client keeps free for the summary and its own needs.
+/// What the client keeps free for the summary and itself.
 const RESERVE: u64 = 33_000;
-/// What it takes off the window before it applies a percentage of the user's.
+/// What the client subtracts from the window before it applies the user's percentage.
 const OVERRIDE_RESERVE: u64 = 20_000;
-/// How many observations are kept, and how many of the latest are believed.
+/// How many observations we keep, and how many of the latest we use.
 const KEPT: usize = 5;
 const BELIEVED: usize = 3;
 
-/// Models on which the client was seen to compact only after the API had refused.
+/// Models on which we saw the client compact only after the API refused.
 const REACTIVE: [&str; 2] = ["claude-haiku-4-5", "claude-sonnet-4-5"];
 
-/// What moves the compaction point: settings and environment, as found by the caller.
+/// Settings and environment that move the compaction point, as found by the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CompactionSettings {
@@ -28,23 +28,47 @@ pub struct CompactionSettings {
     pub window: Option<u64>,
     /// `CLAUDE_AUTOCOMPACT_PCT_OVERRIDE`
     pub percentage: Option<u8>,
-    /// A number of tokens that the client was given: `model_auto_compact_token_limit` of Codex.
+    /// An absolute token limit given to the client: `model_auto_compact_token_limit` of Codex.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// Where the client compacts at a share of its window instead of keeping a reserve free.
+    /// Set if the client compacts at a share of its window instead of keeping a reserve free.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permille: Option<u64>,
+    /// Another compaction setting is present, and we do not know what it does.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unknown: bool,
 }
 
 impl Default for CompactionSettings {
     fn default() -> Self {
-        Self { enabled: true, window: None, percentage: None, limit: None, permille: None }
+        Self { enabled: true, window: None, percentage: None, limit: None, permille: None, unknown: false }
     }
 }
 
 impl CompactionSettings {
-    /// From the settings file's `autoCompactEnabled` and a look into the environment. What does not parse
-    /// counts as not set, as the client has it.
+    /// Applies Claude Code's command line: `--autocompact 100k` makes the window smaller.
+    #[must_use]
+    pub fn with_options(mut self, args: &[String]) -> Self {
+        let mut rest = args.iter();
+        while let Some(arg) = rest.next() {
+            if arg == "--" {
+                break;
+            }
+            let Some(option) = arg.strip_prefix("--") else { continue };
+            let (name, inline) = option.split_once('=').map_or((option, None), |(n, v)| (n, Some(v)));
+            if name == "autocompact" {
+                let value = inline.or_else(|| rest.next().map(String::as_str)).and_then(in_tokens);
+                self.window = value.or(self.window);
+                self.unknown |= value.is_none();
+            } else if name.contains("compact") {
+                self.unknown = true;
+            }
+        }
+        self
+    }
+
+    /// Reads the settings file's `autoCompactEnabled` and the environment. Like the client, ignores values that do not
+    /// parse.
     pub fn from_env<'a>(auto_compact_enabled: Option<bool>, env: impl Fn(&str) -> Option<&'a str>) -> Self {
         let disabled = env("DISABLE_AUTO_COMPACT").is_some_and(|v| !matches!(v, "" | "0" | "false"));
         Self {
@@ -60,7 +84,17 @@ impl CompactionSettings {
     }
 }
 
-/// Where the context ends by itself.
+/// `100k`, `1m`, `250000`.
+fn in_tokens(text: &str) -> Option<u64> {
+    let text = text.trim().to_ascii_lowercase();
+    let (digits, unit) = match text.strip_suffix('k') {
+        Some(digits) => (digits, 1_000),
+        None => text.strip_suffix('m').map_or((text.as_str(), 1), |digits| (digits, 1_000_000)),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit).filter(|&tokens| tokens > 0)
+}
+
+/// Where the context ends without us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum CompactionPoint {
@@ -71,7 +105,7 @@ pub enum CompactionPoint {
 }
 
 impl CompactionPoint {
-    /// The end either way: thresholds must lie before it.
+    /// The end in both cases; thresholds must lie below it.
     pub fn end(self) -> u64 {
         match self {
             Self::At { tokens, .. } => tokens,
@@ -85,17 +119,23 @@ impl CompactionPoint {
     }
 }
 
-/// The point for a model's window: as observed under the same settings, else by the formula.
+/// The compaction point for a model's window: as this session was seen to compact (`own`), else as observed under the
+/// same settings, else by the formula.
 pub fn compaction_point(
     model: Option<&str>,
     window: u64,
     settings: &CompactionSettings,
+    own: Option<u64>,
     seen: &Observations,
 ) -> CompactionPoint {
+    if let Some(tokens) = own {
+        return CompactionPoint::At { tokens, observed: true };
+    }
     if !settings.enabled {
         return CompactionPoint::Never { window };
     }
-    if let Some(tokens) = seen.estimate(&key(model, window, settings)) {
+    let alike = if settings.unknown { None } else { seen.estimate(&key(model, window, settings)) };
+    if let Some(tokens) = alike {
         return CompactionPoint::At { tokens, observed: true };
     }
     if model.is_some_and(|m| REACTIVE.iter().any(|r| m.contains(r))) {
@@ -117,10 +157,13 @@ fn prior(window: u64, settings: &CompactionSettings) -> u64 {
     }
 }
 
-/// Under what an observation is kept: it tells nothing about another window or other settings.
+/// The key of an observation, which holds only for this window and these settings.
 fn key(model: Option<&str>, window: u64, settings: &CompactionSettings) -> String {
     let model = model.unwrap_or("unknown");
-    let window = settings.window.map_or(window, |w| w.min(window));
+    let window = match settings.window {
+        Some(smaller) if smaller < window => format!("{window}~{smaller}"),
+        _ => window.to_string(),
+    };
     match (settings.limit, settings.percentage) {
         (Some(limit), _) => format!("{model}/{window}<{limit}"),
         (None, None) => format!("{model}/{window}"),
@@ -128,13 +171,13 @@ fn key(model: Option<&str>, window: u64, settings: &CompactionSettings) -> Strin
     }
 }
 
-/// The totals at which automatic compactions came, the latest last.
+/// The totals at which automatic compactions happened, latest last.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Observations(BTreeMap<String, Vec<u64>>);
 
 impl Observations {
-    /// An automatic compaction came at `total` tokens. The boundary's own `preTokens` is the best witness.
+    /// Records an automatic compaction at `total` tokens. The boundary's own `preTokens` is the best source.
     pub fn record(&mut self, model: Option<&str>, window: u64, settings: &CompactionSettings, total: u64) {
         if total == 0 {
             return;
@@ -146,7 +189,7 @@ impl Observations {
         }
     }
 
-    /// The lowest of the latest few: to be early costs a few tokens, to be late costs the handoff.
+    /// The lowest of the latest few: being early costs a few tokens, being late costs the handoff.
     fn estimate(&self, key: &str) -> Option<u64> {
         self.0.get(key)?.iter().rev().take(BELIEVED).min().copied()
     }
@@ -157,7 +200,7 @@ mod tests {
     use super::*;
 
     fn point(model: &str, window: u64, settings: CompactionSettings) -> CompactionPoint {
-        compaction_point(Some(model), window, &settings, &Observations::default())
+        compaction_point(Some(model), window, &settings, None, &Observations::default())
     }
 
     fn at(tokens: u64) -> CompactionPoint {
@@ -198,15 +241,16 @@ mod tests {
         assert_eq!(point("m", 258_400, codex(None)), at(244_704));
         let mut seen = Observations::default();
         seen.record(Some("m"), 95_000, &codex(Some(80_000)), 81_500);
-        assert_eq!(compaction_point(Some("m"), 95_000, &codex(Some(80_000)), &seen).end(), 81_500);
-        assert_eq!(compaction_point(Some("m"), 95_000, &codex(Some(70_000)), &seen).end(), 70_000);
+        assert_eq!(compaction_point(Some("m"), 95_000, &codex(Some(80_000)), None, &seen).end(), 81_500);
+        assert_eq!(compaction_point(Some("m"), 95_000, &codex(Some(70_000)), None, &seen).end(), 70_000);
     }
 
     #[test]
     fn observations_replace_the_prior_for_the_same_model_window_and_settings() {
         let usual = CompactionSettings::default();
         let mut seen = Observations::default();
-        let find = |seen: &Observations, model, window| compaction_point(Some(model), window, &usual, seen);
+        let find =
+            |seen: &Observations, model, window| compaction_point(Some(model), window, &usual, None, seen);
         seen.record(Some("claude-opus-4-6"), 200_000, &usual, 155_207);
         assert_eq!(
             find(&seen, "claude-opus-4-6", 200_000),
@@ -215,10 +259,25 @@ mod tests {
         assert_eq!(find(&seen, "claude-opus-4-6", 1_000_000), at(967_000));
         assert_eq!(find(&seen, "claude-opus-5-5", 200_000), at(167_000));
         let halved = CompactionSettings { percentage: Some(50), ..usual };
-        assert_eq!(compaction_point(Some("claude-opus-4-6"), 200_000, &halved, &seen), at(90_000));
-        // A model that was thought to wait for the refusal was seen not to.
+        assert_eq!(compaction_point(Some("claude-opus-4-6"), 200_000, &halved, None, &seen), at(90_000));
+        // We assumed that this model waits for the refusal, and then saw it compact.
         seen.record(Some("claude-haiku-4-5"), 200_000, &usual, 160_000);
         assert_eq!(find(&seen, "claude-haiku-4-5", 200_000).end(), 160_000);
+    }
+
+    /// Seen: one session with `--autocompact 100k` made every later 1M session of that model critical at 93k.
+    #[test]
+    fn what_was_seen_under_a_smaller_window_moves_no_other_sessions_point() {
+        let (usual, model) = (CompactionSettings::default(), Some("claude-opus-5-5"));
+        let with = |window| CompactionSettings { window: Some(window), ..usual };
+        let mut seen = Observations::default();
+        seen.record(model, 1_000_000, &with(100_000), 98_000);
+        seen.record(model, 1_000_000, &with(200_000), 190_000);
+        let point = |window, settings| compaction_point(model, window, &settings, None, &seen).end();
+        assert_eq!(point(1_000_000, usual), 967_000);
+        assert_eq!((point(100_000, usual), point(200_000, usual)), (67_000, 167_000));
+        assert_eq!((point(1_000_000, with(100_000)), point(1_000_000, with(200_000))), (98_000, 190_000));
+        assert_eq!(point(200_000, with(100_000)), 67_000);
     }
 
     #[test]
@@ -227,7 +286,7 @@ mod tests {
         let mut seen = Observations::default();
         let mut after = |total| {
             seen.record(Some("m"), 200_000, &usual, total);
-            compaction_point(Some("m"), 200_000, &usual, &seen).end()
+            compaction_point(Some("m"), 200_000, &usual, None, &seen).end()
         };
         let ends: Vec<_> =
             [167_000, 120_000, 168_000, 167_500, 167_800, 167_900, 0].into_iter().map(&mut after).collect();
@@ -257,5 +316,26 @@ mod tests {
         let odd = CompactionSettings::from_env(None, |_| Some("0"));
         assert_eq!(odd, CompactionSettings::default());
         assert_eq!(CompactionSettings::from_env(None, |n| n.starts_with("CLAUDE").then_some("many")), odd);
+    }
+
+    #[test]
+    fn options_move_the_point_and_one_that_is_not_understood_makes_it_unknown() {
+        let with = |text: &str| {
+            let args: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            CompactionSettings::default().with_options(&args)
+        };
+        for text in
+            ["claude --autocompact 100k -p x", "claude --autocompact=100000", "--autocompact 0.1m --x"]
+        {
+            let expected = if text.contains("0.1m") { None } else { Some(100_000) };
+            assert_eq!((with(text).window, with(text).unknown), (expected, expected.is_none()), "{text}");
+        }
+        assert!(with("claude --compact-never").unknown);
+        assert_eq!(with("claude -p -- --autocompact 5k"), CompactionSettings::default());
+        let mut seen = Observations::default();
+        seen.record(Some("m"), 200_000, &CompactionSettings::default(), 60_000);
+        let odd = CompactionSettings { unknown: true, ..CompactionSettings::default() };
+        assert_eq!(compaction_point(Some("m"), 200_000, &odd, None, &seen), at(167_000));
+        assert_eq!(compaction_point(Some("m"), 200_000, &odd, Some(70_000), &seen).end(), 70_000);
     }
 }

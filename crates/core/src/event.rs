@@ -1,19 +1,20 @@
-//! What happened to a session, in our own words. Made once, from what the provider sent.
+//! What happened to a session, in provider-independent terms. Converted once, from what the provider sent.
 
 use std::borrow::Cow;
 
 use crate::ids::{BadId, SessionId};
 use crate::wire::claude::{BackgroundTask, HookPayload};
+use crate::wire::codex;
 use crate::wire::lax::Later;
 
-/// An event with what every event carries.
+/// An event, with the fields common to all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookEvent<'a> {
     pub session: SessionId,
-    /// The file need not exist yet.
+    /// The file may not exist yet.
     pub transcript: Option<Cow<'a, str>>,
     pub cwd: Option<Cow<'a, str>>,
-    /// Set when a subagent spoke: such an event injects nothing, takes no latch and changes no turn state.
+    /// Set when a subagent caused the event: such an event injects nothing, takes no latch and changes no turn state.
     pub subagent: Option<Cow<'a, str>>,
     pub prompt_id: Option<Cow<'a, str>>,
     pub permission_mode: Option<Cow<'a, str>>,
@@ -25,11 +26,15 @@ pub enum Event<'a> {
     SessionStart {
         source: StartSource<'a>,
         model: Option<Cow<'a, str>>,
-        /// What a resumed or forked conversation already holds.
+        /// The size of a resumed or forked conversation.
         context_tokens: Option<u64>,
     },
     UserPromptSubmit {
         prompt: Cow<'a, str>,
+    },
+    /// A tool is about to run.
+    ToolWanted {
+        tool: Option<Cow<'a, str>>,
     },
     /// A tool has run, well or not.
     ToolUsed {
@@ -37,7 +42,7 @@ pub enum Event<'a> {
         failed: bool,
         interrupted: bool,
     },
-    /// The turn ended. Background tasks may run on.
+    /// The turn ended. Background tasks may still run.
     Stop {
         hook_active: bool,
         last_message: Option<Cow<'a, str>>,
@@ -77,7 +82,7 @@ pub enum Event<'a> {
     SubagentStop {
         transcript: Option<Cow<'a, str>>,
     },
-    /// Known to the client and of no concern to us, or not known at all.
+    /// Irrelevant to us, or unknown.
     Other(Cow<'a, str>),
 }
 
@@ -168,6 +173,56 @@ impl<'a> TryFrom<HookPayload<'a>> for HookEvent<'a> {
             cwd: p.cwd,
             subagent: p.agent_id,
             prompt_id: p.prompt_id,
+            permission_mode: p.permission_mode,
+            event,
+        })
+    }
+}
+
+impl<'a> TryFrom<codex::HookPayload<'a>> for HookEvent<'a> {
+    type Error = NotAnEvent;
+
+    fn try_from(p: codex::HookPayload<'a>) -> Result<Self, NotAnEvent> {
+        let session = SessionId::new(p.session_id.ok_or(NotAnEvent::NoSession)?)?;
+        let name = p.hook_event_name.ok_or(NotAnEvent::NoName)?;
+        let event = match &*name {
+            "SessionStart" => Event::SessionStart {
+                source: StartSource::from(p.source.unwrap_or_default()),
+                model: p.model,
+                context_tokens: None,
+            },
+            "UserPromptSubmit" => {
+                Event::UserPromptSubmit { prompt: p.prompt.and_then(Later::text).unwrap_or_default() }
+            }
+            "PreToolUse" => Event::ToolWanted { tool: p.tool_name },
+            // A tool that failed comes as this event, too.
+            "PostToolUse" => Event::ToolUsed { tool: p.tool_name, failed: false, interrupted: false },
+            "Stop" => Event::Stop {
+                hook_active: p.stop_hook_active,
+                last_message: p.last_assistant_message.and_then(Later::text),
+                tasks: Vec::new(),
+                crons: 0,
+            },
+            "Interrupt" => Event::Interrupted,
+            "PreCompact" => Event::PreCompact {
+                trigger: Trigger::from(p.trigger.unwrap_or_default()),
+                instructions: None,
+            },
+            "PostCompact" => {
+                Event::PostCompact { trigger: Trigger::from(p.trigger.unwrap_or_default()), summary: None }
+            }
+            "SessionEnd" => Event::SessionEnd { reason: p.reason.unwrap_or(Cow::Borrowed("other")) },
+            "PermissionRequest" => Event::PermissionRequest { tool: p.tool_name },
+            "SubagentStart" => Event::SubagentStart,
+            "SubagentStop" => Event::SubagentStop { transcript: p.agent_transcript_path },
+            _ => Event::Other(name),
+        };
+        Ok(Self {
+            session,
+            transcript: p.transcript_path,
+            cwd: p.cwd,
+            subagent: p.agent_id,
+            prompt_id: p.turn_id,
             permission_mode: p.permission_mode,
             event,
         })

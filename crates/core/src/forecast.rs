@@ -1,13 +1,13 @@
-//! About how many turns are left before the context ends, from how much the recent ones took.
+//! Estimates how many turns fit before the context ends, from the growth in recent turns.
 
 use serde::{Deserialize, Serialize};
 
-/// How many ends of turns are remembered.
+/// How many turn ends we keep.
 const KEPT: usize = 12;
-/// Fewer steps than this say nothing.
+/// With fewer steps than this there is no forecast.
 const ENOUGH: usize = 2;
 
-/// The context's size (input, cache and output) at the ends of recent turns, the latest last.
+/// The context's size (input, cache and output) at the ends of recent turns, latest last.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TurnEnds(Vec<u64>);
@@ -20,8 +20,8 @@ impl TurnEnds {
         }
     }
 
-    /// What a turn adds. A step down is a compaction and no growth; one exceptional turn counts for at most
-    /// four usual ones, so that reading a large file once does not spoil the forecast for an hour.
+    /// The growth per turn. A step down is a compaction, so skip it. An exceptional turn counts as at most four usual
+    /// ones, so that reading one large file does not spoil the forecast for an hour.
     pub fn growth(&self) -> Option<u64> {
         let mut steps: Vec<u64> = self.0.windows(2).filter(|w| w[1] > w[0]).map(|w| w[1] - w[0]).collect();
         if steps.len() < ENOUGH {
@@ -33,7 +33,7 @@ impl TurnEnds {
         Some((sum / steps.len() as u64).max(1))
     }
 
-    /// About how many turns fit into `distance` more tokens; nothing while too little is known.
+    /// About how many turns fit into `distance` more tokens; `None` while too little is known.
     pub fn turns_left(&self, distance: u64) -> Option<u64> {
         Some(distance / self.growth()?)
     }

@@ -1,4 +1,4 @@
-//! The identifiers of the domain. Each is checked once, where it enters, and is safe as a file name ever after.
+//! The identifiers of the domain. Each is validated once on entry and is a safe file name from then on.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Longest identifier we accept; long enough for every provider seen, short enough for any file system.
 const MAX_LEN: usize = 128;
 
-/// An identifier that could not be used as a file name.
+/// An identifier that cannot be a file name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} {text:?} is not usable: {why}")]
 pub struct BadId {
@@ -16,7 +16,7 @@ pub struct BadId {
     pub why: &'static str,
 }
 
-/// Why `text` cannot be a file name of ours, if it cannot.
+/// Why `text` cannot be one of our file names; `None` if it can.
 ///
 /// Letters, digits, `.`, `_` and `-`; not empty, not hidden, not `..`. Separators, control characters, spaces
 /// and everything outside ASCII are refused, so a name can never leave its folder or surprise a terminal.
@@ -30,7 +30,7 @@ pub fn unsafe_name(text: &str) -> Option<&'static str> {
     if text.starts_with(['.', '-']) {
         return Some("it begins with a dot or a dash");
     }
-    // All of it is looked at, which is faster than to stop where the first is wrong: several at a time.
+    // Check every byte without stopping early: the compiler vectorises this, which is faster.
     let is_safe = |b: u8| b.is_ascii_alphanumeric() | matches!(b, b'.' | b'_' | b'-');
     if !text.bytes().fold(true, |safe, b| safe & is_safe(b)) {
         return Some("only letters, digits, dot, underscore and dash are allowed");
@@ -101,9 +101,13 @@ name_type! {
 }
 
 impl SessionId {
-    /// The first eight characters, as handoff ids and checkpoints carry them.
+    /// Eight characters for handoff ids and checkpoints: the first ones, or the last ones if the id begins with the
+    /// time (UUID version 7, as Codex uses), because ids made in the same minute begin alike.
     pub fn short(&self) -> &str {
-        self.0.get(..8).unwrap_or(&self.0)
+        let text = self.0.as_str();
+        let begins_with_time = text.len() == 36 && text.as_bytes()[14] == b'7' && text.as_bytes()[8] == b'-';
+        let short = if begins_with_time { text.get(28..) } else { text.get(..8) };
+        short.unwrap_or(text)
     }
 }
 
@@ -120,6 +124,15 @@ mod tests {
         for good in ["global", "my-app-1a2b3c", "A.b_c", "0398f495-c491-4e18-ad53-ad5ac70c0279"] {
             assert_eq!(ChannelName::new(good).unwrap().as_str(), good);
         }
+    }
+
+    #[test]
+    fn two_codex_sessions_of_one_minute_have_different_short_ids() {
+        let short = |text: &str| SessionId::new(text).unwrap().short().to_owned();
+        let one = "019a8c1e-2f00-7c31-b0aa-4f7d9a1b2c3d";
+        let other = "019a8c1e-2f44-7d02-9c11-0e5f6a7b8c9d";
+        assert_eq!((short(one).as_str(), short(other).as_str()), ("9a1b2c3d", "6a7b8c9d"));
+        assert_eq!(short("0398f495-c491-4e18-ad53-ad5ac70c0279"), "0398f495");
     }
 
     #[test]

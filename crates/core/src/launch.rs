@@ -1,43 +1,46 @@
-//! How a client is started again: same options, model and permission mode, without what would resume the old
-//! conversation or repeat the first prompt.
+//! Builds the command line for a restart: same options, model and permission mode, without anything that would resume
+//! the old conversation or repeat the first prompt.
 
-/// What a provider's command line means, as far as a restart must know.
+/// The parts of a provider's command line that a restart must understand.
 #[derive(Debug, Clone, Copy)]
 pub struct Grammar {
     /// Options that take one value.
     pub with_value: &'static [&'static str],
     /// Options that take all words up to the next option.
     pub with_many: &'static [&'static str],
-    /// Options that would bring the old conversation back. They may take a value.
+    /// Options that resume an old conversation. They may take a value.
     pub resuming: &'static [&'static str],
-    /// Options for a run without a person.
+    /// Options for a run without a person at the keyboard.
     pub headless: &'static [&'static str],
     /// The same as a sub-command.
     pub headless_words: &'static [&'static str],
-    /// Sub-commands that bring an old conversation back; its id may follow.
+    /// Sub-commands that resume an old conversation; its id may follow.
     pub resuming_words: &'static [&'static str],
-    /// Options that make a folder of its own for the agent, which it is in from then on.
+    /// Options that create a folder for the agent and make it work there.
     pub moving: &'static [&'static str],
-    /// The option that names the form of a headless result.
+    /// The option that selects the output format of a headless run.
     pub output_format: Option<&'static str>,
-    /// Options with which a headless run prints each event as it comes.
+    /// Options that make a headless run print each event as it happens.
     pub streaming: &'static [&'static str],
     pub model: &'static str,
-    /// The option for what the hooks call the permission mode, if there is one.
+    /// The option that sets what the hooks call the permission mode, if there is one.
     pub permission_mode: Option<&'static str>,
     pub resume: Resume,
-    /// What every start with a person at the keyboard needs.
+    /// Options that an agent may pass to an agent that it spawns, because none lets the other do, read or load more
+    /// than without it. `--option=value` if only this value is harmless.
+    pub harmless: &'static [&'static str],
+    /// Options needed by every start with a person at the keyboard.
     pub interactive: &'static [&'static str],
 }
 
-/// How a given conversation is continued.
+/// How to continue a given conversation.
 #[derive(Debug, Clone, Copy)]
 pub enum Resume {
     Option(&'static str),
     Word(&'static str),
 }
 
-/// A command line taken apart.
+/// A parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
     parts: Vec<Part>,
@@ -51,7 +54,7 @@ enum Part {
         values: Vec<String>,
     },
     Word(String),
-    /// `--` and all behind it.
+    /// `--` and everything after it.
     Rest(Vec<String>),
 }
 
@@ -107,12 +110,30 @@ impl Launch {
         self.option(grammar.headless).is_some() || self.headless_word(grammar).is_some()
     }
 
-    /// Does the client work in another folder than the one it is started in?
+    /// The first word that is not one of the provider's harmless options, to check agents that spawn others.
+    pub fn beyond_harmless(&self, grammar: &Grammar) -> Option<&str> {
+        self.parts.iter().find_map(|part| match part {
+            Part::Word(word) => Some(word.as_str()),
+            Part::Rest(_) => Some("--"),
+            Part::Option { name, inline, values } => {
+                let mut all = inline.iter().chain(values);
+                let is_known = grammar.harmless.contains(&name.as_str());
+                let with_value =
+                    |value: &String| grammar.harmless.contains(&format!("{name}={value}").as_str());
+                // A client may parse a value that looks like an option as one.
+                let is_plain = all.clone().all(|value| !value.starts_with('-'));
+                let is_harmless = is_plain && (is_known || (all.clone().count() == 1 && all.all(with_value)));
+                (!is_harmless).then_some(name.as_str())
+            }
+        })
+    }
+
+    /// Whether the client works in another folder than the one it starts in.
     pub fn moves(&self, grammar: &Grammar) -> bool {
         self.option(grammar.moving).is_some()
     }
 
-    /// The sub-command of a run without a person.
+    /// The sub-command of a headless run.
     fn headless_word(&self, grammar: &Grammar) -> Option<&str> {
         let first = self.parts.iter().find_map(|p| match p {
             Part::Word(word) => Some(word.as_str()),
@@ -121,17 +142,27 @@ impl Launch {
         first.filter(|word| grammar.headless_words.contains(word))
     }
 
+    /// The prompt that it begins with.
+    pub fn prompt(&self, grammar: &Grammar) -> Option<&str> {
+        let own = self.headless_word(grammar);
+        self.parts.iter().find_map(|part| match part {
+            Part::Word(word) => Some(word.as_str()).filter(|word| Some(*word) != own),
+            Part::Rest(words) => words.first().map(String::as_str),
+            Part::Option { .. } => None,
+        })
+    }
+
     /// `text` unless the command line says otherwise.
     pub fn output_format(&self, grammar: &Grammar) -> &str {
         grammar.output_format.and_then(|option| self.value_of(option)).unwrap_or("text")
     }
 
-    /// Does it print what happens while it happens, as the client's own events?
+    /// Whether it prints the client's own events as they happen.
     pub fn streams(&self, grammar: &Grammar) -> bool {
         self.option(grammar.streaming).is_some()
     }
 
-    /// Does it begin with a conversation of its own choice, or with a prompt?
+    /// Whether the command line itself selects a conversation or a prompt.
     pub fn chooses_its_beginning(&self, grammar: &Grammar) -> bool {
         let words = self.parts.iter().filter(|p| matches!(p, Part::Word(_) | Part::Rest(_))).count();
         let own = usize::from(self.headless_word(grammar).is_some());
@@ -140,7 +171,7 @@ impl Launch {
 
     /// The arguments for a fresh context that begins with `prompt`.
     ///
-    /// The prompt comes first: behind an option that takes many words it would be taken for one of them.
+    /// The prompt comes first: after an option that takes many words it would be read as one of them.
     pub fn fresh(&self, grammar: &Grammar, prompt: &str, now: &Now<'_>) -> Vec<String> {
         let mut args: Vec<String> = self.headless_word(grammar).map(str::to_owned).into_iter().collect();
         args.push(prompt.to_owned());
@@ -148,12 +179,19 @@ impl Launch {
         args
     }
 
-    /// The arguments as they are, with what every start needs.
+    /// The arguments for a fresh context without a prompt.
+    pub fn empty(&self, grammar: &Grammar, now: &Now<'_>) -> Vec<String> {
+        let mut args: Vec<String> = self.headless_word(grammar).map(str::to_owned).into_iter().collect();
+        self.keep(grammar, now, &mut args);
+        args
+    }
+
+    /// The given arguments plus what every start needs.
     pub fn first(&self, grammar: &Grammar, args: &[String]) -> Vec<String> {
         let mut all = args.to_vec();
         if !self.is_headless(grammar) {
             let missing = grammar.interactive.iter().filter(|a| !args.iter().any(|arg| arg == *a));
-            // Options come first: behind `--` they would be words.
+            // Options come first: after `--` they would be words.
             all.splice(0..0, missing.map(|a| (*a).to_owned()));
         }
         all
@@ -175,7 +213,7 @@ impl Launch {
                 args.extend([option.to_owned(), session.to_owned()]);
                 self.keep(grammar, now, &mut args);
             }
-            // What the sub-command does not know itself must stand before it.
+            // Options that the sub-command does not know must come before it.
             Resume::Word(word) => {
                 args = self.headless_word(grammar).map(str::to_owned).into_iter().collect();
                 self.keep(grammar, now, &mut args);
@@ -217,7 +255,7 @@ impl Launch {
     }
 }
 
-/// What the person has chosen since the start, as the hooks told; it counts more than the command line.
+/// What the person changed since the start, as reported by the hooks; overrides the command line.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Now<'a> {
     pub model: Option<&'a str>,
@@ -230,7 +268,7 @@ mod tests {
 
     const GRAMMAR: Grammar = Grammar {
         with_value: &["--model", "--permission-mode", "--session-id", "--output-format", "--settings"],
-        with_many: &["--allowedTools", "--add-dir"],
+        with_many: &["--allowedTools", "--disallowedTools", "--add-dir"],
         resuming: &["--resume", "-r", "--continue", "-c", "--fork-session", "--session-id"],
         headless: &["-p", "--print"],
         headless_words: &[],
@@ -241,10 +279,11 @@ mod tests {
         model: "--model",
         permission_mode: Some("--permission-mode"),
         resume: Resume::Option("--resume"),
+        harmless: &["--model", "--disallowedTools", "--verbose", "--permission-mode=plan"],
         interactive: &[],
     };
 
-    /// A client whose ways to start are sub-commands.
+    /// A client that is started through sub-commands.
     const WORDS: Grammar = Grammar {
         with_value: &["-c", "-m", "-s", "-C"],
         with_many: &[],
@@ -258,6 +297,7 @@ mod tests {
         model: "-m",
         permission_mode: None,
         resume: Resume::Word("resume"),
+        harmless: &[],
         interactive: &["--alone"],
     };
 
@@ -284,6 +324,7 @@ mod tests {
         assert!(words("exec --json fix-it").streams(&WORDS));
         assert!(!words("fix-it exec").is_headless(&WORDS));
         assert!(words("exec fix-it").chooses_its_beginning(&WORDS));
+        assert_eq!(words("exec fix-it").prompt(&WORDS), Some("fix-it"));
         assert!(!words("exec --json").chooses_its_beginning(&WORDS));
         let first = |line: &str| {
             let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
@@ -338,6 +379,33 @@ mod tests {
         assert!(!launch("hi").is_headless(&GRAMMAR));
         assert!(launch("hi").chooses_its_beginning(&GRAMMAR));
         assert!(!launch("--model opus").chooses_its_beginning(&GRAMMAR));
+    }
+
+    #[test]
+    fn an_agent_gives_harmless_options_to_those_it_spawns_and_nothing_else() {
+        let beyond = |line: &str| launch(line).beyond_harmless(&GRAMMAR).map(str::to_owned);
+        for line in [
+            "--model opus",
+            "--model=opus --verbose",
+            "--permission-mode plan",
+            "--permission-mode=plan",
+            "--disallowedTools Bash Edit --verbose",
+        ] {
+            assert_eq!(beyond(line), None, "{line}");
+        }
+        for (line, said) in [
+            ("--dangerously-skip-permissions", "--dangerously-skip-permissions"),
+            ("--permission-mode bypassPermissions", "--permission-mode"),
+            ("--permission-mode=acceptEdits", "--permission-mode"),
+            ("--permission-mode", "--permission-mode"),
+            ("--model --dangerously-skip-permissions", "--model"),
+            ("--model opus -- --dangerously-skip-permissions", "--"),
+            ("--verbose resume", "resume"),
+            ("--allowedTools Bash", "--allowedTools"),
+            ("--model-and-more", "--model-and-more"),
+        ] {
+            assert_eq!(beyond(line).as_deref(), Some(said), "{line}");
+        }
     }
 
     #[test]

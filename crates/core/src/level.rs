@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::reading::Reading;
+use crate::reading::tokens;
 use crate::transcript::tail::Tail;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -26,6 +27,16 @@ impl Level {
             Self::Critical => "CRITICAL",
         }
     }
+
+    /// The level in words for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::EarlyWarn => "early warning",
+            Self::Warn => "warning",
+            Self::Critical => "critical",
+        }
+    }
 }
 
 impl fmt::Display for Level {
@@ -34,7 +45,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// What the user asked for. A percentage is of the window; where tokens are given too, the lower one counts.
+/// The user's thresholds. Percentages are of the window; if tokens are given too, the lower one applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Thresholds {
@@ -59,11 +70,11 @@ impl Default for Thresholds {
     }
 }
 
-/// The share of the way to compaction that each threshold may take at most. What lies between is the room in
-/// which a handoff can be written; three shares, so that a low compaction point still leaves three levels.
+/// The highest share of the way to compaction for each threshold. The rest is the room for writing a handoff; distinct
+/// shares keep three levels even with a low compaction point.
 const CEILINGS: [(Level, u64); 3] = [(Level::EarlyWarn, 75), (Level::Warn, 85), (Level::Critical, 95)];
 
-/// The thresholds in tokens that count for one session.
+/// One session's thresholds in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub early_warning: u64,
@@ -71,7 +82,7 @@ pub struct Limits {
     pub critical: u64,
 }
 
-/// A threshold that would never have fired, and what counts instead.
+/// A threshold that would never have fired, and its replacement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Clamp {
     pub level: Level,
@@ -82,10 +93,14 @@ pub struct Clamp {
 
 impl fmt::Display for Clamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { level, asked, counts, compaction } = self;
         write!(
             f,
-            "{level} was set at {asked} tokens, but the context is compacted or refused at about {compaction}: {counts} counts"
+            "The {} threshold is set to {} tokens, but the context is compacted or refused at about {} tokens, so \
+             the limit is {}",
+            self.level.words(),
+            tokens(self.asked),
+            tokens(self.compaction),
+            tokens(self.counts),
         )
     }
 }
@@ -102,20 +117,20 @@ impl Thresholds {
         tokens.map_or(share, |t| t.min(share))
     }
 
-    /// The thresholds for a window whose context ends at `end`: the compaction point, or where there is none
-    /// the window itself, at which the API refuses.
+    /// The thresholds for a window whose context ends at `end`: the compaction point, or without one the window itself,
+    /// where the API refuses.
     pub fn limits(&self, window: u64, end: u64) -> Limits {
         self.limits_from(0, window, end)
     }
 
-    /// The same where the client's percentage begins at `base` tokens.
+    /// The same for a client whose percentage starts at `base` tokens.
     pub fn limits_from(&self, base: u64, window: u64, end: u64) -> Limits {
         let [early_warning, warning, critical] =
             CEILINGS.map(|(level, ceiling)| self.asked(level, base, window).min(share(end, ceiling)));
         Limits { early_warning, warning, critical }
     }
 
-    /// Which thresholds `limits` had to lower, for `doctor` and the log.
+    /// The thresholds that `limits` had to lower, for `doctor` and the log.
     pub fn clamps(&self, base: u64, window: u64, end: u64) -> Vec<Clamp> {
         CEILINGS
             .iter()
@@ -130,7 +145,7 @@ impl Thresholds {
     }
 }
 
-/// `percent` of `whole`, rounded up: 65 % is reached when at least 65 % are there.
+/// `percent` of `whole`, rounded up: 65 % is reached only with at least 65 %.
 fn share(whole: u64, percent: u64) -> u64 {
     u64::try_from((u128::from(whole) * u128::from(percent)).div_ceil(100)).unwrap_or(u64::MAX)
 }
@@ -146,8 +161,8 @@ impl Limits {
     }
 }
 
-/// The last resort, when there is no reading: the transcript's length. Nothing where a compaction is known to
-/// have come, because the file keeps what the context no longer holds.
+/// The last resort without a reading: the transcript's length. `None` after a known compaction, because the file keeps
+/// what the context no longer holds.
 pub fn last_resort(tail: &Tail, transcript_bytes: u64, limits: &ByteLimits) -> Option<Level> {
     match tail {
         Tail::Nothing | Tail::OutOfReach => Some(limits.level(transcript_bytes)),
@@ -155,7 +170,7 @@ pub fn last_resort(tail: &Tail, transcript_bytes: u64, limits: &ByteLimits) -> O
     }
 }
 
-/// Sizes of the transcript in kilobytes at which the levels begin.
+/// The transcript sizes in kilobytes at which the levels begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ByteLimits {
     pub early_warning_kb: u64,
@@ -181,10 +196,10 @@ impl ByteLimits {
     }
 }
 
-/// `STATUS:SIZE` as published in `.context-status`; the size is the transcript's.
+/// `STATUS:SIZE` as published in `.context-status`, with the transcript's size.
 pub fn context_status(level: Level, transcript_bytes: u64) -> String {
-    // In whole numbers: a hook says this each time, and the library's way to print a fraction is a long one. A tie
-    // goes to the even digit, as it does there.
+    // Use integers: every hook does this, and the standard library's float formatting is slow. Ties round to even, as
+    // there.
     let (tenths, rest) =
         (transcript_bytes.saturating_mul(10) >> 20, transcript_bytes.saturating_mul(10) & 0xf_ffff);
     let up = rest > 0x8_0000 || (rest == 0x8_0000 && tenths % 2 == 1);
@@ -243,7 +258,7 @@ mod tests {
             clamps.iter().map(|c| c.level).collect::<Vec<_>>(),
             [Level::EarlyWarn, Level::Warn, Level::Critical]
         );
-        insta::assert_snapshot!(clamps[2], @"CRITICAL was set at 650000 tokens, but the context is compacted or refused at about 67000: 63650 counts");
+        insta::assert_snapshot!(clamps[2], @"The critical threshold is set to 650k tokens, but the context is compacted or refused at about 67k tokens, so the limit is 63k");
         let late = Thresholds { critical_percentage: 90, ..t };
         assert_eq!(late.limits(200_000, 167_000).critical, 158_650);
         assert_eq!(late.clamps(0, 200_000, 167_000).len(), 1);
@@ -263,7 +278,7 @@ mod tests {
         assert_eq!(context_status(Level::Critical, 1700 * 1024), "CRITICAL:1.7MB");
         assert_eq!(context_status(Level::EarlyWarn, 1300 * 1024), "EARLY_WARN:1.3MB");
         assert_eq!(context_status(Level::Ok, 0), "OK:0.0MB");
-        // Rounded as the library would, ties included.
+        // Rounds like the standard library, including ties.
         let ties = (0..200).map(|n| n * (1 << 20) / 20);
         for bytes in (0..300_000).map(|n| n * 4_999).chain(ties) {
             let said = format!("OK:{:.1}MB", bytes as f64 / 1_048_576.0);

@@ -1,7 +1,8 @@
-//! Others' text made safe to show: no control, no escape sequence, nothing invisible that changes what is read.
+//! Makes other people's text safe to show: no controls, no escape sequences, nothing invisible that changes the
+//! meaning.
 //!
-//! Everything that baton displays and did not write itself passes through here. Run it before `redact`: a
-//! zero-width character inside a key would hide the key from the rules.
+//! Everything that baton displays and did not write itself passes through here. Run it before `redact`: a zero-width
+//! character inside a key would hide the key from the rules.
 
 use std::borrow::Cow;
 use std::iter::Peekable;
@@ -16,14 +17,14 @@ const TEXT_STYLE: char = '\u{fe0e}';
 const EMOJI_STYLE: char = '\u{fe0f}';
 const KEYCAP: char = '\u{20e3}';
 
-/// `text` without controls, escape sequences and disguises; only `\n` and `\t` remain of the control characters.
+/// `text` without controls, escape sequences and disguises; keeps only `\n` and `\t` of the control characters.
 ///
-/// Escape sequences vanish whole, line breaks of every kind become `\n`. Borrows when nothing had to change.
+/// Removes whole escape sequences and turns line breaks of every kind into `\n`. Borrows if nothing changes.
 pub fn plain(text: &str) -> Cow<'_, str> {
-    // What comes before the first suspect character is kept as it is; most texts are kept entirely.
+    // Copy everything before the first suspect character; most texts have none.
     let simple = ascii_len(text);
     let mut rest = text[simple..].char_indices();
-    let Some(first) = rest.find(|&(_, c)| is_suspect(c)).map(|(at, _)| simple + at) else {
+    let Some(first) = rest.find(|&(_, c)| is_unseen(c)).map(|(at, _)| simple + at) else {
         return Cow::Borrowed(text);
     };
     let mut out = String::with_capacity(text.len());
@@ -35,37 +36,54 @@ pub fn plain(text: &str) -> Cow<'_, str> {
             '\u{9b}' => skip_control_sequence(&mut rest),
             '\u{90}' | '\u{98}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => skip_control_string(&mut rest),
             '\r' => {
-                // A lone return would draw the next words over these; a line of their own shows both.
+                // A lone return would overwrite the text on screen; a line break shows both.
                 rest.next_if_eq(&'\n');
                 out.push('\n');
             }
             _ if is_line_break(c) => out.push('\n'),
-            _ if is_suspect(c) && !joins(out.chars().next_back(), c, rest.peek().copied()) => {}
+            _ if is_unseen(c) && !joins(out.chars().next_back(), c, rest.peek().copied()) => {}
             _ => out.push(c),
         }
     }
     if out == text { Cow::Borrowed(text) } else { Cow::Owned(out) }
 }
 
-/// `text` on one line of at most `max_width` columns: white space folded, cut with `…`.
-pub fn plain_line(text: &str, max_width: usize) -> String {
-    let mut line = String::new();
-    put_line(&mut line, text, max_width);
-    line
+/// `text` without terminal colours and other escape sequences.
+pub(crate) fn without_escapes(text: &str) -> Cow<'_, str> {
+    if !text.contains('\u{1b}') {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        if c != '\u{1b}' {
+            out.push(c);
+            continue;
+        }
+        // CSI: parameters, then one letter. Anything else: the next character goes with it.
+        if chars.next() == Some('[') {
+            for c in chars.by_ref() {
+                if ('@'..='~').contains(&c) {
+                    break;
+                }
+            }
+        }
+    }
+    Cow::Owned(out)
 }
 
-/// The same, put at the end of `out`.
-pub fn put_line(out: &mut String, text: &str, max_width: usize) {
-    let start = out.len();
+/// `text` on one line of at most `max_width` columns: white space folded, cut with `…`.
+pub fn plain_line(text: &str, max_width: usize) -> String {
     let simple = ascii_len(text);
-    // What follows the place where it is cut does not matter.
-    if put_ascii(out, &text[..simple], max_width) || simple == text.len() {
-        return;
+    let (line, is_cut) = ascii_line(&text[..simple], max_width);
+    // Text after the cut does not matter.
+    if is_cut || simple == text.len() {
+        return line;
     }
-    out.truncate(start);
+    let mut line = String::new();
     let mut width = 0;
-    // Where the line would have to end so that `…` still fits.
-    let mut cut = start;
+    // Where to end the line so that `…` still fits.
+    let mut cut = 0;
     let clean = plain(text);
     let mut pending_space = false;
     for c in clean.trim().chars() {
@@ -76,22 +94,22 @@ pub fn put_line(out: &mut String, text: &str, max_width: usize) {
         for c in std::mem::take(&mut pending_space).then_some(' ').into_iter().chain([c]) {
             width += columns(c);
             if width > max_width {
-                out.truncate(cut);
-                let kept = out[start..].trim_end_matches([' ', ZWJ, ZWNJ]).len();
-                out.truncate(start + kept);
-                out.extend((max_width > 0).then_some('…'));
-                return;
+                line.truncate(cut);
+                line.truncate(line.trim_end_matches([' ', ZWJ, ZWNJ]).len());
+                line.extend((max_width > 0).then_some('…'));
+                return line;
             }
-            out.push(c);
+            line.push(c);
             if width < max_width {
-                cut = out.len();
+                cut = line.len();
             }
         }
     }
+    line
 }
 
-/// How much at the beginning is ASCII without controls, which most texts are: no character of it needs a look of its
-/// own. Counted by blocks, each of which is a few instructions.
+/// The length of the prefix that is ASCII without controls. Most texts are entirely so. Checked in blocks of a few
+/// instructions each.
 fn ascii_len(text: &str) -> usize {
     let is_simple = |b: &u8| matches!(b, b' '..=b'~' | b'\n' | b'\t');
     let (blocks, rest) = text.as_bytes().as_chunks::<32>();
@@ -100,50 +118,49 @@ fn ascii_len(text: &str) -> usize {
     if simple + rest.len() == text.len() && all_simple(rest) { text.len() } else { simple }
 }
 
-/// One line of such text. `true` if it was cut.
-fn put_ascii(out: &mut String, text: &str, max_width: usize) -> bool {
-    let start = out.len();
+/// One line of such text, and whether it was cut.
+fn ascii_line(text: &str, max_width: usize) -> (String, bool) {
+    let mut line = String::new();
     if is_one_line(&text.as_bytes()[..text.len().min(max_width + 1)]) {
-        out.push_str(&text[..text.len().min(max_width + 1)]);
+        line.push_str(&text[..text.len().min(max_width + 1)]);
     } else {
         for word in text.split_ascii_whitespace() {
-            if out.len() > start {
-                out.push(' ');
+            if !line.is_empty() {
+                line.push(' ');
             }
-            out.push_str(word);
-            if out.len() - start > max_width {
+            line.push_str(word);
+            if line.len() > max_width {
                 break;
             }
         }
     }
-    let is_cut = out.len() - start > max_width;
+    let is_cut = line.len() > max_width;
     if is_cut {
-        out.truncate(start + max_width.saturating_sub(1));
-        let kept = out[start..].trim_ascii_end().len();
-        out.truncate(start + kept);
-        out.extend((max_width > 0).then_some('…'));
+        line.truncate(max_width.saturating_sub(1));
+        line.truncate(line.trim_ascii_end().len());
+        line.extend((max_width > 0).then_some('…'));
     }
-    is_cut
+    (line, is_cut)
 }
 
-/// Words with one space between them, as lines are that have been made before.
+/// Whether `text` is words with single spaces between them, as in a line already processed.
 fn is_one_line(text: &[u8]) -> bool {
     let at_the_ends = [text.first(), text.last()].into_iter().flatten().any(|b| *b == b' ');
-    // All of it is looked at, which is faster than to stop where the first is wrong: several at a time.
+    // Check every byte without stopping early: the compiler vectorises this, which is faster.
     let breaks = text.iter().fold(false, |found, b| found | matches!(b, b'\n' | b'\t'));
     let pairs = text.iter().zip(text.get(1..).unwrap_or_default());
     let doubled = pairs.fold(false, |found, (a, b)| found | matches!((a, b), (b' ', b' ')));
     !at_the_ends && !breaks && !doubled
 }
 
-/// An upper bound of the columns a terminal gives `c`: joined emoji take fewer, none takes more.
-fn columns(c: char) -> usize {
-    // The emoji style widens the character before it.
+/// An upper bound for the terminal columns of `c`: joined emoji take fewer, none takes more.
+pub fn columns(c: char) -> usize {
+    // The emoji variation selector widens the character before it.
     if c == EMOJI_STYLE { 1 } else { c.width().unwrap_or(0) }
 }
 
-/// Anything that is not kept without a look at its surroundings.
-fn is_suspect(c: char) -> bool {
+/// Whether `c` must be checked against its neighbours before it is kept.
+pub fn is_unseen(c: char) -> bool {
     match c {
         '\n' | '\t' | ' '..='~' => false,
         _ => c.is_control() || is_line_break(c) || is_invisible(c),
@@ -154,7 +171,7 @@ fn is_line_break(c: char) -> bool {
     matches!(c, '\u{b}' | '\u{c}' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// Format characters without a shape of their own: bidi controls, zero widths, fillers, tags, variation selectors.
+/// Invisible format characters: bidi controls, zero widths, fillers, tags, variation selectors.
 fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
@@ -163,8 +180,8 @@ fn is_invisible(c: char) -> bool {
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Whether the invisible `c` is needed to write its neighbours: joined emoji, emoji style, joiners of scripts that
-/// cannot do without. Between other characters they only disguise.
+/// Whether the invisible `c` is needed by its neighbours: joined emoji, emoji style, joiners of scripts that need them.
+/// Between other characters they only disguise.
 fn joins(before: Option<char>, c: char, after: Option<char>) -> bool {
     match (before, c, after) {
         (Some(b), TEXT_STYLE | EMOJI_STYLE, _) if is_pictograph(b) => true,
@@ -181,12 +198,12 @@ fn is_pictograph(c: char) -> bool {
         | '\u{2b00}'..='\u{2bff}' | '\u{3030}' | '\u{303d}' | '\u{3297}' | '\u{3299}' | '\u{1f000}'..='\u{1faff}')
 }
 
-/// Arabic, Syriac, and the Indic scripts, where the joiners change the letters.
+/// Arabic, Syriac, and the Indic scripts, where joiners change the letters.
 fn is_joining_script(c: char) -> bool {
     matches!(c, '\u{620}'..='\u{7bf}' | '\u{860}'..='\u{dff}') && !is_invisible(c)
 }
 
-/// After ESC: a control sequence, a control string, or the short forms such as `ESC ( B`.
+/// Skips what follows ESC: a control sequence, a control string, or a short form such as `ESC ( B`.
 fn skip_escape(rest: &mut Peekable<Chars<'_>>) {
     match rest.peek() {
         Some('[') => {
@@ -204,14 +221,15 @@ fn skip_escape(rest: &mut Peekable<Chars<'_>>) {
     }
 }
 
-/// Parameters, intermediates, one final byte. What is malformed ends where it stops being a sequence.
+/// Parameters, intermediates, one final byte. A malformed sequence ends where it stops being one.
 fn skip_control_sequence(rest: &mut Peekable<Chars<'_>>) {
     while rest.next_if(|c| matches!(c, '0'..='?')).is_some() {}
     while rest.next_if(|c| matches!(c, ' '..='/')).is_some() {}
     rest.next_if(|c| matches!(c, '@'..='~'));
 }
 
-/// Up to BEL or the string terminator; never past the end of the line, so that an unfinished one hides one line at most.
+/// Up to BEL or the string terminator, but never past the end of the line, so that an unfinished one hides at most one
+/// line.
 fn skip_control_string(rest: &mut Peekable<Chars<'_>>) {
     while let Some(&c) = rest.peek() {
         if is_line_break(c) || c == '\n' || c == ESC {
@@ -222,5 +240,15 @@ fn skip_control_string(rest: &mut Peekable<Chars<'_>>) {
         if matches!(c, '\u{7}' | '\u{9c}') {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escape_sequences_go_as_a_whole() {
+        assert_eq!(without_escapes("\u{1b}[1m/tmp\u{1b}[22m ok"), "/tmp ok");
     }
 }

@@ -1,4 +1,4 @@
-//! What a provider says of its context: how many tokens, of which window, when, and who said it.
+//! A provider's report about its context: tokens, window, time and source.
 //!
 //! Unknown is not zero: before the first answer there is no reading.
 
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 use crate::transcript::tail::Tail;
 use crate::wire::claude::statusline::StatusLine;
 
-/// A window for models that nobody told us about, unless the configuration names another.
+/// The window for unknown models, unless the configuration names another.
 pub const DEFAULT_WINDOW: u64 = 200_000;
 
-/// Who spoke, from the weakest to the strongest word at equal stamps.
+/// The source of a reading, from weakest to strongest at equal stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
-    /// The transcript's length: the last resort, which knows no tokens.
+    /// The transcript's length: the last resort, without token counts.
     Bytes,
     Transcript,
     Mod,
@@ -26,12 +26,12 @@ pub enum Source {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
-    /// Input and cache: what levels are decided from.
+    /// Input and cache; levels are decided from this.
     pub tokens: u64,
-    /// Of the last answer; with `tokens` it is what the client compares with its compaction point.
+    /// Output tokens of the last answer; the client compares the sum of this and `tokens` to its compaction point.
     pub output: u64,
     pub window: u64,
-    /// What the client holds from the beginning and leaves out of its own percentage, of tokens and window alike.
+    /// Tokens that the client subtracts from both tokens and window before it shows its percentage.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub base: u64,
     pub at: Timestamp,
@@ -44,7 +44,7 @@ fn is_zero(n: &u64) -> bool {
 }
 
 impl Reading {
-    /// From the status line; nothing before the first answer.
+    /// From the status line; `None` before the first answer.
     pub fn from_statusline(line: &StatusLine<'_>, default_window: u64, now: Timestamp) -> Option<Self> {
         let context = line.context_window?;
         let usage = context.current_usage?;
@@ -59,10 +59,9 @@ impl Reading {
         })
     }
 
-    /// From the transcript's tail; nothing after a compaction that did not say what it left.
+    /// From the transcript's tail; `None` after a compaction that did not report its size.
     ///
-    /// `window` is the one that the status line has told for this session, if it has. `now` stands in for a
-    /// record without a stamp.
+    /// `window` is this session's window from the status line, if known. `now` replaces a missing stamp.
     pub fn from_tail(tail: &Tail, window: Option<u64>, default_window: u64, now: Timestamp) -> Option<Self> {
         let (tokens, output, own, model, at) = match tail {
             Tail::Usage(u) => (u.tokens, u.output, u.window, u.model.as_deref(), u.at),
@@ -73,7 +72,7 @@ impl Reading {
         Some(Self { tokens, output, window, base: 0, at: at.unwrap_or(now), source: Source::Transcript })
     }
 
-    /// What the client weighs against its compaction point.
+    /// What the client compares to its compaction point.
     pub fn total(&self) -> u64 {
         self.tokens.saturating_add(self.output)
     }
@@ -101,9 +100,9 @@ pub fn newest(a: Option<Reading>, b: Option<Reading>) -> Option<Reading> {
     }
 }
 
-/// The reading that counts: what was last told, unless the transcript knows better.
+/// The reading in effect: the last reported one, unless the transcript knows better.
 ///
-/// A compaction at or after the told reading takes it back even where it does not say what it left.
+/// A compaction at or after the reported reading voids it even if it does not say how much it left.
 pub fn current(told: Option<Reading>, tail: &Tail, default_window: u64, now: Timestamp) -> Option<Reading> {
     let found = Reading::from_tail(tail, told.map(|r| r.window), default_window, now);
     let told = told.filter(|r| match tail {
@@ -113,12 +112,12 @@ pub fn current(told: Option<Reading>, tail: &Tail, default_window: u64, now: Tim
     newest(told, found)
 }
 
-/// The window: as the payload says, else as the model has it, else the default.
+/// The window: from the payload, else from the model, else the default.
 pub fn resolve_window(payload: Option<u64>, model: Option<&str>, default: u64) -> u64 {
     payload.filter(|&w| w > 0).or_else(|| model.and_then(window_of)).unwrap_or(default)
 }
 
-/// Windows of models as recorded; a `[1m]` suffix asks for the long one.
+/// Recorded windows of models; a `[1m]` suffix asks for the long one.
 const WINDOWS: [(&str, u64); 5] = [
     ("claude-opus-5-5", 1_000_000),
     ("claude-opus-4", 200_000),
@@ -127,13 +126,22 @@ const WINDOWS: [(&str, u64); 5] = [
     ("claude-3", 200_000),
 ];
 
-/// The window of a model that we know by name, wherever a reseller puts its own words before it.
+/// The window of a model that we know by name, with any reseller's prefix.
 pub fn window_of(model: &str) -> Option<u64> {
     if model.ends_with("[1m]") {
         return Some(1_000_000);
     }
     let name = &model[model.find("claude-")?..];
     WINDOWS.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|&(_, window)| window)
+}
+
+/// `950`, `67k`, `1.2M`: short, and never rounded up.
+pub fn tokens(n: u64) -> String {
+    match n {
+        0..=999 => n.to_string(),
+        1_000..=999_999 => format!("{}k", n / 1_000),
+        _ => format!("{}.{}M", n / 1_000_000, n / 100_000 % 10),
+    }
 }
 
 #[cfg(test)]

@@ -1,29 +1,33 @@
-//! The words of baton: what an agent hears in its context, and what its user reads.
+//! baton's words: the texts that an agent reads in its context, and those for its user.
 //!
-//! Quiet by design: one sentence at the soft line, one request at the hard one, what happens by itself next, and
-//! never an order to stop the user's work.
+//! Quiet by design: one sentence at the soft line, one request at the hard one, what happens next by itself, and never
+//! an order to stop the user's work.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::reading::Reading;
-use crate::statusline::tokens;
+use crate::reading::tokens;
 
-/// What the texts speak of.
+/// The facts that the texts mention.
 #[derive(Debug, Clone, Copy)]
 pub struct Situation<'a> {
-    /// Nothing where only the transcript's size is known.
+    /// `None` if only the transcript's size is known.
     pub reading: Option<Reading>,
     pub transcript_bytes: u64,
-    /// Where the client compacts; nothing where it does not.
+    /// Where the client compacts; `None` if it does not.
     pub compaction: Option<u64>,
     pub turns_left: Option<u64>,
-    /// At which percentage the request comes.
+    /// The percentage at which the request comes.
     pub critical_percentage: u8,
-    /// Where the agent's handoff belongs.
-    pub path: &'a str,
-    /// Some actuator other than the user is live.
+    /// Where the agent's handoff belongs; `None` if the project has no place for it.
+    pub path: Option<&'a str>,
+    /// An actuator other than the user is live.
     pub rotatable: bool,
+    /// The agent is asked once more if the turn ends without a handoff.
+    pub asked_again: bool,
+    /// The tool with which the agent begins a fresh window itself, where its client has one.
+    pub window: Option<&'a str>,
 }
 
 impl Situation<'_> {
@@ -50,9 +54,11 @@ impl Situation<'_> {
         text
     }
 
-    /// What happens if the agent does nothing about the request.
+    /// What happens if the agent ignores the request.
     fn otherwise(&self) -> &'static str {
-        if self.rotatable {
+        if self.asked_again {
+            "If you do not, you are asked once more before the turn ends; then baton seals a handoff from the facts in the transcript and you continue from that one."
+        } else if self.rotatable {
             "If you do not, baton seals a handoff from the facts in the transcript at the end of the turn and you continue from that one."
         } else {
             "If you do not, baton seals a handoff from the facts in the transcript at the end of the turn; your user decides when to start afresh."
@@ -60,13 +66,20 @@ impl Situation<'_> {
     }
 
     fn how(&self, turn: &str) -> String {
-        format!(
-            "write your handoff to {} (the user's request and rules in their own words, what is done and how it \
-             was checked, what is open, what failed and why, the next step), then run `baton handoff {}` as the \
-             last act of {turn}; `baton handoff -` takes the text on stdin instead",
-            self.path,
-            shell_word(self.path)
-        )
+        const CONTENT: &str = "(the user's request and rules in their own words, what is done and how it was checked, \
+             what is open, what failed and why, the next step)";
+        let then = match self.window {
+            Some(tool) => format!("and then call the `{tool}` tool"),
+            None => format!("as the last act of {turn}"),
+        };
+        match self.path {
+            Some(path) => format!(
+                "write your handoff to {path} {CONTENT}, then run `baton handoff {}` {then}; \
+                 `baton handoff -` takes the text on stdin instead",
+                shell_word(path)
+            ),
+            None => format!("pass your handoff {CONTENT} to `baton handoff -` on standard input, {then}"),
+        }
     }
 
     fn then(&self) -> &'static str {
@@ -78,7 +91,7 @@ impl Situation<'_> {
     }
 }
 
-/// A path as a shell takes it for one word.
+/// A path quoted as one shell word.
 fn shell_word(path: &str) -> Cow<'_, str> {
     let bare = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | ',' | '@');
     if !path.is_empty() && path.chars().all(bare) {
@@ -88,19 +101,31 @@ fn shell_word(path: &str) -> Cow<'_, str> {
     }
 }
 
+/// The first context of a spawned agent: its name, its parent, and how to report.
+pub fn primer(name: &str, parent: Option<&str>, role: Option<&str>) -> String {
+    let role = role.map(|role| format!(" Your role: {}.", crate::plain::plain_line(role, 80)));
+    let (whose, to) = match parent {
+        Some(parent) => (format!("{parent} spawned you"), parent),
+        None => ("your user spawned you".to_owned(), "user"),
+    };
+    format!(
+        "[baton] You are the agent {name}; {whose}.{} Report with `baton send {to} \"…\"` what cannot wait, ask your \
+         user with `baton send user --ask \"…\"`, and when your task is finished run `baton done \"what came out\"` \
+         as the last act of that turn. Messages reach you by themselves; do not poll.",
+        role.unwrap_or_default()
+    )
+}
+
 /// At WARN: one sentence.
 pub fn advisory(s: &Situation<'_>) -> String {
     let when = match s.reading {
         Some(_) => format!("at {}%", s.critical_percentage),
         None => String::from("when it is time"),
     };
-    format!(
-        "[baton] Context is {}: carry on as planned, you will be asked once for a handoff {when}.",
-        s.fill()
-    )
+    format!("[baton] Context is {}: carry on as planned, you will be asked for a handoff {when}.", s.fill())
 }
 
-/// At CRITICAL: what to do, and what happens by itself.
+/// At CRITICAL: what to do, and what happens without it.
 pub fn request(s: &Situation<'_>) -> String {
     format!(
         "[baton] Context is {}. Nothing needs to be cut short: at the next good point of the work, {}. {} {}",
@@ -111,14 +136,32 @@ pub fn request(s: &Situation<'_>) -> String {
     )
 }
 
-/// The reason of the one block at Stop.
-pub fn stop_reason(s: &Situation<'_>) -> String {
+/// Before a turn ends without a handoff. `again`: this turn already had the request, and there is no third one.
+pub fn before_the_end(s: &Situation<'_>, again: bool) -> String {
+    let s = Situation { asked_again: false, ..*s };
     format!(
-        "[baton] Before this turn ends, because context is {}: {}. {} {}",
+        "[baton] {} this turn ends, because context is {}: {}. {} {}",
+        if again { "Asked again before" } else { "Before" },
         s.fill(),
         s.how("that turn"),
         s.then(),
         s.otherwise()
+    )
+}
+
+/// For an agent that wants a fresh window and has not handed over yet. `tool` is the one it called.
+pub fn handoff_first(s: &Situation<'_>, tool: &str) -> String {
+    format!(
+        "[baton] A fresh context begins with your handoff, and there is none yet: {}.",
+        Situation { window: Some(tool), ..*s }.how("this turn")
+    )
+}
+
+/// At the end of a turn in which the agent handed over and did not begin its fresh window.
+pub fn window_waits(tool: &str) -> String {
+    format!(
+        "[baton] Your handoff is taken. Call the `{tool}` tool now: you continue the same work in a fresh context that \
+         begins with it. If you do not, the turn ends and the handoff waits for the next fresh context."
     )
 }
 
@@ -136,40 +179,36 @@ pub fn user_sealed(id: &str, rotates: bool) -> String {
     }
 }
 
-/// The same where the fresh context is a conversation of its own, beside the one on the screen.
+/// The same if the fresh context is a separate conversation beside the one on screen.
 pub fn user_sealed_elsewhere(id: &str, agent: &str) -> String {
-    format!("baton: handoff {id} is sealed; {agent} goes on in a new thread of that name, which ← lists")
+    format!("baton: handoff {id} is sealed; {agent} continues in a new thread of that name, which ← lists")
 }
 
-/// For the user, when a handoff was put in front of the agent.
+/// For the user, when an agent was given a dead session's facts.
 pub fn user_loaded_crash(id: &str, session: &str) -> String {
     format!(
         "baton: session {session} ended without a word; what its transcript proves is loaded (handoff {id})"
     )
 }
 
-pub fn user_loaded(id: &str, channel: &str) -> String {
-    format!("baton: continuing from handoff {id} of channel {channel}")
+pub fn user_loaded(id: &str) -> String {
+    format!("baton: continuing from handoff {id}")
 }
 
-/// For the user, when compaction came first.
+/// For the user, when the client compacted first.
 pub fn user_compacted(id: &str) -> String {
     format!("baton: compaction came first; what the transcript proves is kept in handoff {id}")
 }
 
-/// For the parent agent, by mail.
-pub fn parent_compacted(agent: &str, id: &str) -> String {
+/// Above the handoff that answers a compaction: the words that the user typed with the command.
+pub fn user_wants_kept(words: &str) -> String {
     format!(
-        "[baton] {agent} was compacted before it had handed off; handoff {id} holds what its transcript proves."
+        "The user compacted this conversation with `/compact` and these words. They say what of the handoff below \
+         counts from now on:\n\n{words}\n\n"
     )
 }
 
-/// For the parent agent, by mail: its child goes on in a fresh context.
-pub fn parent_continued(agent: &str, id: &str) -> String {
-    format!("[baton] {agent} continues in a fresh context that begins with handoff {id}.")
-}
-
-/// For an agent whose turn was ended for an urgent message that it has already been shown.
+/// For an agent whose turn was ended for an urgent message that it has already seen.
 pub fn interrupted(message: &str, from: &str) -> String {
     format!(
         "[baton message {message} from {from}] stands above and is urgent: your turn was ended for it. Act on it first."
@@ -196,17 +235,39 @@ mod tests {
             compaction: Some(167_000),
             turns_left: Some(8),
             critical_percentage: 65,
-            path: "thoughts/baton/handoff.md",
+            path: Some("thoughts/baton/handoff.md"),
             rotatable: true,
+            asked_again: false,
+            window: None,
         }
+    }
+
+    #[test]
+    fn an_agent_that_can_begin_a_window_itself_is_told_the_tool() {
+        let s = Situation { window: Some("new_context"), ..situation(134_400) };
+        let text = request(&s);
+        assert!(
+            text.contains(
+                "then run `baton handoff thoughts/baton/handoff.md` and then call the `new_context` tool;"
+            ),
+            "{text}"
+        );
+        assert!(!text.contains("last act"), "{text}");
+        let text = handoff_first(&situation(60_000), "new_context");
+        assert!(
+            text.starts_with("[baton] A fresh context begins with your handoff")
+                && text.contains("`new_context`"),
+            "{text}"
+        );
+        assert!(window_waits("new_context").contains("Call the `new_context` tool now"));
     }
 
     #[test]
     fn the_advisory_is_one_sentence_that_asks_for_nothing() {
         let text = advisory(&situation(104_400));
-        insta::assert_snapshot!(text, @"[baton] Context is 52% full (104k of 200k tokens; compaction at about 167k, about 8 turns away): carry on as planned, you will be asked once for a handoff at 65%.");
+        insta::assert_snapshot!(text, @"[baton] Context is 52% full (104k of 200k tokens; compaction at about 167k, about 8 turns away): carry on as planned, you will be asked for a handoff at 65%.");
         assert_eq!(text.matches(". ").count(), 0);
-        insta::assert_snapshot!(advisory(&Situation { compaction: None, turns_left: None, ..situation(104_400) }), @"[baton] Context is 52% full (104k of 200k tokens): carry on as planned, you will be asked once for a handoff at 65%.");
+        insta::assert_snapshot!(advisory(&Situation { compaction: None, turns_left: None, ..situation(104_400) }), @"[baton] Context is 52% full (104k of 200k tokens): carry on as planned, you will be asked for a handoff at 65%.");
     }
 
     #[test]
@@ -216,8 +277,27 @@ mod tests {
     }
 
     #[test]
-    fn the_stop_reason_repeats_the_request() {
-        insta::assert_snapshot!(stop_reason(&situation(134_400)), @"[baton] Before this turn ends, because context is 67% full (134k of 200k tokens; compaction at about 167k, about 8 turns away): write your handoff to thoughts/baton/handoff.md (the user's request and rules in their own words, what is done and how it was checked, what is open, what failed and why, the next step), then run `baton handoff thoughts/baton/handoff.md` as the last act of that turn; `baton handoff -` takes the text on stdin instead. You then continue the same work in a fresh context that begins with it. If you do not, baton seals a handoff from the facts in the transcript at the end of the turn and you continue from that one.");
+    fn the_text_at_the_end_of_a_turn_repeats_the_request_and_says_so() {
+        let s = Situation { asked_again: true, ..situation(134_400) };
+        assert!(
+            request(&s)
+                .contains("If you do not, you are asked once more before the turn ends; then baton seals")
+        );
+        assert!(before_the_end(&s, true).starts_with("[baton] Asked again before this turn ends, because"));
+        assert!(!before_the_end(&s, true).contains("once more"));
+        insta::assert_snapshot!(before_the_end(&s, false), @"[baton] Before this turn ends, because context is 67% full (134k of 200k tokens; compaction at about 167k, about 8 turns away): write your handoff to thoughts/baton/handoff.md (the user's request and rules in their own words, what is done and how it was checked, what is open, what failed and why, the next step), then run `baton handoff thoughts/baton/handoff.md` as the last act of that turn; `baton handoff -` takes the text on stdin instead. You then continue the same work in a fresh context that begins with it. If you do not, baton seals a handoff from the facts in the transcript at the end of the turn and you continue from that one.");
+    }
+
+    #[test]
+    fn the_primer_names_the_agent_its_parent_and_the_way_to_report_in_600_characters() {
+        let longest = "n".repeat(64);
+        let text = primer(&longest, Some(&longest), Some(&"r".repeat(500)));
+        assert!(text.chars().count() <= 600, "{}", text.chars().count());
+        let text = primer("tests", Some("lead"), Some("reviewer"));
+        for part in ["tests", "lead spawned you", "Your role: reviewer.", "baton send lead", "baton done"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(primer("tests", None, None).contains("baton send user \"…\""));
     }
 
     #[test]
@@ -227,23 +307,21 @@ mod tests {
             user_requested(&s),
             user_sealed("HO-20261116-040000-a1b2c3d4", true),
             user_sealed("HO-20261116-040000-a1b2c3d4", false),
-            user_loaded("HO-20261116-040000-a1b2c3d4", "proj-1a2b3c"),
+            user_loaded("HO-20261116-040000-a1b2c3d4"),
             user_compacted("HO-20261116-040000-a1b2c3d4"),
-            parent_compacted("proj-2", "HO-20261116-040000-a1b2c3d4"),
         ];
         insta::assert_snapshot!(lines.join("\n"), @r"
         baton: context is 67% full (134k of 200k tokens; compaction at about 167k, about 8 turns away); the agent was asked for a handoff
         baton: handoff HO-20261116-040000-a1b2c3d4 is sealed; a fresh context follows
         baton: handoff HO-20261116-040000-a1b2c3d4 is sealed; type /clear to continue from it in a fresh context
-        baton: continuing from handoff HO-20261116-040000-a1b2c3d4 of channel proj-1a2b3c
+        baton: continuing from handoff HO-20261116-040000-a1b2c3d4
         baton: compaction came first; what the transcript proves is kept in handoff HO-20261116-040000-a1b2c3d4
-        [baton] proj-2 was compacted before it had handed off; handoff HO-20261116-040000-a1b2c3d4 holds what its transcript proves.
         ");
     }
 
     #[test]
     fn a_path_with_spaces_is_one_word_in_the_command() {
-        let text = request(&Situation { path: "my notes/h.md", ..situation(134_400) });
+        let text = request(&Situation { path: Some("my notes/h.md"), ..situation(134_400) });
         assert!(
             text.contains("handoff to my notes/h.md (") && text.contains("`baton handoff 'my notes/h.md'`"),
             "{text}"
@@ -255,12 +333,12 @@ mod tests {
     #[test]
     fn nobody_is_told_to_stop_working() {
         for s in [situation(134_400), Situation { rotatable: false, ..situation(134_400) }] {
-            for text in [advisory(&s), request(&s), stop_reason(&s)] {
+            for text in [advisory(&s), request(&s), before_the_end(&s, true)] {
                 let lower = text.to_lowercase();
                 for word in ["stop ", " now", "immediately", "urgent", "must ", "imminent"] {
                     assert!(!lower.contains(word), "{word:?} in {text}");
                 }
-                assert!(text.len() < 1_000, "{} characters", text.len());
+                assert!(text.len() < 1_050, "{} characters", text.len());
             }
         }
     }

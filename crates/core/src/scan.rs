@@ -1,14 +1,14 @@
-//! Searches over bytes for the path that runs on every tool call.
+//! Byte searches for the path that runs on every tool call.
 //!
-//! `memchr`'s own entry points first ask the processor what it can do. That is once per process, but a hook is a
-//! process, and under a hypervisor each of these questions is a trap: ten of them, 44 µs, were measured where a whole
-//! empty process takes 160. The vector instructions that every x86-64 processor has need no question; other
-//! architectures are never asked.
+//! `memchr`'s own entry points first query the processor's features. That happens once per process, but a hook is a
+//! process, and under a hypervisor each query traps: we measured ten of them at 44 µs, where a whole empty process
+//! takes 160. Every x86-64 processor has SSE2, so no query is needed there; on other architectures `memchr` does not
+//! query.
 
 #[cfg(target_arch = "x86_64")]
 use memchr::arch::x86_64::sse2::{memchr as bytes, packedpair};
 
-/// Looks for the first of two bytes, again and again.
+/// Repeatedly finds the first of two bytes.
 #[derive(Clone, Copy)]
 pub struct Either {
     bytes: (u8, u8),
@@ -34,7 +34,7 @@ impl Either {
     }
 }
 
-/// The last `byte`.
+/// The last position of `byte`.
 pub fn last(byte: u8, text: &[u8]) -> Option<usize> {
     #[cfg(target_arch = "x86_64")]
     if let Some(one) = bytes::One::new(byte) {
@@ -43,7 +43,7 @@ pub fn last(byte: u8, text: &[u8]) -> Option<usize> {
     memchr::memrchr(byte, text)
 }
 
-/// Looks for one piece of text again and again.
+/// Repeatedly finds one piece of text.
 pub struct Needle {
     text: &'static [u8],
     #[cfg(target_arch = "x86_64")]
@@ -53,7 +53,7 @@ pub struct Needle {
 }
 
 impl Needle {
-    /// `text` has at least two bytes.
+    /// `text` must have at least two bytes.
     pub fn new(text: &'static [u8]) -> Self {
         #[cfg(target_arch = "x86_64")]
         return Self { text, finder: packedpair::Finder::new(text) };

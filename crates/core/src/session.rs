@@ -1,32 +1,19 @@
-//! What baton knows of one conversation. Kept as `sessions/{id}.json`; fields of later versions survive.
+//! What baton knows about one conversation. Stored as `sessions/{id}.json`; fields of later versions survive.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::approval::RequestId;
 use crate::compaction::CompactionSettings;
 use crate::forecast::TurnEnds;
 use crate::handoff::HandoffId;
 use crate::ids::{AgentId, ChannelName, SessionId};
 use crate::latch::Latches;
-use crate::level::Level;
+use crate::limit::Parked;
+use crate::pending::{CROSSED, LEASE, Pending, TRIES};
 use crate::process::Process;
-use crate::reading::Reading;
-
-/// Whose move it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Turn {
-    /// Waiting for a prompt.
-    #[default]
-    Idle,
-    /// Between a prompt and the end of its turn.
-    Working,
-    /// Waiting for a person's decision in a dialog.
-    Blocked,
-    /// Stopped at a usage limit.
-    Limit,
-}
+pub use crate::turn::Turn;
 
 /// The record of one session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,11 +27,11 @@ pub struct Session {
     pub transcript: Option<String>,
     #[serde(default)]
     pub model: Option<String>,
-    /// As the last event named it; a fresh context starts in the same mode.
+    /// From the last event; a fresh context starts in the same mode.
     #[serde(default)]
     pub permission_mode: Option<String>,
     pub started: Timestamp,
-    /// How it began: startup, resume, fork, clear, compact; `seen` when a later hook was the first to tell us.
+    /// How it began: startup, resume, fork, clear, compact; `seen` if a later hook was the first that we heard of it.
     pub source: String,
     #[serde(default)]
     pub ended: Option<Ended>,
@@ -53,6 +40,9 @@ pub struct Session {
     /// Runs without a person at the keyboard (`-p` and the like).
     #[serde(default)]
     pub headless: bool,
+    /// Its agent has a tool with which it begins a fresh window itself, in the same conversation and turn.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub opens_window: bool,
     /// Served by a process that serves others too: it lives on when its client has left.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
@@ -66,31 +56,74 @@ pub struct Session {
     pub turn_ends: TurnEnds,
     #[serde(default)]
     pub compaction: CompactionSettings,
-    /// Its context came by a rotation that was counted, and no person has written since: the first who does takes
-    /// the agent's count back.
+    /// Where this very session was seen to compact, if that does not generalise to others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compacts_at: Option<u64>,
+    /// Its context came from a counted rotation, and no person has written since. A person's first prompt resets the
+    /// agent's count.
     #[serde(default)]
     pub unprompted: bool,
-    /// A handoff this session was shown and has not yet acted on.
+    /// A handoff that this session was shown and has not yet acted on.
     #[serde(default)]
     pub claim: Option<HandoffId>,
-    /// The agent ran `baton handoff`; carried out when the turn ends.
+    /// The handoff whose task this session continues: its ledger begins with the one sealed there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<HandoffId>,
+    /// The agent ran `baton handoff`; carried out at the end of the turn, however it ends.
     #[serde(default)]
     pub request: Option<Request>,
-    /// The turn has ended and its hook is about to seal a handoff: nothing is typed or told meanwhile.
+    /// Since when somebody has been sealing the handoff of the ended turn. Type and tell nothing meanwhile, and let
+    /// nobody else carry out a request. A mark some seconds old was left by a dead process.
     #[serde(default)]
     pub sealing: Option<Timestamp>,
+    /// The rotation that led into it was undone: what it did is offered to nobody.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub taken_back: bool,
     /// The newest handoff sealed from this session.
     #[serde(default)]
     pub last_handoff: Option<HandoffId>,
     /// What the last PreCompact sealed, so that its repeated firings seal nothing twice.
     #[serde(default)]
     pub precompact: Option<PreCompact>,
-    /// What the client said when it stopped at a usage limit.
+    /// The client's message when it stopped at a usage limit.
     #[serde(default)]
     pub limit: Option<String>,
-    /// Background tasks and scheduled prompts that the last Stop named.
+    /// When that limit ends, as far as known; kept until a turn ends well, so that guesses grow.
+    #[serde(default)]
+    pub parked: Option<Parked>,
+    /// The senders whose message or spawn this turn answers; they are told when it ends.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked_by: Vec<String>,
+    /// The beginning of the last answer to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+    /// The beginning of a person's last prompt, as typed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
+    /// The error that ended the last turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The subject of the dialog that the agent waits in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked_on: Option<String>,
+    /// Background tasks and scheduled prompts from the last Stop.
     #[serde(default)]
     pub background: Vec<String>,
+    /// The agent has reported its task finished, and nobody has asked for anything since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done: Option<Completion>,
+    /// Where in the transcript the current task begins, if an earlier task of this conversation was finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_from: Option<u64>,
+    /// When the agent's next reminder is due, so that a hook need not search for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remind_at: Option<Timestamp>,
+    /// Its permission requests without a known outcome.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<RequestId>,
+    /// What other tools' scripts do here, so that baton does not do it twice.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_to_others: Vec<Duty>,
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
 }
@@ -124,17 +157,100 @@ impl Session {
             turn_since: None,
             turn_ends: TurnEnds::default(),
             compaction: CompactionSettings::default(),
+            compacts_at: None,
             unprompted: false,
             claim: None,
+            continues: None,
             request: None,
             sealing: None,
+            taken_back: false,
+            opens_window: false,
             last_handoff: None,
             precompact: None,
             limit: None,
+            parked: None,
+            asked_by: Vec::new(),
+            answer: None,
+            asked: None,
+            error: None,
+            blocked_on: None,
             background: Vec::new(),
+            done: None,
+            task_from: None,
+            remind_at: None,
+            approvals: Vec::new(),
+            left_to_others: Vec::new(),
             unknown: Map::new(),
         }
     }
+
+    /// Whether another tool's scripts do this here.
+    pub fn leaves(&self, duty: Duty) -> bool {
+        self.left_to_others.contains(&duty)
+    }
+
+    /// The usage limit that it stands at, if any.
+    pub fn parked(&self) -> Option<Parked> {
+        self.parked.filter(|_| self.turn == Turn::Limit)
+    }
+
+    /// What its pending handoff waits for, if it has one. `braked` as in [`Pending::of`].
+    pub fn pending(&self, braked: bool) -> Option<Pending> {
+        self.request.as_ref().map(|_| Pending::of(self.turn, braked))
+    }
+}
+
+/// A part of baton's work that other tools' scripts do too. Two writers would overwrite each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Duty {
+    /// Publishing how full the context is.
+    Levels,
+    /// Unrequested handoffs, and asking the agent for one.
+    Seal,
+    /// Giving a starting session the previous session's handoff.
+    Load,
+    /// Copies of transcripts in the project's memory, and the marker for waiting ones.
+    Backups,
+    /// The status line. Several writers can coexist: ours shows the other one's too.
+    StatusLine,
+    /// From a newer version.
+    #[serde(other)]
+    Unknown,
+}
+
+impl Duty {
+    /// In words for people: "baton leaves … to it".
+    pub fn what(self) -> &'static str {
+        match self {
+            Self::Levels => "the level in .context-status",
+            Self::Seal => "automatic handoffs",
+            Self::Load => "loading handoffs",
+            Self::Backups => "backups in the project's memory",
+            Self::StatusLine => "the status line",
+            Self::Unknown => "something that this version does not know",
+        }
+    }
+}
+
+/// When a mere observer may carry out this session's pending handoff; `None` while it waits for something.
+pub fn due_at(session: &Session, braked: bool) -> Option<Timestamp> {
+    let request = session.request.as_ref().filter(|_| session.pending(braked) == Some(Pending::Due))?;
+    let due = request.at + CROSSED * (1 << request.tries.min(TRIES));
+    Some(session.sealing.map_or(due, |at| due.max(at + LEASE)))
+}
+
+/// A task declared finished (`baton done`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Completion {
+    pub at: Timestamp,
+    /// The agent, or `user`.
+    pub by: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
+    /// The transcript's length then.
+    #[serde(default)]
+    pub offset: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,15 +259,26 @@ pub struct Ended {
     pub reason: String,
 }
 
-/// A handoff the agent handed over with `baton handoff`.
+/// A document that the agent handed over with `baton handoff`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     pub at: Timestamp,
-    /// The file as the agent named it; read again at the end of the turn if it is still there.
+    /// The file as the agent named it; read again at the end of the turn if it still exists.
     #[serde(default)]
     pub path: Option<String>,
     /// Our own copy, made at once.
     pub copy: String,
+    /// How often sealing it failed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tries: u32,
+    /// The agent was asked at the end of its turn to begin its fresh window itself; once is enough.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub window_asked: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,25 +287,10 @@ pub struct PreCompact {
     pub transcript_len: u64,
     #[serde(default)]
     pub handoff: Option<HandoffId>,
-    /// The compaction was answered with this handoff: it is the context, nothing is left to load.
+    /// The compaction was answered with this handoff: it is the context, and nothing is left to load.
     #[serde(default)]
     pub answered: bool,
-}
-
-/// How full a session is: written by every hook that measures, apart from the record so that measuring never
-/// waits for anybody. The newest reading wins.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Gauge {
-    pub reading: Option<Reading>,
-    pub level: Level,
-    /// As the status line told them; the transcript knows the model only.
-    pub model: Option<String>,
-    pub window: Option<u64>,
-    /// What was last published for scripts, to write only what changed.
-    pub status: String,
-    pub percentage: Option<u8>,
-    /// Of the transcript: another one means that the client put a new file in its place.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub inode: Option<u64>,
+    /// The agent began a fresh window after it had handed over: a rotation, and no compaction.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub window: bool,
 }

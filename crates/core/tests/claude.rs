@@ -1,5 +1,5 @@
-//! Claude Code's payloads, one file per event and variant: each is read whole, knows its session, and becomes
-//! the event it is.
+//! Claude Code's payloads, one file per event and variant: each is read completely, names its session, and becomes the
+//! right event.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -39,7 +39,7 @@ fn every_recorded_payload_holds_only_what_we_know() {
     }
 }
 
-/// Each payload's own part; the head that all share is checked apart.
+/// Checks what is specific to each payload; the common fields are checked separately.
 #[test]
 fn every_recorded_payload_becomes_the_event_it_is() {
     let mut seen = String::new();
@@ -95,7 +95,7 @@ fn an_event_and_fields_of_a_later_client_are_harmless() {
 }
 
 #[test]
-fn what_names_no_session_or_a_dangerous_one_is_refused() {
+fn a_payload_without_a_session_or_with_a_dangerous_one_is_refused() {
     for json in [
         r#"{"hook_event_name":"Stop"}"#,
         r#"{"hook_event_name":"Stop","session_id":"../../x"}"#,
@@ -108,8 +108,8 @@ fn what_names_no_session_or_a_dangerous_one_is_refused() {
     }
 }
 
-/// Payloads cut, spliced and with bytes changed: each is read or refused, and nothing panics. `BATON_LONG=1`
-/// makes a million of them.
+/// Payloads cut, spliced and with changed bytes: each is read or refused, and nothing panics. `BATON_LONG=1` runs a
+/// million of them.
 #[test]
 fn no_payload_makes_the_reader_panic() {
     let rounds = if std::env::var_os("BATON_LONG").is_some() { 1_000_000 } else { 20_000 };
@@ -117,7 +117,7 @@ fn no_payload_makes_the_reader_panic() {
         fixtures("hooks").into_iter().chain(fixtures("statusline")).map(|(_, json)| json).collect();
     let mut state = 1u64;
     let mut dice = |sides: usize| {
-        // xorshift64: a fixed sequence, so that a failure can be seen again.
+        // xorshift64: a fixed sequence, so that a failure can be reproduced.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;

@@ -1,4 +1,4 @@
-//! Codex's payloads and rollouts: each payload becomes the event it is, each rollout tells how full the context is.
+//! Codex's payloads and rollouts: each payload becomes the right event, each rollout tells how full the context is.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -83,7 +83,7 @@ fn a_veto_is_what_the_clients_schema_allows() {
     assert!(answer.as_object().unwrap().keys().all(|key| allowed.contains(&key.as_str())), "{answer}");
 }
 
-/// The slow way: every line from the beginning, as untyped JSON.
+/// The slow way: parse every line from the beginning as untyped JSON.
 fn full_parse(bytes: &[u8]) -> Tail {
     let mut last = Tail::Nothing;
     for line in bytes.split(|&b| b == b'\n') {
@@ -101,7 +101,7 @@ fn full_parse(bytes: &[u8]) -> Tail {
     last
 }
 
-/// The recorded session, cut after each of its lines: readings as the client's own display had them.
+/// Cuts the recorded session after each line and compares with the readings that the client displayed.
 #[test]
 fn a_recorded_session_gives_a_reading_after_each_count_and_never_the_cumulative_total() {
     let bytes = fs::read(fixture("rollouts/autocompact.jsonl")).unwrap();
@@ -125,7 +125,7 @@ fn a_recorded_session_gives_a_reading_after_each_count_and_never_the_cumulative_
     insta::assert_snapshot!(seen);
 }
 
-/// A small generator of our own (SplitMix64): every failure is named by its seed.
+/// A small generator of our own (SplitMix64): a seed reproduces a failure.
 struct Dice(u64);
 
 impl Dice {
@@ -193,7 +193,7 @@ fn the_scan_from_the_end_equals_a_full_parse_on_generated_rollouts() {
         let mut bytes = Vec::new();
         for _ in 0..dice.roll(14) {
             let mut line = serde_json::to_vec(&record(&mut dice)).unwrap();
-            // A line torn in the middle of the file: a client was killed and went on later.
+            // A line torn in the middle of the file: the client was killed and went on later.
             if dice.roll(14) == 0 {
                 line.truncate(usize::try_from(dice.roll(line.len() as u64)).unwrap());
             }

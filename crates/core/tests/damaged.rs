@@ -1,5 +1,5 @@
-//! Recorded payloads and transcripts, damaged: whatever arrives is read, weighed and understood without a panic, and
-//! the scan from the end agrees with one of the whole.
+//! Damaged payloads and transcripts: everything is parsed and judged without a panic, and the scan from the end agrees
+//! with a scan of the whole file.
 //!
 //! `BATON_LONG=1` runs a million of each instead of 10,000.
 
@@ -17,7 +17,7 @@ use baton_core::wire::claude::parse_hook;
 use baton_core::wire::claude::statusline::parse_statusline;
 use baton_core::wire::front::{Front, front};
 
-/// A small generator of our own (SplitMix64): every failure is named by its seed.
+/// A small generator of our own (SplitMix64): a seed reproduces a failure.
 struct Dice(u64);
 
 impl Dice {
@@ -34,7 +34,7 @@ impl Dice {
     }
 }
 
-/// What is put where a value was, or anywhere else.
+/// Odd values to insert in place of a value or anywhere else.
 const ODD: [&str; 24] = [
     "null",
     "true",
@@ -62,7 +62,7 @@ const ODD: [&str; 24] = [
     "🦀",
 ];
 
-/// A few wounds: bytes changed, pieces cut out, doubled, moved or replaced, the end torn off.
+/// Damages the bytes a few times: changes, removes, doubles, moves or replaces pieces, or tears off the end.
 fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) {
     for _ in 0..dice.roll(5) {
         if bytes.is_empty() {
@@ -84,7 +84,7 @@ fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) {
                 let odd = dice.pick(&ODD).bytes();
                 bytes.splice(a..a, odd);
             }
-            // Where a value begins, so that the rest is still JSON more often than not.
+            // Replace at the beginning of a value, so that the rest is still JSON more often than not.
             _ => {
                 let Some(colon) = bytes[a..].iter().position(|b| *b == b':') else { continue };
                 let start = a + colon + 1;
@@ -136,7 +136,7 @@ fn damaged_payloads_never_make_it_panic() {
         }
     }
     println!("{} payloads: {events} events, {readings} readings, {refused} refused", cases());
-    // It must really visit both sides.
+    // Make sure that both outcomes really occur.
     assert!(events > cases() / 5 && readings > cases() / 100 && refused > cases() / 20);
 }
 

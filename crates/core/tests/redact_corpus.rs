@@ -1,10 +1,11 @@
 //! Promise: at most one false hit per 100 KB of real transcript. Runs when `BATON_CORPUS` names a folder of
-//! transcripts (`.jsonl`, `.jsonl.gz`) from which real secrets were removed, so that every hit is a false one.
-//! `BATON_CORPUS_SHOW=1` prints each hit with its surroundings.
+//! transcripts (`.jsonl`, `.jsonl.gz`) without real secrets, so that every hit is a false one. `BATON_CORPUS_SHOW=1`
+//! prints each hit with its surroundings.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
 
 use baton_core::redact::redact;
 use serde_json::Value;
@@ -15,7 +16,8 @@ fn real_transcripts_without_secrets_are_left_alone() {
     let show = std::env::var_os("BATON_CORPUS_SHOW").is_some();
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     let mut bytes = 0;
-    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files = Vec::new();
+    all_files(Path::new(&folder), &mut files);
     files.sort();
     for path in files {
         let file = File::open(&path).unwrap();
@@ -43,6 +45,13 @@ fn real_transcripts_without_secrets_are_left_alone() {
     println!("{hits} hits in {bytes} bytes: {kinds:?}");
     assert!(bytes > 0, "the corpus holds no transcript");
     assert!(hits * 100_000 <= bytes, "{hits} hits in {bytes} bytes: {kinds:?}");
+}
+
+fn all_files(folder: &Path, into: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a readable folder") {
+        let path = entry.expect("a readable folder").path();
+        if path.is_dir() { all_files(&path, into) } else { into.push(path) }
+    }
 }
 
 fn each_text(value: &Value, see: &mut impl FnMut(&str)) {

@@ -1,4 +1,4 @@
-//! The backward scan against a full parse from the beginning, on transcripts made to mislead it.
+//! Compares the backward scan with a full parse from the beginning, on transcripts made to mislead it.
 //!
 //! `BATON_LONG=1` runs 100,000 files instead of 2,000.
 
@@ -9,7 +9,7 @@ use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use baton_core::transcript::tail::{self, Compacted, REACH, Tail, TailUsage, last_usage, last_usage_in};
 use serde_json::{Value, json};
 
-/// A small generator of our own (SplitMix64): every failure is named by its seed.
+/// A small generator of our own (SplitMix64): a seed reproduces a failure.
 struct Dice(u64);
 
 impl Dice {
@@ -34,7 +34,7 @@ impl Dice {
             "}]}",
             "\u{2028}",
         ];
-        // Mostly short; now and then longer than a block, so that a line spans several.
+        // Mostly short; occasionally longer than a block, so that a line spans several blocks.
         let repeat = if self.roll(40) == 0 { 6_000 + self.roll(9_000) } else { self.roll(8) };
         (0..repeat).map(|_| WORDS[usize::try_from(self.roll(10)).unwrap()]).collect()
     }
@@ -103,7 +103,7 @@ fn transcript(dice: &mut Dice) -> Vec<u8> {
     for _ in 0..dice.roll(14) {
         match dice.roll(14) {
             0 => bytes.extend_from_slice(b"\n"),
-            // A line torn in the middle of the file: a client was killed and went on later.
+            // A line torn in the middle of the file: the client was killed and went on later.
             1 => {
                 let line = serde_json::to_vec(&record(dice)).unwrap();
                 let cut = usize::try_from(dice.roll(line.len() as u64)).unwrap();
@@ -125,7 +125,7 @@ fn transcript(dice: &mut Dice) -> Vec<u8> {
     bytes
 }
 
-/// The slow way: every line from the beginning, as untyped JSON.
+/// The slow way: parse every line from the beginning as untyped JSON.
 fn full_parse(bytes: &[u8]) -> Tail {
     let mut last = Tail::Nothing;
     for line in bytes.split(|&b| b == b'\n') {
@@ -174,7 +174,7 @@ fn the_scan_from_the_end_equals_a_full_parse_on_generated_transcripts() {
         }
         long += u64::from(bytes.len() > 200_000);
     }
-    // The generator must really visit what it is there for.
+    // Make sure that the generator produces every case.
     assert!(usages > files / 4 && compactions > files / 20 && nothings > files / 50 && long > files / 100);
 }
 
@@ -221,7 +221,7 @@ fn an_answer_with_half_a_character_in_its_text_still_counts() {
     assert_eq!(tokens(&last_usage_in(line.as_bytes())), Some(42));
 }
 
-/// Counts what is read, to show that the work does not grow with the file.
+/// Counts the bytes read, to show that the work does not grow with the file.
 struct Counted<R>(R, u64);
 
 impl<R: Read> Read for Counted<R> {
@@ -273,7 +273,7 @@ fn beyond_its_reach_the_scan_says_that_it_does_not_know() {
     assert_eq!(counted.1, 200_000);
 }
 
-/// Real transcripts, where somebody has a folder of them: `BATON_CORPUS` with `.jsonl` files.
+/// Runs on real transcripts if `BATON_CORPUS` names a folder of `.jsonl` files.
 #[test]
 fn the_scan_equals_a_full_parse_on_real_transcripts() {
     let Some(folder) = std::env::var_os("BATON_CORPUS") else { return };

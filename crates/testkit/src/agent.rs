@@ -1,4 +1,4 @@
-//! Plays a script with the scripted agent and tells what reached it.
+//! Runs the scripted agent with a script and collects what reached it.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::home::{Home, Ran};
+use crate::home::{CommandOutput, Home};
 
 /// A scripted agent, ready to start.
 pub struct Script<'a> {
@@ -16,7 +16,7 @@ pub struct Script<'a> {
 }
 
 impl<'a> Script<'a> {
-    /// `text` is in the format that `baton::demo::agent` describes.
+    /// `text` has the format that `baton::demo::agent` describes.
     pub fn new(home: &'a Home, text: &str) -> Self {
         let path = home.write("agent.script", text);
         let seen = home.path().join("seen.jsonl");
@@ -48,9 +48,9 @@ impl<'a> Script<'a> {
         let mut child = self.command.spawn().expect("the scripted agent starts");
         let mut typed = prompts.join("\n");
         typed.push('\n');
-        // It may have ended before it read them.
+        // It may exit before it reads them.
         let _ = child.stdin.take().expect("it was asked for").write_all(typed.as_bytes());
-        let ran = Ran::of(&child.wait_with_output().expect("a child can be waited for"));
+        let ran = CommandOutput::of(&child.wait_with_output().expect("a child can be waited for"));
         Played { ran, seen: seen(self.home, &self.seen) }
     }
 }
@@ -63,11 +63,11 @@ pub fn seen(home: &Home, path: &std::path::Path) -> Vec<Value> {
         .collect()
 }
 
-/// How it went.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Played {
-    pub ran: Ran,
-    /// One object for each thing that was seen, said or done, in order.
+    pub ran: CommandOutput,
+    /// One object per thing seen, said or done, in order.
     pub seen: Vec<Value>,
 }
 
@@ -77,7 +77,7 @@ impl Played {
         self.seen.iter().filter(|s| s["kind"] == kind).filter_map(|s| s["text"].as_str()).collect()
     }
 
-    /// The codes with which the hooks ended.
+    /// The exit codes of the hooks.
     pub fn hook_codes(&self) -> Vec<i64> {
         self.seen.iter().filter(|s| s["kind"] == "hook").map(|s| s["code"].as_i64().unwrap_or(-1)).collect()
     }

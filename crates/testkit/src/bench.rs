@@ -1,23 +1,32 @@
-//! What the benches share: which binary they measure, and how they tell what they saw.
+//! Shared by the benches: which binary to measure, and how to report.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The binary that `scripts/build-release` makes, or the one in `BATON_BENCH`, else `built`, which cargo made for the
-/// bench. `tmp` is the bench's `CARGO_TARGET_TMPDIR`.
-pub fn release_binary(tmp: &str, built: &str) -> PathBuf {
-    if let Some(path) = std::env::var_os("BATON_BENCH") {
-        // It is started from another folder.
-        return std::path::absolute(path).expect("there is a working folder");
+/// The builds to measure: those in `BATON_BENCH` (separated by `:`, relative to the repository), or else the result of
+/// `packaging/release-binary`, if it has run, and `plain`, which cargo builds for the bench as for `cargo build
+/// --release`. `tmp` is the bench's `CARGO_TARGET_TMPDIR`.
+pub fn builds(tmp: &str, plain: &str) -> Vec<PathBuf> {
+    if let Some(paths) = std::env::var_os("BATON_BENCH") {
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        return std::env::split_paths(&paths).map(|path| repository.join(path)).collect();
     }
     let target = Path::new(tmp).parent().expect("it lies in the target folder");
     let arch = std::env::consts::ARCH;
-    let made = ["musl", "gnu"].map(|libc| target.join(format!("{arch}-unknown-linux-{libc}/release/baton")));
-    made.into_iter().find(|path| path.is_file()).unwrap_or_else(|| {
-        println!("scripts/build-release has not run; this is cargo's own build, which starts more slowly");
-        built.into()
-    })
+    let made = ["musl", "gnu"].map(|libc| target.join(format!("{arch}-unknown-linux-{libc}/shipped/baton")));
+    let shipped = made.into_iter().find(|path| path.is_file());
+    if shipped.is_none() {
+        println!(
+            "packaging/release-binary has not run: only the plain build is here, which starts more slowly"
+        );
+    }
+    shipped.into_iter().chain([plain.into()]).collect()
+}
+
+/// The build that people get, for benches that measure only one.
+pub fn release_binary(tmp: &str, plain: &str) -> PathBuf {
+    builds(tmp, plain).swap_remove(0)
 }
 
 /// How long `act` took.
@@ -27,7 +36,7 @@ pub fn timed(act: impl FnOnce()) -> Duration {
     began.elapsed()
 }
 
-/// The fastest tenth tells the cost where other work keeps the machine busy; the median is what is promised.
+/// The fastest tenth shows the cost on a busy machine; the median is what we promise.
 #[derive(Debug, Clone, Copy)]
 pub struct Spread {
     pub p10: Duration,

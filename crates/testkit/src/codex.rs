@@ -1,4 +1,4 @@
-//! Codex as its hooks see it: a process that starts them, a thread, a rollout, and payloads in the client's shape.
+//! Codex as its hooks see it: a process that starts them, a thread, a rollout, and payloads in the client's format.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
@@ -7,12 +7,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use serde_json::{Value, json};
 
 use crate::home::Home;
-use crate::hooks::{Heard, session_id};
+use crate::hooks::{HookOutput, session_id};
 
 /// The window that it reports.
 pub const WINDOW: u64 = 95_000;
 
-/// A client: a shell that starts hooks as the real one does, so that it is their parent.
+/// A client: a shell that starts hooks like the real one, so that it is their parent.
 pub struct CodexClient<'a> {
     home: &'a Home,
     process: Child,
@@ -62,7 +62,7 @@ impl<'a> CodexClient<'a> {
         file.write_all(format!("{line}\n").as_bytes()).expect("a rollout can grow");
     }
 
-    /// A token count: the last request held `last` tokens, all requests together far more.
+    /// Records a token count: the last request had `last` tokens, all requests together far more.
     pub fn counts(&self, last: u64) {
         let usage = |n: u64| json!({ "input_tokens": n, "output_tokens": 0, "total_tokens": n });
         self.record(
@@ -78,7 +78,7 @@ impl<'a> CodexClient<'a> {
         self.record("response_item", &json!({ "type": "message", "role": role, "content": content }));
     }
 
-    /// A payload of this thread: the common head and `fields`.
+    /// A payload of this thread: the common head plus `fields`.
     pub fn payload(&self, event: &str, fields: Value) -> Value {
         let mut payload = json!({
             "session_id": self.thread, "turn_id": "01a1e1ce-561d-71c3-afb7-953059f524ea",
@@ -92,14 +92,14 @@ impl<'a> CodexClient<'a> {
     }
 
     #[track_caller]
-    pub fn hook(&mut self, event: &str, fields: Value) -> Heard {
+    pub fn hook(&mut self, event: &str, fields: Value) -> HookOutput {
         let payload = self.payload(event, fields);
         self.send(event, payload.to_string().as_bytes())
     }
 
-    /// Starts the hook as the client does: by its shell, below this process.
+    /// Starts the hook as the client does: through its shell, as a child of this process.
     #[track_caller]
-    pub fn send(&mut self, event: &str, input: &[u8]) -> Heard {
+    pub fn send(&mut self, event: &str, input: &[u8]) -> HookOutput {
         let dir = tempfile::tempdir().expect("a folder for one hook");
         let at = |name: &str| dir.path().join(name);
         std::fs::write(at("in"), input).expect("a file for the payload");
@@ -116,21 +116,26 @@ impl<'a> CodexClient<'a> {
         let mut code = String::new();
         self.from.read_line(&mut code).expect("the client lives");
         let read = |name: &str| std::fs::read_to_string(at(name)).unwrap_or_default();
-        Heard { code: code.trim().parse().ok(), out: read("out"), err: read("err"), took: began.elapsed() }
+        HookOutput {
+            code: code.trim().parse().ok(),
+            out: read("out"),
+            err: read("err"),
+            took: began.elapsed(),
+        }
     }
 
     #[track_caller]
-    pub fn starts(&mut self, source: &str) -> Heard {
+    pub fn starts(&mut self, source: &str) -> HookOutput {
         self.hook("SessionStart", json!({ "source": source }))
     }
 
     #[track_caller]
-    pub fn prompt(&mut self, text: &str) -> Heard {
+    pub fn prompt(&mut self, text: &str) -> HookOutput {
         self.hook("UserPromptSubmit", json!({ "prompt": text }))
     }
 
     #[track_caller]
-    pub fn tool(&mut self) -> Heard {
+    pub fn tool(&mut self) -> HookOutput {
         self.hook(
             "PostToolUse",
             json!({ "tool_name": "Bash", "tool_input": { "command": "true" },
@@ -139,18 +144,18 @@ impl<'a> CodexClient<'a> {
     }
 
     #[track_caller]
-    pub fn stops(&mut self, active: bool) -> Heard {
+    pub fn stops(&mut self, active: bool) -> HookOutput {
         self.hook("Stop", json!({ "stop_hook_active": active, "last_assistant_message": "Done." }))
     }
 
-    /// The record that baton keeps of this thread.
+    /// baton's record of this thread.
     #[track_caller]
     pub fn kept(&self) -> Value {
         let path = self.home.state().join(format!("sessions/{}.json", self.thread));
         crate::home::record(&path)
     }
 
-    /// The reading that baton keeps of this thread.
+    /// baton's gauge of this thread.
     #[track_caller]
     pub fn gauge(&self) -> Value {
         let path = self.home.state().join(format!("sessions/{}.gauge", self.thread));

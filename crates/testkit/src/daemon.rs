@@ -1,4 +1,4 @@
-//! A daemon in a test's home, and a small client that says exactly the bytes it is given.
+//! A daemon in a test's home, and a small client that sends exactly the given bytes.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -14,18 +14,18 @@ use crate::home::Home;
 /// Longer than any answer takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// `baton serve` in front of us; killed when dropped.
+/// `baton serve` in the foreground; killed on drop.
 pub struct Served<'a> {
     home: &'a Home,
     pub child: Child,
-    /// What it says on its error output after it listens.
+    /// Its error output after it listens.
     pub errors: Option<BufReader<std::process::ChildStderr>>,
     /// `127.0.0.1:PORT`, with `--http`.
     pub http: Option<String>,
 }
 
 impl<'a> Served<'a> {
-    /// On the unix socket alone.
+    /// On the unix socket only.
     pub fn new(home: &'a Home) -> Self {
         Self::with(home, &[])
     }
@@ -35,7 +35,7 @@ impl<'a> Served<'a> {
         Self::with(home, &["--http", "0"])
     }
 
-    /// Returns when it listens.
+    /// Returns once it listens.
     pub fn with(home: &'a Home, args: &[&str]) -> Self {
         let mut command = home.baton(["serve"]);
         command.args(args);
@@ -121,7 +121,7 @@ impl Drop for Served<'_> {
     }
 }
 
-/// What came back.
+/// The daemon's answer.
 #[derive(Debug, Clone)]
 pub struct Answered {
     pub status: u16,
@@ -145,7 +145,7 @@ impl Answered {
 trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
-/// One connection, kept open as long as the other side keeps it.
+/// One connection, open as long as the other side keeps it.
 pub struct Wire {
     stream: BufReader<Box<dyn Stream>>,
 }
@@ -164,7 +164,7 @@ impl Wire {
         Ok(Self { stream: BufReader::new(Box::new(stream)) })
     }
 
-    /// A request in the usual form, with `headers` added.
+    /// Sends a request in the usual form, with `headers` added.
     pub fn ask(
         &mut self,
         method: &str,
@@ -187,7 +187,7 @@ impl Wire {
         } else {
             text += "\r\n";
         }
-        // Whoever refuses does not read on: a closed pipe is its right, and its answer is there.
+        // A daemon that refuses may stop reading; ignore the closed pipe, because its answer is there.
         let _ = self.say(text.as_bytes());
         self.hear()
     }
@@ -205,7 +205,7 @@ impl Wire {
         }
     }
 
-    /// The head of the next answer alone.
+    /// Only the head of the next answer.
     pub fn hear_head(&mut self) -> io::Result<Answered> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {

@@ -1,4 +1,4 @@
-//! A home with a past: transcripts of both clients, in the shape that they write, with baton's records of them.
+//! A home with history: transcripts of both clients in their own format, with baton's records of them.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::rng::Rng;
 
 /// Writes `sessions` transcripts of about `size` bytes below `home`, in fifty projects, every tenth a rollout. Returns
-/// how many bytes they take.
+/// their total size in bytes.
 pub fn generate(home: &Path, sessions: usize, size: usize) -> u64 {
     let mut rng = Rng::new(7);
     let mut total = 0;
@@ -57,7 +57,7 @@ pub fn generate(home: &Path, sessions: usize, size: usize) -> u64 {
     }
     write(&home.join(".claude/handoff/project.history.jsonl"), &history);
     write(&home.join(".claude/handoff/project.manifest.json"), r#"{"channel":"project","current":null}"#);
-    // It is a past: nothing has begun within the last hour.
+    // This is history: nothing has begun within the last hour.
     let records =
         std::fs::File::open(home.join(".local/state/baton/sessions")).expect("records were written");
     let past = std::time::SystemTime::now() - std::time::Duration::from_hours(1);
@@ -72,7 +72,7 @@ fn write(path: &Path, text: &str) {
     std::fs::write(path, text).expect("a home takes a new file");
 }
 
-/// A time stamp `n` minutes into October, seconds apart within.
+/// A time stamp `n` minutes into October, plus `second`.
 fn stamp(n: usize, second: usize) -> String {
     let minute = n % (28 * 24 * 60);
     format!(

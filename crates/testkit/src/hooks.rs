@@ -1,4 +1,4 @@
-//! One client as its hooks see it: a process, a session, a transcript, and payloads in the client's own shape.
+//! A client as its hooks see it: a process, a session, a transcript, and payloads in the client's own format.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::home::{Home, Ran};
+use crate::home::{CommandOutput, Home};
 
-/// Every event that baton listens to.
+/// Every event that baton uses.
 pub const EVENTS: [&str; 13] = [
     "SessionStart",
     "UserPromptSubmit",
@@ -27,8 +27,8 @@ pub const EVENTS: [&str; 13] = [
     "SubagentStop",
 ];
 
-/// A transcript's stamp is cut to milliseconds. Where an answer comes within the millisecond of what was said before
-/// it, the cut would make it the older one; no model answers that fast.
+/// A transcript's stamps are truncated to milliseconds. If an answer came within the same millisecond as what it
+/// answers, truncation would make it look older; no real model answers that fast.
 fn next_millisecond() -> jiff::Timestamp {
     let before = jiff::Timestamp::now().as_millisecond();
     loop {
@@ -40,7 +40,7 @@ fn next_millisecond() -> jiff::Timestamp {
     }
 }
 
-/// Entries for all hooks and the status line, as an install writes them into settings.
+/// Entries for all hooks and the status line, as an install writes them to settings.
 pub fn settings(home: &Home) -> Value {
     let baton = home.binary().display().to_string();
     let hooks: serde_json::Map<String, Value> = EVENTS
@@ -56,28 +56,30 @@ pub fn settings(home: &Home) -> Value {
     json!({ "hooks": hooks, "statusLine": { "type": "command", "command": format!("{baton} statusline") } })
 }
 
-/// Registers baton with whatever client starts in this home.
+/// Registers baton with every client that starts in this home.
 pub fn register(home: &Home) {
     home.write(".claude/settings.json", settings(home).to_string());
 }
 
-/// A client: a process that lives as long as this value, in one session at a time.
+/// A client: a process that lives as long as this value, with one session at a time.
 pub struct Client<'a> {
     home: &'a Home,
     process: Child,
     pub session: String,
     pub headless: bool,
-    /// Added to the environment of its hooks.
+    /// Added to its hooks' environment.
     pub env: Vec<(String, String)>,
 }
 
 static COUNT: AtomicU32 = AtomicU32::new(1);
 
-/// A session id that no other test uses: its percentage is published in a folder that all share.
+/// A session id that no other test uses: its percentage is published in a folder that all tests share.
 pub fn session_id() -> String {
     let n = COUNT.fetch_add(1, Ordering::Relaxed);
     let nanos = jiff::Timestamp::now().subsec_nanosecond();
-    format!("{:08x}-{n:04x}-4000-8000-{nanos:012x}", std::process::id())
+    // Two ids of one test differ in their displayed part, like a client's.
+    let (pid, short) = (std::process::id() & 0xf_ffff, n & 0xfff);
+    format!("{pid:05x}{short:03x}-{n:04x}-4000-8000-{nanos:012x}")
 }
 
 impl<'a> Client<'a> {
@@ -89,6 +91,22 @@ impl<'a> Client<'a> {
             .spawn()
             .expect("cat stands in for the client's process");
         Self { home, process, session: session_id(), headless: false, env: Vec::new() }
+    }
+
+    /// The same, started with these options.
+    pub fn started_with(home: &'a Home, options: &[&str]) -> Self {
+        let mut client = Self::new(home);
+        let process = Command::new("sh")
+            .args(["-c", "read _", "claude"])
+            .args(options)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("sh stands in for the client's process");
+        let mut replaced = std::mem::replace(&mut client.process, process);
+        let _ = replaced.kill();
+        let _ = replaced.wait();
+        client
     }
 
     #[must_use]
@@ -115,7 +133,7 @@ impl<'a> Client<'a> {
         PathBuf::from(format!("/tmp/claude-context-pct-{}.txt", self.session))
     }
 
-    /// An answer that reports `tokens` of input.
+    /// Records an answer that reports `tokens` of input.
     pub fn answers(&self, tokens: u64) {
         self.record(&json!({
             "type": "assistant", "isSidechain": false, "uuid": session_id(),
@@ -123,6 +141,14 @@ impl<'a> Client<'a> {
             "message": { "role": "assistant", "model": "claude-opus-4-6", "id": session_id(),
                 "content": [{ "type": "text", "text": "…" }],
                 "usage": { "input_tokens": tokens, "output_tokens": 200 } },
+        }));
+    }
+
+    /// The user says something: only a transcript record, no hook.
+    pub fn says(&self, text: &str) {
+        self.record(&json!({
+            "type": "user", "uuid": session_id(), "timestamp": next_millisecond().to_string(),
+            "sessionId": self.session, "message": { "role": "user", "content": text },
         }));
     }
 
@@ -136,7 +162,7 @@ impl<'a> Client<'a> {
         file.write_all(format!("{record}\n").as_bytes()).expect("a transcript can grow");
     }
 
-    /// A payload of this session: the common head and `fields`.
+    /// A payload of this session: the common head plus `fields`.
     pub fn payload(&self, event: &str, fields: Value) -> Value {
         let mut payload = json!({
             "session_id": self.session, "transcript_path": self.transcript(), "cwd": self.home.project(),
@@ -148,7 +174,7 @@ impl<'a> Client<'a> {
         payload
     }
 
-    /// What the client sends for `event` in the usual case.
+    /// The client's usual payload for `event`.
     pub fn usual(&self, event: &str) -> Value {
         let fields = match event {
             "SessionStart" => json!({ "source": "startup", "model": "claude-opus-4-6" }),
@@ -190,15 +216,15 @@ impl<'a> Client<'a> {
             .envs(self.env.iter().map(|(name, value)| (name, value)));
     }
 
-    /// The usual payload of `event`.
+    /// Sends the usual payload of `event`.
     #[track_caller]
-    pub fn hook(&self, event: &str) -> Heard {
+    pub fn hook(&self, event: &str) -> HookOutput {
         self.hook_with(event, json!({}))
     }
 
-    /// The usual payload with some fields changed.
+    /// Sends the usual payload with some fields changed.
     #[track_caller]
-    pub fn hook_with(&self, event: &str, fields: Value) -> Heard {
+    pub fn hook_with(&self, event: &str, fields: Value) -> HookOutput {
         let mut payload = self.usual(event);
         if let (Value::Object(payload), Value::Object(fields)) = (&mut payload, fields) {
             payload.extend(fields);
@@ -208,20 +234,20 @@ impl<'a> Client<'a> {
 
     /// SessionStart with `source`.
     #[track_caller]
-    pub fn starts(&self, source: &str) -> Heard {
+    pub fn starts(&self, source: &str) -> HookOutput {
         self.hook_with("SessionStart", json!({ "source": source }))
     }
 
     /// `/clear`: the old session ends, a new one begins in the same process.
     #[track_caller]
-    pub fn clears(&mut self) -> Heard {
+    pub fn clears(&mut self) -> HookOutput {
         self.hook_with("SessionEnd", json!({ "reason": "clear" })).silent();
         let _ = std::fs::remove_file(self.percentage_file());
         self.session = session_id();
         self.starts("clear")
     }
 
-    /// The status line, told that the context holds `tokens` of 200k.
+    /// Runs the status line with a context of `tokens` of 200k.
     #[track_caller]
     pub fn status_line(&self, tokens: Option<u64>) -> String {
         let usage = tokens.map(|n| {
@@ -239,7 +265,7 @@ impl<'a> Client<'a> {
         send(command, payload.to_string().as_bytes()).ok().out
     }
 
-    /// The record that baton keeps of this session.
+    /// baton's record of this session.
     #[track_caller]
     pub fn kept(&self) -> Value {
         let path = self.home.state().join(format!("sessions/{}.json", self.session));
@@ -248,7 +274,7 @@ impl<'a> Client<'a> {
         serde_json::from_str(last).expect("a record is JSON")
     }
 
-    /// The agent that this session belongs to.
+    /// The agent that owns this session.
     #[track_caller]
     pub fn agent(&self) -> String {
         self.kept()["agent"].as_str().expect("a session has an agent").to_owned()
@@ -263,9 +289,9 @@ impl Drop for Client<'_> {
     }
 }
 
-/// How a hook ended and what it said.
+/// A hook's exit code and output.
 #[derive(Debug)]
-pub struct Heard {
+pub struct HookOutput {
     pub code: Option<i32>,
     pub out: String,
     pub err: String,
@@ -274,18 +300,18 @@ pub struct Heard {
 
 /// Runs a hook with `input` on its standard input, which is then closed.
 #[track_caller]
-pub fn send(mut command: Command, input: &[u8]) -> Heard {
+pub fn send(mut command: Command, input: &[u8]) -> HookOutput {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let began = Instant::now();
     let mut child = command.spawn().expect("the hook starts");
-    // A hook that has seen enough does not read on: a closed pipe is its right.
+    // A hook that has seen enough stops reading, so ignore a closed pipe.
     let _ = child.stdin.take().expect("it was asked for").write_all(input);
-    let ran = Ran::of(&child.wait_with_output().expect("a child can be waited for"));
-    Heard { code: ran.code, out: ran.out, err: ran.err, took: began.elapsed() }
+    let ran = CommandOutput::of(&child.wait_with_output().expect("a child can be waited for"));
+    HookOutput { code: ran.code, out: ran.out, err: ran.err, took: began.elapsed() }
 }
 
-impl Heard {
-    /// Exited 0 and said nothing on the error output; what it said is a JSON object or nothing.
+impl HookOutput {
+    /// Asserts exit 0, no error output, and a JSON object or nothing as output.
     #[track_caller]
     #[expect(clippy::return_self_not_must_use, reason = "an assertion that is also read from")]
     pub fn ok(self) -> Self {
@@ -293,7 +319,7 @@ impl Heard {
         self
     }
 
-    /// The answer, checked to be one that the client takes.
+    /// The answer, checked to be one that the client accepts.
     #[track_caller]
     pub fn answer(&self) -> Option<Value> {
         assert_eq!((self.code, self.err.as_str()), (Some(0), ""), "a hook never hurts: {self:?}");
@@ -311,19 +337,19 @@ impl Heard {
         assert_eq!(self.answer(), None);
     }
 
-    /// What the model hears.
+    /// The text for the model.
     #[track_caller]
     pub fn context(&self) -> Option<String> {
         Some(self.answer()?["hookSpecificOutput"]["additionalContext"].as_str()?.to_owned())
     }
 
-    /// What the user reads.
+    /// The text for the user.
     #[track_caller]
     pub fn message(&self) -> Option<String> {
         Some(self.answer()?["systemMessage"].as_str()?.to_owned())
     }
 
-    /// Why the turn goes on.
+    /// Why the turn continues.
     #[track_caller]
     pub fn block(&self) -> Option<String> {
         let answer = self.answer()?;

@@ -1,4 +1,4 @@
-//! Kills processes at random instants of their real run time, and says what they had acknowledged before.
+//! Kills processes at random instants of their real run time, and reports what they had acknowledged before.
 
 use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -7,25 +7,25 @@ use std::time::{Duration, Instant};
 
 use crate::rng::Rng;
 
-/// How one victim ended.
+/// How one process ended.
 #[derive(Debug)]
 pub struct Death {
     pub pid: u32,
-    /// What came out of its standard output before it died: its acknowledgement, if there was time for one.
+    /// Its standard output before it died: its acknowledgement, if there was time for one.
     pub said: String,
-    /// SIGKILL ended it; otherwise it was faster than we.
+    /// Whether SIGKILL ended it; otherwise it finished first.
     pub killed: bool,
 }
 
-/// How long victims take when nobody kills them. Corrected by the ones that got away early or were caught late,
-/// so that the instants stay spread over the real run time on a machine whose load changes.
+/// How long the processes take undisturbed. Adjusted after early escapes and late kills, so that the instants stay
+/// spread over the real run time while the machine's load changes.
 #[derive(Debug, Clone)]
 pub struct Pace {
     whole: Duration,
 }
 
 impl Pace {
-    /// Measures the runs that `commands` makes, unharmed.
+    /// Measures undisturbed runs of `commands`.
     pub fn measured(commands: impl IntoIterator<Item = Command>) -> Self {
         let mut took: Vec<Duration> = commands
             .into_iter()
@@ -39,12 +39,12 @@ impl Pace {
         Self { whole: took[took.len() / 2] }
     }
 
-    /// Starts `command` and kills it at an instant between its birth and a little after its usual end.
+    /// Starts `command` and kills it at an instant between its start and a little after its usual end.
     pub fn kill(&mut self, command: Command, rng: &mut Rng) -> Death {
         self.kill_all(vec![command], rng).remove(0)
     }
 
-    /// Starts all of `commands` at once and kills each at an instant of its own.
+    /// Starts all `commands` at once and kills each at its own instant.
     pub fn kill_all(&mut self, commands: Vec<Command>, rng: &mut Rng) -> Vec<Death> {
         let span = u64::try_from(self.whole.as_nanos()).unwrap_or(u64::MAX / 11) * 11 / 10;
         let began = Instant::now();
@@ -79,7 +79,7 @@ impl Pace {
         } else if deaths.iter().all(|d| d.killed) {
             self.whole = self.whole * 17 / 16;
         } else {
-            // Of several some would nearly always get through: aim so that now and then all die.
+            // With several processes, some would nearly always survive: aim earlier so that now and then all die.
             self.whole = self.whole * 31 / 32;
         }
     }

@@ -1,6 +1,6 @@
-//! Many agents and many requests at once, counted.
+//! Load tests: many agents and many requests at once.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use baton_core::agent::Agent;
@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 
 use crate::daemon::{Served, Wire};
 use crate::home::Home;
+use crate::wait::wait_until;
 
-/// The identity of this process, as records hold it.
+/// The identity of this process, as in records.
 pub fn myself() -> Process {
     let text = std::fs::read_to_string("/proc/self/stat").expect("Linux tells what a process is");
     let fields = text.rsplit_once(')').map(|(_, rest)| rest.split_whitespace());
@@ -21,7 +22,7 @@ pub fn myself() -> Process {
     Process { pid: std::process::id(), start, boot: boot.trim().to_owned() }
 }
 
-/// Records of `count` living agents, `load-0` and so on, as hooks would have left them.
+/// Writes records of `count` living agents, `load-0` and so on, as hooks would have left them.
 pub fn populate(home: &Home, count: usize) {
     let (agents, sessions) = (home.state().join("agents"), home.state().join("sessions"));
     for dir in [&agents, &sessions] {
@@ -44,21 +45,21 @@ pub fn populate(home: &Home, count: usize) {
     }
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub struct Report {
     pub sent: usize,
     pub answered: usize,
     pub took: Duration,
-    /// Of `context-usage`, sorted.
+    /// Latencies of `context-usage`, sorted.
     pub usage: Vec<Duration>,
-    /// Of all others, sorted.
+    /// Latencies of all others, sorted.
     pub other: Vec<Duration>,
-    /// How much later than it had asked for a sender was woken, sorted: what the machine itself adds.
+    /// How much later than requested a sender was woken, sorted: the machine's own delay.
     pub late: Vec<Duration>,
-    /// The last tokens told for each agent.
+    /// The last reported tokens of each agent.
     pub last: HashMap<usize, u64>,
-    /// Keys of accepted messages, by agent.
+    /// The keys of accepted messages, by agent.
     pub messages: Vec<(usize, String)>,
 }
 
@@ -82,8 +83,8 @@ impl Report {
     }
 }
 
-/// `rate` requests a second over `connections` kept-open connections to the port, for `time`. Each connection has agents
-/// of its own. Of a hundred requests 90 tell how full an agent is, 9 ask for one, 1 sends a message.
+/// Sends `rate` requests a second over `connections` kept-open connections to the port, for `time`. Each connection has
+/// its own agents. Of a hundred requests, 90 report how full an agent is, 9 query one, 1 sends a message.
 pub fn run(served: &Served<'_>, agents: usize, connections: usize, rate: usize, time: Duration) -> Report {
     let (at, token) = (served.http.clone().expect("a port"), format!("Bearer {}", served.token()));
     let began = Instant::now();
@@ -168,7 +169,7 @@ fn percent(tokens: u64) -> u8 {
     baton_core::reading::percent(tokens, 200_000)
 }
 
-/// What was accepted and is not there: nothing.
+/// What was accepted and is missing; must be empty.
 pub fn lost(served: &Served<'_>, report: &Report) -> Vec<String> {
     let mut lost = Vec::new();
     let all = served.get("/sessions");
@@ -196,14 +197,14 @@ pub fn lost(served: &Served<'_>, report: &Report) -> Vec<String> {
     lost
 }
 
-/// A figure of `/proc/{pid}/status`, in its own unit.
+/// A figure from `/proc/{pid}/status`, in its own unit.
 pub fn figure(pid: u32, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// How often each thread of a process was put to sleep: each is a wake-up before.
+/// How often each thread of a process went to sleep; each sleep follows a wake-up.
 pub fn sleeps(pid: u32) -> BTreeMap<String, u64> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     threads
@@ -215,12 +216,29 @@ pub fn sleeps(pid: u32) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// Wake-ups between two looks, of the threads that are still there.
+/// Wake-ups between two looks, of the threads that still exist.
 pub fn woken(before: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>) -> u64 {
     now.iter().map(|(thread, count)| count - before.get(thread).copied().unwrap_or(0)).sum()
 }
 
-/// What a process has used of the processors, in steps of ten milliseconds.
+/// Waits until a process has been woken at most `most` times within `window`, so it has finished its work. Fails the
+/// test if that never happens.
+#[track_caller]
+pub fn wait_until_idle(pid: u32, most: u64, window: Duration) {
+    let mut seen = VecDeque::from([(Instant::now(), sleeps(pid))]);
+    let what = format!("process {pid} to be woken at most {most} times in {window:?}");
+    wait_until(&what, || {
+        seen.push_back((Instant::now(), sleeps(pid)));
+        // Find the latest look that is a whole window ago.
+        while seen.get(1).is_some_and(|(at, _)| at.elapsed() >= window) {
+            seen.pop_front();
+        }
+        let (at, before) = &seen[0];
+        at.elapsed() >= window && woken(before, &seen[seen.len() - 1].1) <= most
+    });
+}
+
+/// A process's CPU time, in steps of ten milliseconds.
 pub fn processor_time(pid: u32) -> Duration {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();

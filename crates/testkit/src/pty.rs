@@ -1,7 +1,7 @@
-//! A terminal of our own for one program: it is the session's leader and owns the terminal; we are the window.
+//! A separate terminal for one program, which is the session leader and owns the terminal; we are the window.
 //!
-//! What it writes goes through a terminal emulator, so a test sees what a person would see. Nothing here sleeps:
-//! waiting ends with what is waited for, or fails at a deadline with the screen as it was.
+//! Its output goes through a terminal emulator, so a test sees what a person would see. Nothing here sleeps: waiting
+//! ends with the awaited event, or fails at a deadline and shows the screen.
 
 use std::io::{Read as _, Write as _};
 use std::num::NonZeroU16;
@@ -19,35 +19,35 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 
-/// A mark of our own behind all that a program wrote; the emulator does not show it.
+/// Our own mark after everything that a program wrote; the emulator does not show it.
 const MARK: &[u8] = b"\x1b]777;drained\x07";
 
 /// How long things may take on a busy machine.
 pub const LONG: Duration = Duration::from_secs(30);
 
-struct Seen {
-    emulator: vt100::Parser,
+struct Emulator {
+    parser: vt100::Parser,
     raw: Vec<u8>,
     closed: bool,
 }
 
-type Shared = Arc<(Mutex<Seen>, Condvar)>;
+type Shared = Arc<(Mutex<Emulator>, Condvar)>;
 
-/// A program in a terminal. Killed when dropped.
+/// A program in a terminal, killed on drop.
 pub struct Pty {
     master: Option<std::fs::File>,
-    /// Held so that the terminal's settings can be read after the program has ended.
+    /// Kept so that the terminal's settings can be read after the program has ended.
     slave: OwnedFd,
-    /// Tells the reader to let go of the window.
+    /// Tells the reader to close the window.
     stop: Option<std::os::unix::net::UnixStream>,
     reader: Option<JoinHandle<()>>,
     seen: Shared,
     child: Child,
 }
 
-/// The settings of a terminal and all that can be told of its screen.
+/// A terminal's settings and everything observable about its screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Left {
+pub struct TerminalState {
     pub termios: String,
     pub modes: String,
     pub text: String,
@@ -68,7 +68,7 @@ impl Pty {
         let slave = rustix::fs::open(&*name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
         tcsetwinsize(&slave, size(80, 24))?;
         prepare(&slave)?;
-        // Making a terminal ours between fork and exec would need `unsafe`; this program does just that.
+        // Taking over a terminal between fork and exec would need `unsafe`; this program does just that.
         let mut leader = Command::new("setsid");
         leader.arg("--ctty").arg(command.get_program()).args(command.get_args());
         leader.env_clear();
@@ -85,8 +85,8 @@ impl Pty {
         leader.stdout(Stdio::from(slave.try_clone()?)).stderr(Stdio::from(slave.try_clone()?));
         let child = leader.spawn().context("starting a program in a terminal")?;
         let seen: Shared = Arc::new((
-            Mutex::new(Seen {
-                emulator: vt100::Parser::new(cells(24), cells(80), 500),
+            Mutex::new(Emulator {
+                parser: vt100::Parser::new(cells(24), cells(80), 500),
                 raw: Vec::new(),
                 closed: false,
             }),
@@ -111,7 +111,7 @@ impl Pty {
     }
 
     pub fn resize(&self, columns: u16, rows: u16) -> Result<()> {
-        lock(&self.seen).emulator.screen_mut().set_size(cells(rows), cells(columns));
+        lock(&self.seen).parser.screen_mut().set_size(cells(rows), cells(columns));
         Ok(tcsetwinsize(&self.slave, size(columns, rows))?)
     }
 
@@ -130,17 +130,17 @@ impl Pty {
     }
 
     pub fn screen(&self) -> String {
-        lock(&self.seen).emulator.screen().contents()
+        lock(&self.seen).parser.screen().contents()
     }
 
     pub fn termios(&self) -> Result<Termios> {
         Ok(tcgetattr(&self.slave)?)
     }
 
-    /// How the terminal is now.
-    pub fn left(&self) -> Result<Left> {
+    /// The terminal's current state.
+    pub fn left(&self) -> Result<TerminalState> {
         let seen = lock(&self.seen);
-        let screen = seen.emulator.screen();
+        let screen = seen.parser.screen();
         let modes = format!(
             "alternate {} paste {} mouse {:?}/{:?} hidden cursor {} application keypad {} cursor {} at {:?}",
             screen.alternate_screen(),
@@ -152,7 +152,7 @@ impl Pty {
             screen.application_cursor(),
             screen.cursor_position(),
         );
-        Ok(Left { termios: format!("{:?}", self.termios()?), modes, text: screen.contents() })
+        Ok(TerminalState { termios: format!("{:?}", self.termios()?), modes, text: screen.contents() })
     }
 
     pub fn wait_for(&self, text: &str) -> Result<String> {
@@ -164,7 +164,7 @@ impl Pty {
         let end = Instant::now() + LONG;
         let mut seen = lock(&self.seen);
         loop {
-            let screen = seen.emulator.screen().contents();
+            let screen = seen.parser.screen().contents();
             if holds(&screen) {
                 return Ok(screen);
             }
@@ -181,7 +181,7 @@ impl Pty {
         Ok(kill_process(pid(&self.child)?, signal)?)
     }
 
-    /// Waits until the program has ended, and until all it wrote is on the screen.
+    /// Waits until the program has ended and its whole output is on the screen.
     pub fn wait_for_end(&mut self) -> Result<ExitStatus> {
         let pidfd = pidfd_open(pid(&self.child)?, PidfdFlags::empty());
         if let Ok(pidfd) = pidfd {
@@ -196,7 +196,7 @@ impl Pty {
         Ok(status)
     }
 
-    /// Waits until everything written to the terminal so far has been read by us.
+    /// Waits until we have read everything written to the terminal so far.
     pub fn drained(&mut self) -> Result<()> {
         if self.master.is_none() {
             return Ok(());
@@ -221,13 +221,13 @@ impl Pty {
 impl Drop for Pty {
     fn drop(&mut self) {
         self.hang_up();
-        // Most end with their window; the rest is of no use to anybody.
+        // Most end with their window; kill the rest.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// As a shell tells it: 128 + n after signal n.
+/// The exit code as a shell reports it: 128 + n after signal n.
 pub fn code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
@@ -244,7 +244,7 @@ fn cells(n: u16) -> NonZeroU16 {
     NonZeroU16::new(n).unwrap_or(NonZeroU16::MIN)
 }
 
-fn lock(seen: &Shared) -> MutexGuard<'_, Seen> {
+fn lock(seen: &Shared) -> MutexGuard<'_, Emulator> {
     seen.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
@@ -272,7 +272,7 @@ fn read(mut window: std::fs::File, stopped: &std::os::unix::net::UnixStream, sha
                 Ok(0) | Err(_) => true,
                 Ok(n) => {
                     let mut seen = lock(shared);
-                    seen.emulator.process(&buffer[..n]);
+                    seen.parser.process(&buffer[..n]);
                     seen.raw.extend_from_slice(&buffer[..n]);
                     false
                 }

@@ -1,11 +1,11 @@
-//! Several processes released at one instant.
+//! Releases several processes at one instant.
 
 use std::process::{Child, Command, Stdio};
 
-use crate::home::Ran;
+use crate::home::CommandOutput;
 
-/// Starts all of `commands`, calls `release`, and waits for all. `release` takes away what holds them back.
-pub fn all_at_once(commands: Vec<Command>, release: impl FnOnce()) -> Vec<Ran> {
+/// Starts all `commands`, calls `release`, and waits for all. `release` removes what blocks them.
+pub fn all_at_once(commands: Vec<Command>, release: impl FnOnce()) -> Vec<CommandOutput> {
     let children: Vec<Child> = commands
         .into_iter()
         .map(|mut command| {
@@ -15,7 +15,7 @@ pub fn all_at_once(commands: Vec<Command>, release: impl FnOnce()) -> Vec<Ran> {
     release();
     children
         .into_iter()
-        .map(|child| Ran::of(&child.wait_with_output().expect("a child can be waited for")))
+        .map(|child| CommandOutput::of(&child.wait_with_output().expect("a child can be waited for")))
         .collect()
 }
 

@@ -1,4 +1,4 @@
-//! Random numbers that can be had again: every test prints its seed, `BATON_SEED` repeats it.
+//! Reproducible random numbers: every test prints its seed, and `BATON_SEED` repeats it.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ impl Rng {
         Self(seed)
     }
 
-    /// Another generator, independent of what this one gives later.
+    /// Another generator, independent of this one's later output.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         Self(self.roll())
@@ -35,12 +35,12 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// One of `range`, which must not be empty.
+    /// A number in `range`, which must not be empty.
     pub fn pick(&mut self, range: Range<u64>) -> u64 {
         range.start + self.roll() % (range.end - range.start)
     }
 
-    /// `len` characters as documents have them, line ends included.
+    /// `len` characters as in documents, including line ends.
     pub fn text(&mut self, len: usize) -> String {
         const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz .-#`\n";
         (0..len).map(|_| char::from(LETTERS[(self.roll() >> 59) as usize])).collect()

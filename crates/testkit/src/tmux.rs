@@ -1,7 +1,7 @@
-//! A real tmux on a socket of its own: programs in real terminals, keys, pastes and what is on the screen.
+//! A real tmux on a socket of its own: programs in real terminals, keys, pastes and the screen.
 //!
-//! The server starts with an empty environment, so a pane sees exactly what its [`Launch`] gives it plus
-//! what tmux itself sets. Nothing outside this socket is ever touched.
+//! The server starts with an empty environment, so a pane sees exactly what its [`Launch`] gives it plus what tmux
+//! itself sets. Nothing outside this socket is touched.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
@@ -9,35 +9,35 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use tempfile::TempDir;
 
 use crate::clients::Launch;
+use crate::tools;
+use crate::wait::poll;
 
-/// How often the screen is looked at while waiting for it.
-const LOOK_EVERY: Duration = Duration::from_millis(15);
-
-/// How long programs get to end after their terminal is gone.
+/// How long programs may take to end after their terminal is gone.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// How long typed text may take to show.
 const ECHO: Duration = Duration::from_secs(10);
 
-/// Codex takes an Enter that comes too soon after a burst of letters for part of a paste.
+/// Codex treats an Enter that comes too soon after a burst of letters as part of a paste.
 const SETTLE: Duration = Duration::from_millis(150);
 
-/// A tmux server of our own; it and everything in it ends when this is dropped.
+/// Our own tmux server, which ends on drop with everything in it.
 pub struct Tmux {
     /// Holds the socket.
     folder: TempDir,
 }
 
 impl Tmux {
-    /// True if there is a tmux on this machine.
-    pub fn is_installed() -> bool {
-        Command::new("tmux").arg("-V").stdout(Stdio::null()).status().is_ok_and(|status| status.success())
+    /// A server of our own, or `None` without tmux: the test is skipped.
+    #[track_caller]
+    pub fn installed() -> Result<Option<Self>> {
+        if tools::has(&["tmux"]) { Self::new().map(Some) } else { Ok(None) }
     }
 
     pub fn new() -> Result<Self> {
@@ -51,7 +51,7 @@ impl Tmux {
         tmux.args(["-f", "/dev/null", "new-session", "-d", "-P", "-F", "#{pane_id}"]);
         tmux.args(["-s", name, "-x", "160", "-y", "48", "-c"]).arg(&launch.cwd);
         for (key, value) in &launch.env {
-            // tmux gives a new session the PATH of whoever asks for it, whatever `-e` says.
+            // tmux gives a new session its client's PATH, whatever `-e` says.
             if key == "PATH" {
                 tmux.env(key, value);
             }
@@ -63,7 +63,7 @@ impl Tmux {
         // With `env` in front there is always more than one word, which tmux starts without a shell.
         tmux.args(["--", "/usr/bin/env"]).arg(&launch.program);
         tmux.args(launch.args.iter().map(|arg| literal(arg)));
-        // In the same call, so that a program that ends at once still leaves its exit code to be read.
+        // In the same call, so that we can read the exit code of a program that ends at once.
         tmux.args([";", "set-option", "-w", "remain-on-exit", "on"]);
         let output = checked(tmux.output(), "starting a tmux session")?;
         let id = String::from_utf8_lossy(&output.stdout).trim().to_owned();
@@ -71,16 +71,25 @@ impl Tmux {
         Ok(Pane { tmux: self, id })
     }
 
-    /// The socket of this server, for programs outside of it (`tmux -S`).
+    /// This server's socket, for outside programs (`tmux -S`).
     pub fn socket(&self) -> PathBuf {
         let uid = rustix::process::getuid().as_raw();
         self.folder.path().join(format!("tmux-{uid}")).join("baton")
     }
 
-    /// Runs any tmux command on this server and returns what it printed.
+    /// Runs any tmux command on this server and returns its output.
     pub fn tmux<S: AsRef<OsStr>>(&self, args: &[S]) -> Result<String> {
         let output = checked(self.command().args(args).output(), "running tmux")?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Ends the server and every program in it.
+    pub fn end(&self) {
+        let programs = self.tmux(&["list-panes", "-a", "-F", "#{pane_pid}"]).unwrap_or_default();
+        let _ = self.command().arg("kill-server").stderr(Stdio::null()).status();
+        // A client that is told to end still writes to its home, which the test is about to remove.
+        let runs = |pid: &str| pid.parse().is_ok_and(is_running);
+        poll(GRACE, || (!programs.lines().any(runs)).then_some(()));
     }
 
     fn command(&self) -> Command {
@@ -96,14 +105,7 @@ impl Tmux {
 
 impl Drop for Tmux {
     fn drop(&mut self) {
-        let programs = self.tmux(&["list-panes", "-a", "-F", "#{pane_pid}"]).unwrap_or_default();
-        let _ = self.command().arg("kill-server").stderr(Stdio::null()).status();
-        // A client that is told to end still writes into its home, which the test is about to remove.
-        let end = Instant::now() + GRACE;
-        let runs = |pid: &str| pid.parse().is_ok_and(is_running);
-        while programs.lines().any(runs) && Instant::now() < end {
-            thread::sleep(LOOK_EVERY);
-        }
+        self.end();
     }
 }
 
@@ -111,7 +113,7 @@ fn squeezed(text: &str) -> String {
     text.split_whitespace().collect()
 }
 
-/// How the program of a pane ended.
+/// How a pane's program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     Code(i32),
@@ -165,10 +167,10 @@ impl Pane<'_> {
         self.tmux.tmux(&["paste-buffer", "-p", "-d", "-b", "testkit", "-t", &self.id]).map(drop)
     }
 
-    /// Types one line and, when it shows on the screen, Enter as a key of its own.
+    /// Types one line and, once it shows on the screen, Enter as a separate key.
     pub fn submit(&self, line: &str) -> Result<()> {
         self.type_text(line)?;
-        // Its end is enough: a long line is broken by the input box.
+        // Check only its end: the input box breaks a long line.
         let end: String =
             squeezed(line).chars().rev().take(20).collect::<Vec<_>>().into_iter().rev().collect();
         let what = format!("{line:?} in the input box");
@@ -182,12 +184,12 @@ impl Pane<'_> {
         self.tmux.tmux(&["capture-pane", "-p", "-t", &self.id])
     }
 
-    /// What is on the screen, with its colours and attributes as escape sequences.
+    /// The screen, with colours and attributes as escape sequences.
     pub fn styled_screen(&self) -> Result<String> {
         self.tmux.tmux(&["capture-pane", "-p", "-e", "-t", &self.id])
     }
 
-    /// Waits until a text is on the screen; the error shows the screen as it was instead.
+    /// Waits until a text is on the screen; the error shows the screen instead.
     pub fn wait_for(&self, text: &str, deadline: Duration) -> Result<String> {
         self.wait_until(&format!("{text:?} on the screen"), deadline, |screen| screen.contains(text))
     }
@@ -199,57 +201,54 @@ impl Pane<'_> {
         deadline: Duration,
         mut holds: impl FnMut(&str) -> bool,
     ) -> Result<String> {
-        let end = Instant::now() + deadline;
-        loop {
-            let screen = self.screen()?;
-            if holds(&screen) {
-                return Ok(screen);
-            }
-            if Instant::now() >= end {
-                bail!("waited {deadline:?} for {what}; the screen was:\n{}", screen.trim_end());
-            }
-            thread::sleep(LOOK_EVERY);
+        let mut last = String::new();
+        let mut look = || -> Result<Option<()>> {
+            last = self.screen()?;
+            Ok(holds(&last).then_some(()))
+        };
+        let found = poll(deadline, || look().transpose()).transpose()?;
+        if found.is_none() {
+            bail!("waited {deadline:?} for {what}; the screen was:\n{}", last.trim_end());
         }
+        Ok(last)
     }
 
     /// Waits until the program has ended.
     pub fn wait_for_end(&self, deadline: Duration) -> Result<Ended> {
-        let end = Instant::now() + deadline;
-        loop {
+        let look = || -> Result<Option<Ended>> {
             let state = self.format("#{pane_dead} #{pane_dead_status} #{pane_dead_signal}")?;
-            if let Some(ended) = ended(&state) {
-                return Ok(ended);
-            }
-            if state.starts_with('1') {
-                // tmux 3.3a now and then misses the end of a child and leaves a zombie without a status; the end
-                // of another child makes it look again.
+            let ended = ended(&state);
+            if ended.is_none() && state.starts_with('1') {
+                // tmux 3.3a occasionally misses the end of a child and leaves a zombie without a status; the end of
+                // another child makes it check again.
                 self.tmux.tmux(&["run-shell", "true"])?;
             }
-            if Instant::now() >= end {
-                bail!("waited {deadline:?} for the program to end; the screen was:\n{}", self.screen()?);
-            }
-            thread::sleep(LOOK_EVERY);
+            Ok(ended)
+        };
+        match poll(deadline, || look().transpose()).transpose()? {
+            Some(ended) => Ok(ended),
+            None => bail!("waited {deadline:?} for the program to end; the screen was:\n{}", self.screen()?),
         }
     }
 }
 
-/// True for a process that still does something; one that ended but was not waited for does not.
+/// Whether a process still runs; a zombie does not.
 pub fn is_running(pid: i32) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
-        // The name in parentheses may hold anything, the state follows the last one.
+        // The name in parentheses may contain anything; the state follows the last parenthesis.
         Ok(stat) => !stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')),
         Err(_) => rustix::process::Pid::from_raw(pid)
             .is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok()),
     }
 }
 
-/// tmux takes a semicolon at the end of a word for the end of the command, unless it is escaped.
+/// tmux reads a semicolon at the end of a word as the end of the command, unless it is escaped.
 fn literal(word: &OsStr) -> OsString {
     let Some(rest) = word.as_encoded_bytes().strip_suffix(b";") else { return word.to_owned() };
     OsString::from_vec([rest, b"\\;"].concat())
 }
 
-/// Reads `dead status signal`; tmux leaves the field that does not apply empty.
+/// Parses `dead status signal`; tmux leaves the field that does not apply empty.
 fn ended(state: &str) -> Option<Ended> {
     let (dead, rest) = state.split_once(' ').unwrap_or((state, ""));
     let (status, signal) = rest.split_once(' ').unwrap_or((rest, ""));

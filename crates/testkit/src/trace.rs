@@ -1,16 +1,17 @@
-//! What the kernel is asked for, and faults put in its answers: strace around a real process.
+//! System calls and injected faults: strace around a real process.
 //!
-//! A first run records the calls that touch the test's home; then each of them can be made to fail, or be the
-//! last one, by its name and number.
+//! A first run records the calls that touch the test's home; then each of them can be made to fail, or to be the last
+//! one, by name and number.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
 
-use crate::home::{Home, Ran, run};
+use crate::home::{CommandOutput, Home, run};
+use crate::tools;
 
-/// Every call by which baton changes files, or opens them. `?`: not every architecture has each.
+/// Every call by which baton changes or opens files. `?`: not every architecture has it.
 const CALLS: &str = "?open,openat,?mkdir,mkdirat,write,pwrite64,writev,fsync,fdatasync,?rename,renameat,renameat2,\
                      ?link,linkat,?unlink,unlinkat,ftruncate,flock,?chmod,fchmod,fchmodat";
 
@@ -19,33 +20,40 @@ const CALLS: &str = "?open,openat,?mkdir,mkdirat,write,pwrite64,writev,fsync,fda
 pub struct Call {
     /// The system call's name.
     pub name: String,
-    /// It is the nth of that name in the process.
+    /// Its number among the process's calls of that name.
     pub nth: usize,
     /// As strace shows it.
     pub line: String,
 }
 
-/// Whether strace is here and may be used. Says so when not, because a test is about to be skipped.
+/// Whether strace is installed and may trace. If not, the caller returns and the test is skipped.
+#[must_use]
+#[track_caller]
 pub fn available() -> bool {
     static WORKS: LazyLock<bool> = LazyLock::new(|| {
         let works = Command::new("strace").args(["-qq", "-e", "trace=none", "true"]).output();
         works.is_ok_and(|out| out.status.success())
     });
+    if cfg!(not(target_os = "linux")) {
+        tools::skip("strace is for Linux");
+        return false;
+    }
+    if !tools::has(&["strace"]) {
+        return false;
+    }
     if !*WORKS {
-        eprintln!(
-            "SKIPPED: strace is missing or may not trace here; install it (scripts/test does) and try again"
-        );
+        tools::missing("strace may not trace here");
     }
     *WORKS
 }
 
-/// Runs `line` to its end and returns the calls that touch `home`, in their order.
-pub fn record(home: &Home, line: &str) -> (Vec<Call>, Ran) {
+/// Runs `line` to its end and returns the calls that touch `home`, in order.
+pub fn record(home: &Home, line: &str) -> (Vec<Call>, CommandOutput) {
     record_as(home, line, &|_| {})
 }
 
-/// The same for a command that is started in a way of its own: an environment, an input.
-pub fn record_as(home: &Home, line: &str, dress: &dyn Fn(&mut Command)) -> (Vec<Call>, Ran) {
+/// The same for a command with its own environment or input.
+pub fn record_as(home: &Home, line: &str, dress: &dyn Fn(&mut Command)) -> (Vec<Call>, CommandOutput) {
     let log = home.path().join("strace.log");
     let mut command = strace(home, &log);
     command.args(["-y", "-s", "0"]).arg(home.binary()).args(line.split_whitespace());
@@ -56,7 +64,7 @@ pub fn record_as(home: &Home, line: &str, dress: &dyn Fn(&mut Command)) -> (Vec<
     let mut seen = std::collections::HashMap::<String, usize>::new();
     let mut calls = Vec::new();
     for line in text.lines() {
-        // `1234  openat(AT_FDCWD</cwd>, "/path", …) = 3</path>`; the current folder says nothing of the call.
+        // `1234  openat(AT_FDCWD</cwd>, "/path", …) = 3</path>`; the current folder says nothing about the call.
         let Some((_, rest)) = line.split_once(char::is_whitespace) else { continue };
         let Some((name, arguments)) = rest.trim_start().split_once('(') else { continue };
         let nth = seen.entry(name.to_owned()).and_modify(|n| *n += 1).or_insert(1);
@@ -68,17 +76,17 @@ pub fn record_as(home: &Home, line: &str, dress: &dyn Fn(&mut Command)) -> (Vec<
     (calls, ran)
 }
 
-/// What a process asked of the kernel.
+/// A process's system calls.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// By the name of the call.
     pub calls: BTreeMap<String, usize>,
-    /// What all of its reads gave.
+    /// The total of all its reads.
     pub bytes_read: u64,
 }
 
-/// Runs `line` to its end and counts everything it asks of the kernel.
-pub fn counted(home: &Home, line: &str) -> (Counts, Ran) {
+/// Runs `line` to its end and counts all its system calls.
+pub fn counted(home: &Home, line: &str) -> (Counts, CommandOutput) {
     let log = home.path().join("strace.log");
     let mut command = home.command("strace");
     command.args(["-qq", "-f", "-e", "signal=none", "-s", "0", "-o"]).arg(&log);
@@ -88,7 +96,7 @@ pub fn counted(home: &Home, line: &str) -> (Counts, Ran) {
     let mut counts = Counts::default();
     for line in text.lines() {
         let Some((_, call)) = line.split_once(char::is_whitespace) else { continue };
-        // `<... read resumed> …` is the end of a call that was counted when it began.
+        // `<... read resumed> …` ends a call that was counted when it began.
         let (name, begins) = match call.trim_start().strip_prefix("<... ") {
             Some(rest) => (rest.split(' ').next().unwrap_or_default(), false),
             None => (call.trim_start().split('(').next().unwrap_or_default(), true),
@@ -104,16 +112,22 @@ pub fn counted(home: &Home, line: &str) -> (Counts, Ran) {
 }
 
 /// Runs `line` while strace answers `call` with `fault`, like `error=ENOSPC` or `signal=KILL`.
-pub fn inject(home: &Home, line: &str, call: &Call, fault: &str) -> Ran {
+pub fn inject(home: &Home, line: &str, call: &Call, fault: &str) -> CommandOutput {
     inject_as(home, line, &|_| {}, call, fault)
 }
 
-/// The same for a command that is started in a way of its own.
-pub fn inject_as(home: &Home, line: &str, dress: &dyn Fn(&mut Command), call: &Call, fault: &str) -> Ran {
+/// The same for a command with its own environment or input.
+pub fn inject_as(
+    home: &Home,
+    line: &str,
+    dress: &dyn Fn(&mut Command),
+    call: &Call,
+    fault: &str,
+) -> CommandOutput {
     let log = home.path().join("strace.log");
     let rule = format!("inject={}:{fault}:when={}", call.name, call.nth);
     let mut command = strace(home, &log);
-    // Only what is traced can be answered; a call may be one that is not recorded.
+    // strace can only inject into traced calls, and this one may not be among the recorded ones.
     let traced = format!("trace={CALLS},{}", call.name);
     command.args(["-e", &traced, "-e", &rule]).arg(home.binary()).args(line.split_whitespace());
     dress(&mut command);

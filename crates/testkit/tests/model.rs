@@ -1,4 +1,4 @@
-//! The scripted model alone, spoken to over plain sockets.
+//! The scripted model on its own, over plain sockets.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const SOON: Duration = Duration::from_secs(5);
 
-/// A response as it came over the wire, chunks put together.
+/// A response from the wire, with its chunks joined.
 struct Response {
     status: u16,
     head: String,
@@ -351,7 +351,7 @@ fn the_responses_api_gets_text_calls_and_usage_in_its_own_words() {
 }
 
 #[test]
-fn what_codex_asks_beside_the_conversation_uses_up_no_turn() {
+fn codexs_side_requests_use_up_no_turn() {
     let model = ScriptedModel::start(Script::new().turn(text("the turn"))).unwrap();
     let ask = |source: &str, kind: &str| {
         let metadata = json!({"request_kind": kind, "thread_source": source}).to_string();
@@ -369,7 +369,7 @@ fn what_codex_asks_beside_the_conversation_uses_up_no_turn() {
 }
 
 #[test]
-fn what_is_no_request_to_a_model_is_recorded_and_refused() {
+fn a_request_that_is_not_for_a_model_is_recorded_and_refused() {
     let model = ScriptedModel::start(Script::new()).unwrap();
     let response = post(&model, "/api/telemetry", "s1", &json!({"a": 1}));
     assert_eq!(response.status, 404);

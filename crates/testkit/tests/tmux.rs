@@ -1,31 +1,21 @@
 //! The tmux driver on its own, with plain programs.
 
-use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::Result;
-use baton_testkit::clients::{Launch, Place};
+use baton_testkit::clients::{ClientHome, Launch};
 use baton_testkit::tmux::{Ended, Tmux, is_running};
 
 const SOON: Duration = Duration::from_secs(10);
 
-fn sh(place: &Place, script: &str) -> Launch {
+fn sh(place: &ClientHome, script: &str) -> Launch {
     place.launch("/bin/sh").args(&["-c", script])
 }
 
-/// A tmux, or a line that says why the test was skipped.
-fn tmux() -> Option<Tmux> {
-    if Tmux::is_installed() {
-        return Some(Tmux::new().unwrap());
-    }
-    let _ = writeln!(std::io::stderr(), "skipped: there is no tmux");
-    None
-}
-
 #[test]
-fn what_is_typed_reaches_the_program_and_its_exit_code_comes_back() -> Result<()> {
-    let Some(tmux) = tmux() else { return Ok(()) };
-    let place = Place::new()?;
+fn typed_text_reaches_the_program_and_its_exit_code_comes_back() -> Result<()> {
+    let Some(tmux) = Tmux::installed()? else { return Ok(()) };
+    let place = ClientHome::new()?;
     let pane = tmux.run("typed", &sh(&place, "read line; echo got:$line; exit 7"))?;
     pane.submit("Enter; the word;")?;
     pane.wait_for("got:Enter; the word;", SOON)?;
@@ -35,8 +25,8 @@ fn what_is_typed_reaches_the_program_and_its_exit_code_comes_back() -> Result<()
 
 #[test]
 fn a_program_that_ends_at_once_still_leaves_its_exit_code() -> Result<()> {
-    let Some(tmux) = tmux() else { return Ok(()) };
-    let place = Place::new()?;
+    let Some(tmux) = Tmux::installed()? else { return Ok(()) };
+    let place = ClientHome::new()?;
     assert_eq!(tmux.run("short", &sh(&place, "exit 3"))?.wait_for_end(SOON)?, Ended::Code(3));
     let killed = tmux.run("killed", &sh(&place, "kill -TERM $$"))?;
     assert_eq!(killed.wait_for_end(SOON)?, Ended::Signal(15));
@@ -45,8 +35,8 @@ fn a_program_that_ends_at_once_still_leaves_its_exit_code() -> Result<()> {
 
 #[test]
 fn a_pane_sees_its_own_environment_and_nothing_of_ours() -> Result<()> {
-    let Some(tmux) = tmux() else { return Ok(()) };
-    let place = Place::new()?;
+    let Some(tmux) = Tmux::installed()? else { return Ok(()) };
+    let place = ClientHome::new()?;
     let launch = sh(&place, "env | cut -d= -f1 | sort; sleep 60").env("MARK", "x y");
     let screen = tmux.run("env", &launch)?.wait_for("TMUX_PANE", SOON)?;
     let names: Vec<&str> =
@@ -71,9 +61,9 @@ fn a_pane_sees_its_own_environment_and_nothing_of_ours() -> Result<()> {
 
 #[test]
 fn a_paste_is_bracketed_and_whole() -> Result<()> {
-    let Some(tmux) = tmux() else { return Ok(()) };
-    let place = Place::new()?;
-    // Asks for bracketed paste as the clients do, and shows the bytes.
+    let Some(tmux) = Tmux::installed()? else { return Ok(()) };
+    let place = ClientHome::new()?;
+    // Requests bracketed paste as the clients do, and shows the bytes.
     let show =
         r"stty raw -echo; printf '\033[?2004h'; echo ready; dd bs=1 count=25 2>/dev/null | od -An -c -w32";
     let pane = tmux.run("paste", &sh(&place, show))?;
@@ -88,8 +78,8 @@ fn a_paste_is_bracketed_and_whole() -> Result<()> {
 
 #[test]
 fn a_wait_that_runs_out_shows_the_screen() -> Result<()> {
-    let Some(tmux) = tmux() else { return Ok(()) };
-    let place = Place::new()?;
+    let Some(tmux) = Tmux::installed()? else { return Ok(()) };
+    let place = ClientHome::new()?;
     let pane = tmux.run("wait", &sh(&place, "echo something else; sleep 60"))?;
     pane.wait_for("something else", SOON)?;
     let error = pane.wait_for("never shown", Duration::from_millis(40)).unwrap_err().to_string();
@@ -99,8 +89,8 @@ fn a_wait_that_runs_out_shows_the_screen() -> Result<()> {
 
 #[test]
 fn dropping_the_server_ends_what_runs_in_it() -> Result<()> {
-    let Some(tmux) = tmux() else { return Ok(()) };
-    let place = Place::new()?;
+    let Some(tmux) = Tmux::installed()? else { return Ok(()) };
+    let place = ClientHome::new()?;
     let pid = tmux.run("dropped", &sh(&place, "exec sleep 600"))?.pid()?;
     assert!(is_running(pid));
     drop(tmux);

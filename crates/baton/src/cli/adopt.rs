@@ -1,4 +1,4 @@
-//! `baton adopt`: an agent that runs in a pane already gets typed to like one that was spawned.
+//! `baton adopt`: attends an agent that already runs in a pane like a spawned one.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -10,27 +10,27 @@ use baton_core::plain::plain_line;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::args::AdoptArgs;
-use super::screen::{Paint, print, print_json, table};
-use super::{App, Outcome};
+use crate::cli::args::AdoptArgs;
+use crate::cli::ui::{Paint, print, print_json, table};
+use crate::cli::{App, Outcome};
+use crate::providers;
+use crate::rotation::actuators::tmux::server::{Facts, Server};
 use crate::sys::process;
-use crate::tmux::{Facts, Server};
 
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
-/// The client is a large program and may need a while to say what it runs.
+/// The client is a large program and may need a while to list what it runs.
 const CLIENT: std::time::Duration = std::time::Duration::from_secs(10);
 const MOST_LISTED: u64 = 1 << 20;
 
-pub fn run(app: &App, args: &AdoptArgs) -> anyhow::Result<Outcome> {
+pub(super) fn run(app: &App, args: &AdoptArgs) -> anyhow::Result<Outcome> {
     let Some(name) = &args.agent else { return list(app, args) };
     let store = app.store();
     // A name, or the conversation's id as Claude Code lists it.
     let by_session = || {
-        let session = store.sessions().get(&SessionId::new(name).ok()?).ok()??;
+        let session = store.sessions().readable(&SessionId::new(name).ok()?)?;
         store.agents().get(&session.agent).ok()?
     };
-    let by_name =
-        baton_core::ids::AgentId::new(name).ok().and_then(|id| store.agents().get(&id).ok().flatten());
+    let by_name = baton_core::ids::AgentId::new(name).ok().and_then(|id| store.agents().readable(&id));
     let Some(agent) = by_name.or_else(by_session) else {
         eprintln!(
             "baton: there is no agent {name}; its hooks have not been heard (`baton install`, then a prompt in it), \
@@ -38,12 +38,15 @@ pub fn run(app: &App, args: &AdoptArgs) -> anyhow::Result<Outcome> {
         );
         return Ok(Outcome::Nothing);
     };
-    if !store.agents().is_live(&agent.id) {
+    if let Some(outcome) = app.refuse_stranger("adopt", &agent)? {
+        return Ok(outcome);
+    }
+    if !store.is_running(&agent.id) {
         eprintln!("baton: {} does not run; `baton agents restore {}` starts it again", agent.id, agent.id);
         return Ok(Outcome::Nothing);
     }
     let Some(facts) = pane_of(&agent, args.socket.as_deref()) else {
-        if crate::companion::is_live(&store, &agent) {
+        if store.presence(&agent).has_companion() {
             print(&format!("{} needs no pane: its mod delivers mail and rotates it.\n", agent.id))?;
             return Ok(Outcome::Done);
         }
@@ -69,7 +72,7 @@ pub fn run(app: &App, args: &AdoptArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The pane in which the agent's client runs: tmux has told the client, and its process lies below the pane's.
+/// The pane of the agent's client: from the client's tmux variables, and confirmed by the process tree.
 fn pane_of(agent: &Agent, socket: Option<&str>) -> Option<Facts> {
     let client = agent.process.as_ref()?;
     if let Some(socket) = socket {
@@ -109,11 +112,10 @@ struct Listed {
     cwd: Option<String>,
 }
 
-/// What runs and could be adopted: agents in panes that are not attended, and background sessions of Claude Code.
+/// Lists what could be adopted: agents in unattended panes, and background sessions of Claude Code.
 fn list(app: &App, args: &AdoptArgs) -> anyhow::Result<Outcome> {
     let store = app.store();
-    let live: Vec<Agent> =
-        store.agents().all().into_iter().filter(|a| store.agents().is_live(&a.id)).collect();
+    let live: Vec<Agent> = store.agents().all().into_iter().filter(|a| store.is_running(&a.id)).collect();
     let mut rows = Vec::new();
     for agent in live.iter().filter(|a| a.pane.as_ref().is_none_or(|p| !process::is_alive(&p.process))) {
         if let Some(facts) = pane_of(agent, args.socket.as_deref()) {
@@ -121,8 +123,7 @@ fn list(app: &App, args: &AdoptArgs) -> anyhow::Result<Outcome> {
         }
     }
     for listed in background() {
-        let known =
-            SessionId::new(&listed.session).ok().and_then(|id| store.sessions().get(&id).ok().flatten());
+        let known = SessionId::new(&listed.session).ok().and_then(|id| store.sessions().readable(&id));
         let name = known.map_or_else(|| listed.session.clone(), |s| s.agent.to_string());
         let about =
             [listed.id, listed.name, listed.status].into_iter().flatten().collect::<Vec<_>>().join(" ");
@@ -150,10 +151,16 @@ fn list(app: &App, args: &AdoptArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Claude Code's own background sessions, if it is there and says so.
+/// Claude Code's own background sessions, if it is installed and reports them.
 fn background() -> Vec<Listed> {
-    let mut command = Command::new("claude");
-    command.args(["agents", "--json"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let Some((program, before)) = providers::usual().locate() else { return Vec::new() };
+    let mut command = Command::new(program);
+    command
+        .args(before)
+        .args(["agents", "--json"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let Ok(mut child) = command.spawn() else { return Vec::new() };
     let (tell, told) = mpsc::channel();
     if let Some(out) = child.stdout.take() {
@@ -163,7 +170,7 @@ fn background() -> Vec<Listed> {
             let _ = tell.send(bytes);
         });
     }
-    // A client that hangs is not waited for; the panes are listed all the same.
+    // Do not wait for a client that hangs; list the panes anyway.
     let said = told.recv_timeout(CLIENT).unwrap_or_default();
     let _ = child.kill();
     let _ = child.wait();

@@ -1,4 +1,4 @@
-//! `baton agents`: all of them, parents before their children; `agents restore` brings back those in panes.
+//! `baton agents`: all agents, parents before their children; `agents restore` brings back those in panes.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -6,71 +6,60 @@ use std::fmt::Write as _;
 use baton_core::agent::Agent;
 use baton_core::ids::AgentId;
 
-use super::args::{AgentsArgs, AgentsCommand};
-use super::screen::{Paint, print, print_json, table};
-use super::status::Row;
-use super::{App, Outcome, restore};
+use crate::cli::args::{AgentsArgs, AgentsCommand};
+use crate::cli::status::{HEAD, Row, needs};
+use crate::cli::ui::{Paint, print, print_json, table_ranked};
+use crate::cli::{App, Outcome, fleet, restore};
+use crate::mail::notify;
 
-pub const HEAD: &[&str] = &["AGENT", "STATE", "LEVEL", "CONTEXT", "CHANNEL", "MAIL", "BY", "PANE", "HANDOFF"];
-
-pub fn run(app: &App, args: &AgentsArgs) -> anyhow::Result<Outcome> {
+pub(super) fn run(app: &App, args: &AgentsArgs) -> anyhow::Result<Outcome> {
     if let Some(AgentsCommand::Restore { agents, json }) = &args.command {
         return restore::run(app, agents, *json || args.json);
     }
-    let rows = rows(app);
+    if args.fleet {
+        return fleet::agents(app, args.json);
+    }
+    let rows = rows(app, args.all);
+    for row in rows.iter().filter(|row| row.has_died()) {
+        let now = jiff::Timestamp::now();
+        notify::death(&app.store(), row.agent(), row.session(), notify::UNSEEN, now);
+    }
     if args.json {
-        print_json(&rows.iter().map(json).collect::<Vec<_>>())?;
+        print_json(&rows.iter().map(Row::json).collect::<Vec<_>>())?;
         return Ok(if rows.is_empty() { Outcome::Nothing } else { Outcome::Done });
     }
     if rows.is_empty() {
-        print("No agent has been seen yet.\n")?;
+        let nothing = "No agent was here today; `--all` shows those of earlier days.\n";
+        print(app.not_installed().as_deref().unwrap_or(nothing))?;
         return Ok(Outcome::Nothing);
     }
     let paint = Paint::stdout();
     let agents: Vec<&Agent> = rows.iter().map(Row::agent).collect();
-    let cells: Vec<_> = tree(&agents).into_iter().map(|(n, depth)| cells(&rows[n], depth, paint)).collect();
-    let mut out = table(paint, HEAD, &cells);
-    for row in &rows {
-        if let Some(why) = row.agent().waits.as_ref().filter(|_| row.is_live()) {
-            let _ = writeln!(out, "{}: something waits to be typed: {why}", row.agent().id);
-        }
+    if args.tree {
+        let lines = tree(&agents).into_iter().map(|(n, depth)| rows[n].tree_line(depth, paint));
+        print(&lines.chain(app.unread().map(|line| line + "\n")).collect::<String>())?;
+        return Ok(Outcome::Done);
+    }
+    let cells: Vec<_> = tree(&agents).into_iter().map(|(n, depth)| rows[n].cells(depth, paint)).collect();
+    let mut out = table_ranked(paint, HEAD, &cells);
+    for line in needs(app, &rows) {
+        let _ = writeln!(out, "{line}");
+    }
+    if let Some(unread) = app.unread() {
+        let _ = writeln!(out, "{unread}");
     }
     print(&out)?;
     Ok(Outcome::Done)
 }
 
-/// Everything that is known of each agent.
-pub fn rows(app: &App) -> Vec<Row> {
-    app.store().agents().all().into_iter().map(|agent| Row::of(app, agent)).collect()
+/// All agents with their details; without `all`, omits those that ended more than a day ago.
+pub(super) fn rows(app: &App, all: bool) -> Vec<Row> {
+    let now = jiff::Timestamp::now();
+    let rows = app.store().agents().all().into_iter().map(|agent| Row::of(app, agent));
+    rows.filter(|row| all || !row.is_history(now)).collect()
 }
 
-pub fn json(row: &Row) -> serde_json::Value {
-    let mut json = row.json();
-    json["state"] = state(row).into();
-    json
-}
-
-fn state(row: &Row) -> &'static str {
-    if row.is_live() { row.state() } else { "dead" }
-}
-
-pub fn cells(row: &Row, depth: usize, paint: Paint) -> Vec<String> {
-    let agent = row.agent();
-    let pane = agent.pane.as_ref().filter(|_| row.is_live()).map(|p| p.id.clone()).unwrap_or_default();
-    let name = match depth {
-        0 => agent.id.to_string(),
-        depth => format!("{}└ {}", "  ".repeat(depth - 1), agent.id),
-    };
-    let known = row.cells(paint);
-    let cell = |n: usize| known.get(n).cloned().unwrap_or_default();
-    let (level, context, mail, by, handoff) = (cell(2), cell(3), cell(6), cell(7), cell(8));
-    let state = state(row).to_owned();
-    let state = if agent.waits.is_some() && row.is_live() { paint.yellow(&state) } else { state };
-    vec![name, state, level, context, agent.channel.to_string(), mail, by, pane, handoff]
-}
-
-/// The order of a tree: each agent after its parent, with how deep it lies. A parent that is not there, or a circle,
-/// makes roots.
+/// Tree order: each agent after its parent, with its depth. A missing parent or a cycle makes roots.
 fn tree(agents: &[&Agent]) -> Vec<(usize, usize)> {
     let names: BTreeSet<&AgentId> = agents.iter().map(|a| &a.id).collect();
     let mut order = Vec::new();

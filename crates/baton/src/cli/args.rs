@@ -1,7 +1,8 @@
-//! What a user may write. The whole command line in one place; what it means is in the file of each verb.
+//! The whole command line in one place; each verb's file says what it does.
 
 use std::path::PathBuf;
 
+use baton_core::fleet::{Address, MachineName};
 use baton_core::handoff::HandoffId;
 use baton_core::ids::{AgentId, SessionId};
 use clap::{Args, Parser, Subcommand, ValueHint};
@@ -12,13 +13,12 @@ use clap::{Args, Parser, Subcommand, ValueHint};
     name = "baton",
     version,
     max_term_width = 100,
-    disable_help_subcommand = true,
     after_help = "\
-Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 nothing there.
-Try `baton demo` to see what it does."
+`baton help COMMAND` explains one, with examples. `baton demo` shows in a minute what baton does.
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 nothing there."
 )]
-pub struct Cli {
-    /// Act on this channel instead of the one found from the current folder
+pub(super) struct Cli {
+    /// Act on this channel (the project that handoffs belong to), not on that of the current folder
     #[arg(long, global = true, value_name = "NAME")]
     pub channel: Option<String>,
 
@@ -27,8 +27,8 @@ pub struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Start an agent in this terminal that goes on for ever
+pub(super) enum Command {
+    /// Run an agent here and keep it going, context after context
     #[command(
         override_usage = "baton run [OPTIONS] [--] [PROVIDER] [ARGS]...",
         after_help = "\
@@ -39,7 +39,7 @@ Everything from the provider on is the agent's own command line:
 When the context is nearly full the agent hands over and continues in a fresh one. Its exit code is ours."
     )]
     Run(RunArgs),
-    /// Give an agent a fresh context now, with a handoff from what its transcript proves
+    /// Give an agent a fresh context now; the handoff is made from what its transcript proves
     Rotate(AgentArgs),
     /// Take back the last rotation: the earlier conversation is resumed, its handoff is active again
     Undo(AgentArgs),
@@ -59,24 +59,64 @@ of the agent that spawned it.")]
         after_help = "Exit codes: 0 idle, blocked or at a limit, 1 still at work after the timeout, 3 one has ended."
     )]
     Wait(WaitArgs),
-    /// The last lines of an agent's pane
+    /// The live screen: who works, who needs you, how full they are; `baton` alone opens it too
+    #[command(after_help = "\
+Every action on it shows the command that does the same; `?` lists the keys.
+  baton top               through the daemon, which is started if it is not there
+  baton top --no-daemon   from the files alone")]
+    Top(TopArgs),
+    /// The page in your browser: who needs you, how full everybody is, what was said
+    #[command(after_help = "\
+Served by the daemon on 127.0.0.1, which is started if it is not there. The address has a code that works once, within
+a minute. By itself the page only looks; --code prints eight digits that let it answer, send and rotate, too.
+  baton page           opens it
+  baton page --print   prints the address, for another browser or a tunnel (ssh -L 8420:127.0.0.1:8420 this-machine)
+  baton page --code    prints the digits that the page asks for before it changes something")]
+    Page(PageArgs),
+    /// What an agent did last: prompts, tool calls with how they ended, answers
+    #[command(after_help = "\
+Read from the transcript, so the agent is not disturbed and nothing depends on what its pane shows.")]
     Tail(TailArgs),
+    /// What an agent is about: its goal, what it does now, its last answer, files, what is open
+    What(WhatArgs),
+    /// Say that your task is finished. For agents; the parent gets it with your last answer
+    #[command(after_help = "\
+The task's chain of handoffs ends here. `--undo` takes it back, until the user asks for something new.")]
+    Done(DoneArgs),
+    /// Remind an agent, or yourself, at a later time
+    #[command(
+        override_usage = "baton remind <--in TIME|--every TIME|--at TIME> [--json] [NAME] TEXT",
+        after_help = "\
+It comes as a message, also after a restart of anything. Without a NAME it is for whoever runs this. The daemon sends
+it; where none runs, the agent's next hook does. What was missed comes once, late, and says so."
+    )]
+    Remind(RemindArgs),
+    /// Reminders that wait; `reminders cancel ID` takes one back
+    Reminders(RemindersArgs),
+    /// Give an agent another name; mail, handoffs and children follow
+    Rename(RenameArgs),
+    /// Give an agent an empty context: no handoff, nothing carried over (asks first)
+    Clear(ClearArgs),
+    /// Make an agent the child of another one
+    Reparent(ReparentArgs),
+    /// Answer a message in your inbox
+    Reply(ReplyArgs),
     /// Attend to an agent that already runs in a tmux pane; without a name, list what could be adopted
     Adopt(AdoptArgs),
     /// The agents that an agent has spawned
     Children(ChildrenArgs),
     /// All agents, parents before their children; `agents restore` brings back those in panes
     Agents(AgentsArgs),
-    /// Hand over: the last act of a turn. For agents; a person uses `baton handoffs`
+    /// Hand over, as the last act of a turn. For agents; a person uses `baton handoffs`
     #[command(after_help = "\
 The file is copied at once and sealed when the turn ends; then the agent continues in a fresh context
 that begins with it. Called twice, the last one counts. Exit codes: 1 no such file, 2 not inside an agent.")]
     Handoff(HandoffArgs),
-    /// Look at, load, write and mend the handoffs of a project
+    /// Look at, load, write and repair the handoffs of a project
     Handoffs(HandoffsArgs),
     /// How full the agents are, and what waits for them
     Status(StatusArgs),
-    /// Leave a message for an agent; it reads it at its next step
+    /// Leave a message for an agent; it reads it when its turn has ended
     Send(SendArgs),
     /// Messages of an agent, and whether they were delivered
     Inbox(InboxArgs),
@@ -84,7 +124,7 @@ that begins with it. Called twice, the last one counts. Exit codes: 1 no such fi
     Outbox(InboxArgs),
     /// Find, read and resume past conversations of every client
     #[command(after_help = "\
-In a terminal, `baton sessions` alone lets you choose one: type to filter, Enter resumes, Esc leaves.")]
+In a terminal, `baton sessions` alone lets you choose one: type to filter, / and words to find what was said, Enter resumes.")]
     Sessions(SessionsArgs),
     /// Copies of conversations: look at them, check them, bring them back
     #[command(after_help = "\
@@ -97,6 +137,22 @@ Nothing is removed by itself: `baton backup prune` says what goes, pinned sessio
     #[command(after_help = "\
 Writes thoughts/shared/handoffs/events/{time}_{session}.md in the project; every status line shows the newest.")]
     Checkpoint(CheckpointArgs),
+    /// What agents wait for: permission requests and questions of all of them, oldest first
+    #[command(after_help = "\
+The client shows its own dialog at the same time; whoever answers first counts.
+  baton approvals --watch                 as they come
+  baton approve                           one after the other, with keys
+  baton approve 3f9a1c2b                  allow it once; --session, --always as its dialog offers
+  baton deny 3f9a1c2b \"Use the staging database\"
+  baton answer 3f9a1c2b 2                 a question, by number, label or a text of your own
+Rules that answer by themselves are in [approvals] of your own config.toml.")]
+    Approvals(ApprovalsArgs),
+    /// Allow what an agent asks for; without an id, one after the other
+    Approve(ApproveArgs),
+    /// Refuse what an agent asks for; it reads your reason
+    Deny(DenyArgs),
+    /// Answer an agent's question
+    Answer(AnswerArgs),
     /// What happened, from the log
     Log(LogArgs),
     /// Serve many agents: the API, notifications, housekeeping. Hooks and `baton run` work without it
@@ -104,13 +160,34 @@ Writes thoughts/shared/handoffs/events/{time}_{session}.md in the project; every
 Listens on a unix socket that only you can reach; with --http also on 127.0.0.1, where every request needs the token
 in the file that `--status` names. All state is on disk: it may be stopped, killed and started again at any time.")]
     Serve(ServeArgs),
+    /// Let an agent go on on another machine of the fleet: its handoff goes there, and it stops here
+    #[command(after_help = "\
+The handoff, its ledger and the state of the work tree go along. Refused when the other machine cannot have the commit:
+push first, or carry the changes with --with-patch.")]
+    Move(MoveArgs),
+    /// Many machines: see their agents and write to them, through a PostgreSQL that you have
+    #[command(after_help = "\
+One machine founds the fleet and invites the others; each joins with a code that works once:
+  baton fleet init postgres://team:secret@db.example/app   on the first machine
+  baton fleet join postgres://team:secret@db.example/app   the same machine joins
+  baton fleet invite desk                                  prints a code for the machine `desk`
+  baton fleet join CODE                                    on that machine
+Then `baton agents --fleet` shows all agents and `baton send NAME@MACHINE` reaches them, also while a machine sleeps.
+What is sent is sealed for its reader; the database sees names and sizes. docs/fleet.md tells more.")]
+    Fleet(FleetArgs),
     /// Make this machine, or a project, ready: one command, shown before it is done
     #[command(after_help = "\
-The program is copied to ~/.local/bin first. Then one plugin folder in the client's own folder carries the hooks,
-and settings.json gets the status line and a permission rule for `baton handoff`. Other people's hooks stay, and a
-status line that is there keeps working. `baton uninstall` makes it all as it was.")]
+A program that is on the PATH already is used where it is, so that upgrades reach the hooks; any other is copied to
+~/.local/bin first. Then one plugin folder in the client's own folder carries the hooks, and settings.json gets the
+status line and the permission rules. Other people's hooks stay, and a status line that is there keeps working.
+`baton uninstall` makes it all as it was.
+
+  baton install                    for all your projects; shown before it is done
+  baton install --project          this project, with a memory of its own
+  baton install --migrate          first move other tools' scripts aside that do the same
+  baton install --migrate --undo   bring them back")]
     Install(InstallArgs),
-    /// Take it out again; settings become what they were, byte for byte
+    /// Remove baton from the clients; settings become what they were, byte for byte
     Uninstall(UninstallArgs),
     /// Check that everything works, and say what to do where it does not
     Doctor(DoctorArgs),
@@ -118,14 +195,38 @@ status line that is there keeps working. `baton uninstall` makes it all as it wa
     Channel(ChannelArgs),
     /// Show every setting, its value and where it came from
     Config(ConfigArgs),
+    /// Accept this project's own settings and memory; they count for nothing until you do
+    #[command(after_help = "\
+A project is a stranger until you accept its folder: its .baton.toml may change what is shown there, nothing else, and
+a memory that came with a clone is neither read nor written.
+
+  baton trust            accept the project around this folder, as it is now
+  baton trust --list     folders that are accepted
+  baton trust --forget   take it back
+
+A channel belongs to the project that used it first. A .baton.toml that names another project's is asked about; in a script,
+`--share-channel` says yes.")]
+    Trust(TrustArgs),
     /// See in a minute what baton does, in a temporary home
     Demo(DemoArgs),
-    /// Complete commands and options in a shell
+    /// Complete commands, agents, sessions and handoffs in a shell
     #[command(after_help = "\
-bash  baton completions bash > ~/.local/share/bash-completion/completions/baton
-zsh   baton completions zsh > ~/.zfunc/_baton     (a folder that is in $fpath before compinit runs)
-fish  baton completions fish > ~/.config/fish/completions/baton.fish")]
+  bash  baton completions bash > ~/.local/share/bash-completion/completions/baton
+  zsh   baton completions zsh > ~/.zfunc/_baton     (a folder in $fpath before compinit runs)
+  fish  baton completions fish > ~/.config/fish/completions/baton.fish")]
     Completions(CompletionsArgs),
+    /// What could come next on a command line, one per line: the scripts of `completions` ask
+    #[command(hide = true)]
+    Complete {
+        /// The words behind `baton`, the last of them as far as it is typed
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+    /// Print the version
+    Version,
+    /// Print the man page: baton man > baton.1
+    #[command(hide = true)]
+    Man,
     /// What the client calls on each event: reads one JSON payload, answers within its deadline, exits 0
     Hook {
         /// The client that calls, where it is not Claude Code
@@ -155,9 +256,12 @@ For a client that takes no status line of others, tmux shows it:
 }
 
 #[derive(Debug, Args)]
-pub struct HandoffsArgs {
+pub(super) struct HandoffsArgs {
     #[command(subcommand)]
     pub command: Option<Handoffs>,
+    /// At most this many, without a command
+    #[arg(long, short = 'n', default_value_t = 20, value_name = "N")]
+    pub limit: usize,
     /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
@@ -167,7 +271,7 @@ pub struct HandoffsArgs {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Handoffs {
+pub(super) enum Handoffs {
     /// List handoffs and their states, newest first (what `baton handoffs` does by itself)
     List {
         /// Of all channels
@@ -227,13 +331,45 @@ It prints the handoff's id. The one it replaces stays in the archive.")]
         /// Pack it into so many characters
         #[arg(long, value_name = "N")]
         budget: Option<usize>,
+        /// Show what it lacks that the last handoff had, and what it has more
+        #[arg(long, conflicts_with = "budget", value_name = "WHICH")]
+        against: Option<Against>,
     },
-    /// Mend a damaged channel: sets files aside, never deletes, says what it did
+    /// The handoffs that led to one: when, why, by whom, what each carried [default: the newest]
+    #[command(args_conflicts_with_subcommands = true)]
+    Chain {
+        id: Option<HandoffId>,
+        #[command(subcommand)]
+        verb: Option<ChainVerb>,
+    },
+    /// What a later handoff lacks that an earlier one had (red), and what it has more
+    Diff { a: HandoffId, b: HandoffId },
+    /// Repair a damaged channel: sets files aside, never deletes, says what it did
     Repair,
 }
 
+/// `baton handoffs chain …`.
+#[derive(Debug, Subcommand)]
+pub(super) enum ChainVerb {
+    /// Forget one thing that the task carries; without ITEM, list them
+    Drop {
+        /// As the list names it
+        item: Option<String>,
+        /// The handoff that carries it [default: the newest]
+        #[arg(long, value_name = "ID")]
+        from: Option<HandoffId>,
+    },
+}
+
+/// What a draft is compared with.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(super) enum Against {
+    /// The newest handoff of the channel
+    Last,
+}
+
 #[derive(Debug, Args)]
-pub struct ScopeArgs {
+pub(super) struct ScopeArgs {
     /// For all projects of this user (the default)
     #[arg(long, conflicts_with = "project")]
     pub user: bool,
@@ -246,21 +382,30 @@ pub struct ScopeArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct InstallArgs {
+pub(super) struct InstallArgs {
     #[command(flatten)]
     pub scope: ScopeArgs,
     /// The client: claude, codex
-    #[arg(long, value_name = "NAME", default_value = "claude")]
+    #[arg(long, value_name = "PROVIDER", default_value = crate::providers::USUAL)]
     pub provider: String,
     /// Codex runs hooks only after you have reviewed them: review and trust baton's here (asks first)
     #[arg(long)]
     pub trust: bool,
+    /// Codex: an agent that has handed over continues in a fresh window of the same thread (under development there)
+    #[arg(long)]
+    pub fresh_window: bool,
     /// Show what would change, change nothing
     #[arg(long)]
     pub dry_run: bool,
     /// Do not ask
     #[arg(long, short = 'y')]
     pub yes: bool,
+    /// First move scripts, commands and entries of other tools aside that do what baton does; what they wrote stays
+    #[arg(long)]
+    pub migrate: bool,
+    /// Bring back what --migrate moved aside
+    #[arg(long, requires = "migrate")]
+    pub undo: bool,
     /// Leave the status line alone
     #[arg(long)]
     pub no_statusline: bool,
@@ -270,26 +415,29 @@ pub struct InstallArgs {
     /// With --project: leave out its memory (.claude/memory and a block in CLAUDE.md)
     #[arg(long, requires = "project")]
     pub no_memory: bool,
-    /// Leave out the rule that lets agents run `baton handoff` without asking
+    /// Leave out the permission rules: what lets agents hand over without asking, and what keeps them from deciding for you
     #[arg(long)]
     pub no_permission: bool,
+    /// Also let agents send, wait, spawn, list and the like without asking: for those that lead others
+    #[arg(long, conflicts_with = "no_permission")]
+    pub agents: bool,
     /// Put the hooks into settings.json instead of a plugin folder
     #[arg(long)]
     pub settings: bool,
     /// Also link `sm` to baton, unless another program has that name
     #[arg(long)]
     pub sm: bool,
-    /// Where the program goes [default: ~/.local/bin]
+    /// Where the program goes [default: where it is on the PATH, else ~/.local/bin]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub bin_dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
-pub struct UninstallArgs {
+pub(super) struct UninstallArgs {
     #[command(flatten)]
     pub scope: ScopeArgs,
     /// The client: claude, codex
-    #[arg(long, value_name = "NAME", default_value = "claude")]
+    #[arg(long, value_name = "PROVIDER", default_value = crate::providers::USUAL)]
     pub provider: String,
     /// Show what would change, change nothing
     #[arg(long)]
@@ -306,8 +454,8 @@ pub struct UninstallArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct DoctorArgs {
-    /// Mend what can be mended without asking
+pub(super) struct DoctorArgs {
+    /// Fix what can be fixed without asking
     #[arg(long)]
     pub fix: bool,
     /// Run a whole cycle in a temporary home: fill, hand over, clear, load
@@ -319,7 +467,7 @@ pub struct DoctorArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct ChannelArgs {
+pub(super) struct ChannelArgs {
     /// The folder to ask about [default: the current one]
     #[arg(value_hint = ValueHint::DirPath)]
     pub path: Option<PathBuf>,
@@ -332,14 +480,138 @@ pub struct ChannelArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct ConfigArgs {
+pub(super) struct TrustArgs {
+    /// The folder [default: the current one]
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub path: Option<PathBuf>,
+    /// List the folders that are accepted
+    #[arg(long, conflicts_with = "forget")]
+    pub list: bool,
+    /// Take the acceptance back
+    #[arg(long)]
+    pub forget: bool,
+    /// Accept a channel that another project uses, too: each loads and replaces the other's handoffs
+    #[arg(long, conflicts_with_all = ["list", "forget"])]
+    pub share_channel: bool,
+    /// Print JSON
+    #[arg(long, requires = "list")]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct MoveArgs {
+    /// The agent's name; `baton agents` lists them
+    pub agent: AgentId,
+    /// The machine; `baton fleet machines` lists them
+    pub machine: MachineName,
+    /// Carry along the changes that no git remote has
+    #[arg(long)]
+    pub with_patch: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, Args)]
-pub struct DemoArgs {
+pub(super) struct FleetArgs {
+    #[command(subcommand)]
+    pub command: FleetCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum FleetCommand {
+    /// Make the schema in a database, or bring it up to date, and found a fleet there
+    Init {
+        /// `postgres://USER:PASSWORD@HOST/DATABASE`, of a role that may make a schema and roles
+        url: String,
+    },
+    /// Make this machine one of the fleet
+    Join {
+        /// The code that `baton fleet invite` printed; on the machine that founded the fleet, the database's URL
+        code: String,
+        /// This machine's name, on the machine that founded the fleet [default: what the system calls itself]
+        #[arg(long)]
+        name: Option<MachineName>,
+    },
+    /// Print a code with which another machine joins, once and within a day
+    Invite {
+        /// The name that the machine will have
+        name: MachineName,
+    },
+    /// Whether the database is there, how much waits for it, and who is awake
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// All machines: awake, asleep or gone, and when they were last heard
+    Machines {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check the way to the database: TLS, clocks, permissions, poolers
+    Doctor {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Choose the folder of a handoff that came from another machine and fits none that is known here
+    Take {
+        handoff: HandoffId,
+        /// The folder
+        #[arg(long, value_hint = ValueHint::DirPath)]
+        into: PathBuf,
+    },
+    /// Leave the fleet; what has not been sent is set aside
+    Leave {
+        /// Also forget that this machine founded the fleet: nobody can be invited or revoked any more
+        #[arg(long)]
+        dissolve: bool,
+    },
+    /// Take a machine out of the fleet: from now on it reads and writes nothing
+    Revoke { name: MachineName },
+    /// Remove what the database holds of a machine that was revoked or has left, and prove it
+    Purge {
+        name: MachineName,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ConfigArgs {
+    #[command(subcommand)]
+    pub command: Option<ConfigCommand>,
+    /// Only what is not as it is by default, and why: who set it, or why it counts for nothing
+    #[arg(long, conflicts_with = "json")]
+    pub why: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ConfigCommand {
+    /// Change one setting in your own config.toml; comments and order stay
+    Set {
+        /// As `baton config` names it
+        key: String,
+        /// As in the file; a text needs no quotes, and a rule of [approvals] may stand alone
+        value: String,
+    },
+    /// Let one setting be as it is by default
+    Unset {
+        /// As `baton config` names it
+        key: String,
+    },
+    /// Open your own config.toml in $VISUAL or $EDITOR; it is checked before it counts
+    Edit,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DemoArgs {
     /// Without pauses
     #[arg(long)]
     pub fast: bool,
@@ -349,22 +621,29 @@ pub struct DemoArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct HandoffArgs {
+pub(super) struct HandoffArgs {
     /// The document, or - for standard input
     #[arg(value_hint = ValueHint::FilePath, required_unless_present_any = ["cancel", "status", "to"])]
     pub file: Option<PathBuf>,
-    /// Give the work to another agent: codex, claude, or the name of one; without a FILE, what the transcript proves
+    /// Give the work to another agent: codex, claude, or the name of one, also NAME@MACHINE; without a FILE, what the
+    /// transcript proves
     #[arg(long, value_name = "AGENT", conflicts_with_all = ["cancel", "status", "now"])]
     pub to: Option<String>,
     /// With --to: start a new agent in a tmux pane, as an agent that has a pane itself always does
     #[arg(long, requires = "to")]
     pub spawn: bool,
+    /// With --to NAME@MACHINE: carry along the changes that no git remote has
+    #[arg(long, requires = "to")]
+    pub with_patch: bool,
     /// With --to: print JSON
     #[arg(long, requires = "to")]
     pub json: bool,
     /// Take back what was handed over in this turn
     #[arg(long, conflicts_with_all = ["file", "status"])]
     pub cancel: bool,
+    /// With --cancel: of this agent, not of the one that runs the command
+    #[arg(long, value_name = "AGENT", requires = "cancel")]
+    pub of: Option<AgentId>,
     /// Tell what is pending
     #[arg(long, conflicts_with = "file")]
     pub status: bool,
@@ -375,26 +654,35 @@ pub struct HandoffArgs {
 
 #[derive(Debug, Args)]
 #[command(trailing_var_arg = true)]
-pub struct RunArgs {
-    /// The agent's name [default: {project}-{n}]
+pub(super) struct RunArgs {
+    /// The agent's name [default: the project's, then with a word behind it]
     #[arg(long)]
     pub name: Option<AgentId>,
     /// Start it again when it crashes
     #[arg(long)]
     pub keep_alive: bool,
-    /// The provider, and its own arguments
-    #[arg(allow_hyphen_values = true)]
+    /// Let its permission requests be answered from elsewhere too (`baton approvals`)
+    #[arg(long)]
+    pub approvals: bool,
+    /// Let this agent answer them besides you
+    #[arg(long, value_name = "AGENT")]
+    pub approver: Option<AgentId>,
+    /// The scripted agent, which needs no client and no account
+    #[arg(long)]
+    pub demo: bool,
+    /// The client (claude, codex, or the path of one), and its own arguments
+    #[arg(allow_hyphen_values = true, value_name = "PROVIDER] [ARGS")]
     pub command: Vec<String>,
 }
 
 #[derive(Debug, Args)]
-pub struct AgentArgs {
+pub(super) struct AgentArgs {
     /// Which agent [default: the one running in this project]
     pub agent: Option<AgentId>,
 }
 
 #[derive(Debug, Args)]
-pub struct SpawnArgs {
+pub(super) struct SpawnArgs {
     /// The agent's name; unique
     pub name: AgentId,
     /// The client: claude, codex, demo [default: the first that is there]
@@ -415,6 +703,12 @@ pub struct SpawnArgs {
     /// Whose child it is [default: the agent this runs in]
     #[arg(long, value_name = "AGENT")]
     pub parent: Option<AgentId>,
+    /// What it is for, in a word or two: shown beside its name, and told to it
+    #[arg(long, value_name = "ROLE")]
+    pub role: Option<String>,
+    /// Let this agent answer its permission requests besides you
+    #[arg(long, value_name = "AGENT")]
+    pub approver: Option<AgentId>,
     /// The tmux server, by name or path of its socket [default: panes.socket]
     #[arg(long)]
     pub socket: Option<String>,
@@ -427,12 +721,16 @@ pub struct SpawnArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct WaitArgs {
+pub(super) struct WaitArgs {
+    /// Which agents
     #[arg(required = true)]
     pub agents: Vec<AgentId>,
     /// Until one of them is, not all
     #[arg(long)]
     pub any: bool,
+    /// Until they have said that their task is finished (`baton done`), not only until they are idle
+    #[arg(long)]
+    pub done: bool,
     /// At most so long: 30s, 10m, 2h
     #[arg(long, value_name = "DURATION")]
     pub timeout: Option<jiff::SignedDuration>,
@@ -441,20 +739,175 @@ pub struct WaitArgs {
     pub json: bool,
 }
 
+#[derive(Debug, Default, Args)]
+pub(super) struct TopArgs {
+    /// Read the files instead of asking the daemon
+    #[arg(long)]
+    pub no_daemon: bool,
+    /// Also agents that ended more than a day ago
+    #[arg(long)]
+    pub all: bool,
+}
+
 #[derive(Debug, Args)]
-pub struct TailArgs {
+pub(super) struct PageArgs {
+    /// Print the address instead of opening it
+    #[arg(long, conflicts_with = "code")]
+    pub print: bool,
+    /// Print the code that lets an open page change things
+    #[arg(long)]
+    pub code: bool,
+    /// Print JSON, and open nothing
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct TailArgs {
     /// Which agent [default: the one running in this project]
     pub agent: Option<AgentId>,
-    /// The last N lines
-    #[arg(long, short = 'n', default_value_t = 40, value_name = "N")]
-    pub lines: usize,
+    /// The last N entries; with --screen, lines [default: 20; with --screen 40]
+    #[arg(long, short = 'n', value_name = "N")]
+    pub lines: Option<usize>,
+    /// The last lines of its pane instead
+    #[arg(long, conflicts_with = "follow")]
+    pub screen: bool,
+    /// Go on as it works, until Ctrl+C
+    #[arg(long, short = 'f')]
+    pub follow: bool,
+    /// Print JSON; with --follow one line each
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct WhatArgs {
+    /// Which agent [default: the one running in this project]
+    pub agent: Option<AgentId>,
+    /// Only this
+    pub part: Option<WhatPart>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum WhatPart {
+    /// Whether it works, is idle or waits, and for what
+    State,
+    /// What was asked for first
+    Goal,
+    /// What it does now
+    Now,
+    /// Its last answer
+    Last,
+    /// The files it touched, newest first
+    Files,
+    /// Open todos, unanswered questions, running jobs
+    Open,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DoneArgs {
+    /// What came out of it
+    pub text: Vec<String>,
+    /// Take it back
+    #[arg(long, conflicts_with = "text")]
+    pub undo: bool,
+    /// Of this agent, if you lead it [default: the one this runs in]
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<AgentId>,
+}
+
+/// A stretch of time as people write it.
+fn span(text: &str) -> Result<jiff::SignedDuration, String> {
+    text.parse().map_err(|_| "write it like 20m, 1h30m or 2d".to_owned())
+}
+
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("when").required(true)))]
+pub(super) struct RemindArgs {
+    /// After this time: 20m, 1h30m
+    #[arg(long = "in", value_name = "TIME", group = "when", value_parser = span)]
+    pub after: Option<jiff::SignedDuration>,
+    /// Again and again, first after this time
+    #[arg(long, value_name = "TIME", group = "when", value_parser = span)]
+    pub every: Option<jiff::SignedDuration>,
+    /// At this time: 17:00, or "2026-11-18 09:00"
+    #[arg(long, value_name = "TIME", group = "when")]
+    pub at: Option<String>,
+    /// Whom, if not yourself, and the text
+    #[arg(required = true, value_name = "NAME TEXT")]
+    pub words: Vec<String>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, Args)]
-pub struct AdoptArgs {
+pub(super) struct RemindersArgs {
+    #[command(subcommand)]
+    pub command: Option<RemindersCommand>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum RemindersCommand {
+    /// Take a reminder back
+    Cancel {
+        /// Its id, as `baton reminders` shows it
+        id: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RenameArgs {
+    /// What it is called now
+    pub agent: AgentId,
+    /// What it shall be called
+    pub name: AgentId,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ClearArgs {
+    /// Which agent
+    pub agent: AgentId,
+    /// What it shall do then
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub prompt: Option<String>,
+    /// Do not ask
+    #[arg(long, short = 'y')]
+    pub yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ReparentArgs {
+    /// Which agent
+    pub agent: AgentId,
+    /// Whose child it shall be, or --none
+    #[arg(conflicts_with = "none")]
+    pub parent: Option<AgentId>,
+    /// Nobody's: you hear of it yourself
+    #[arg(long)]
+    pub none: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ReplyArgs {
+    /// Which message, as `baton inbox` shows it
+    pub id: String,
+    /// The answer, or - for standard input
+    #[arg(required = true)]
+    pub text: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AdoptArgs {
     /// The agent's name, or the id of its conversation
     pub agent: Option<String>,
     /// Look for it on this tmux server, by name or path of its socket
@@ -466,16 +919,19 @@ pub struct AdoptArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct ChildrenArgs {
+pub(super) struct ChildrenArgs {
     /// Whose [default: the agent this runs in]
     pub agent: Option<AgentId>,
+    /// Also those that ended more than a day ago
+    #[arg(long)]
+    pub all: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum AgentsCommand {
+pub(super) enum AgentsCommand {
     /// Start again, with their handoff, agents that lived in panes before a reboot or a crash
     Restore {
         /// Only these; also ones that were retired
@@ -487,33 +943,46 @@ pub enum AgentsCommand {
 }
 
 #[derive(Debug, Args)]
-pub struct AgentsArgs {
+pub(super) struct AgentsArgs {
     #[command(subcommand)]
     pub command: Option<AgentsCommand>,
+    /// Also those that ended more than a day ago
+    #[arg(long)]
+    pub all: bool,
+    /// A tree: who leads whom, what each is for and what it does
+    #[arg(long, conflicts_with = "json")]
+    pub tree: bool,
+    /// Of all machines of the fleet, as they were last heard
+    #[arg(long, conflicts_with_all = ["tree", "all"])]
+    pub fleet: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, Args)]
-pub struct StatusArgs {
+pub(super) struct StatusArgs {
     /// Only this agent
     pub agent: Option<AgentId>,
     /// Also agents of other projects, and those that have ended
     #[arg(long)]
     pub all: bool,
+    /// Agents of all machines of the fleet, as they were last heard
+    #[arg(long, conflicts_with_all = ["agent", "all", "watch"])]
+    pub fleet: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Show it anew whenever something changes, until Ctrl+C
+    /// Show it again whenever something changes, until Ctrl+C
     #[arg(long, conflicts_with = "json")]
     pub watch: bool,
 }
 
 #[derive(Debug, Args)]
-pub struct SendArgs {
-    /// The agent's name; `baton status` lists them
-    pub to: AgentId,
+pub(super) struct SendArgs {
+    /// The agent's name, or NAME@MACHINE; `baton status` lists them
+    #[arg(value_name = "AGENT")]
+    pub to: Address,
     /// The text, or - for standard input
     #[arg(required = true)]
     pub text: Vec<String>,
@@ -523,6 +992,12 @@ pub struct SendArgs {
     /// Interrupt the turn, where that can be done
     #[arg(long)]
     pub urgent: bool,
+    /// To `user`: wait for the answer and print it
+    #[arg(long, conflicts_with_all = ["important", "urgent", "notify", "expires"])]
+    pub ask: bool,
+    /// With --ask: at most so long; the answer then comes as a message
+    #[arg(long, value_name = "DURATION", requires = "ask")]
+    pub timeout: Option<jiff::SignedDuration>,
     /// Not to be read any more after so long: 30m, 2h
     #[arg(long, value_name = "DURATION")]
     pub expires: Option<jiff::SignedDuration>,
@@ -538,8 +1013,8 @@ pub struct SendArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct InboxArgs {
-    /// Whose [default: the agent this runs in]
+pub(super) struct InboxArgs {
+    /// Whose [default: the agent this runs in; your own where you run it yourself]
     pub agent: Option<AgentId>,
     /// Print JSON
     #[arg(long)]
@@ -548,7 +1023,7 @@ pub struct InboxArgs {
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct CheckpointArgs {
+pub(super) struct CheckpointArgs {
     #[command(subcommand)]
     pub command: Option<CheckpointCommand>,
     /// What the workflow is about, or has accomplished
@@ -575,7 +1050,7 @@ pub struct CheckpointArgs {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum CheckpointCommand {
+pub(super) enum CheckpointCommand {
     /// All checkpoints, newest first
     List {
         /// Only of this workflow
@@ -600,7 +1075,7 @@ pub enum CheckpointCommand {
 }
 
 #[derive(Debug, Args)]
-pub struct BackupArgs {
+pub(super) struct BackupArgs {
     #[command(subcommand)]
     pub command: Option<Backup>,
     /// Print JSON
@@ -609,7 +1084,7 @@ pub struct BackupArgs {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Backup {
+pub(super) enum Backup {
     /// All copies, newest first (what `baton backup` does by itself)
     List {
         /// Only of the current folder
@@ -637,6 +1112,12 @@ With --to the conversation moves: its working folder and paths become those of t
         /// Replace a transcript that says more or something else; it is kept beside
         #[arg(long)]
         force: bool,
+        /// The most an archive may unpack to, in GiB
+        #[arg(long, value_name = "GIB", default_value_t = 4)]
+        max_size: u64,
+        /// The most files an archive may have
+        #[arg(long, value_name = "N", default_value_t = 5_000)]
+        max_files: u32,
         /// Say what would be done
         #[arg(long)]
         dry_run: bool,
@@ -653,7 +1134,7 @@ With --to the conversation moves: its working folder and paths become those of t
         /// Only say what would be removed
         #[arg(long)]
         dry_run: bool,
-        /// Days instead of `mirror.keep_days`; 0 keeps for ever
+        /// Days instead of `mirror.keep_days`; 0 keeps forever
         #[arg(long, value_name = "DAYS")]
         keep_days: Option<u64>,
         /// Megabytes instead of `mirror.max_mb`; 0 is no limit
@@ -665,7 +1146,7 @@ With --to the conversation moves: its working folder and paths become those of t
         /// A session id (its beginning is enough) [default: all]
         session: Option<String>,
     },
-    /// Keep a session for ever
+    /// Keep a session forever
     Pin {
         /// A session id; its beginning is enough
         session: String,
@@ -678,7 +1159,7 @@ With --to the conversation moves: its working folder and paths become those of t
 }
 
 #[derive(Debug, Args)]
-pub struct MemoryArgs {
+pub(super) struct MemoryArgs {
     #[command(subcommand)]
     pub command: Memory,
     /// Print JSON
@@ -687,7 +1168,7 @@ pub struct MemoryArgs {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Memory {
+pub(super) enum Memory {
     /// Give this project a memory: .claude/memory and a block in CLAUDE.md
     Init {
         /// Take it back; files that were edited become what they were, what was saved stays
@@ -714,11 +1195,14 @@ Times and ids are stamped, facts from the transcript are added, secrets are reda
         #[arg(long)]
         agent: bool,
     },
-    /// Drop the newest pending backup; the mirror stays
+    /// Drop the newest pending backup and settle the older ones; the mirror stays
     Discard {
-        /// All of them
+        /// Delete the files of all pending backups
         #[arg(long)]
         all: bool,
+        /// The same as --all, as people type it after /discard-backup
+        #[arg(value_name = "all", value_parser = ["all"])]
+        which: Option<String>,
         /// For a skill: exit 0 also when there is nothing
         #[arg(long)]
         agent: bool,
@@ -747,19 +1231,106 @@ Times and ids are stamped, facts from the transcript are added, secrets are reda
 }
 
 #[derive(Debug, Args)]
-pub struct CompletionsArgs {
+pub(super) struct CompletionsArgs {
     pub shell: ShellArg,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub enum ShellArg {
+pub(super) enum ShellArg {
     Bash,
     Zsh,
     Fish,
 }
 
 #[derive(Debug, Args)]
-pub struct LogArgs {
+pub(super) struct ApprovalsArgs {
+    #[command(subcommand)]
+    pub command: Option<ApprovalsCommand>,
+    /// Show each as it comes, until you leave
+    #[arg(long)]
+    pub watch: bool,
+    /// Print JSON; with --watch one line each
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ApprovalsCommand {
+    /// What was asked and answered, newest first
+    Log {
+        /// Only of this agent
+        #[arg(long)]
+        agent: Option<AgentId>,
+        /// The last N
+        #[arg(long, short = 'n', default_value_t = 50, value_name = "N")]
+        lines: usize,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ApproveArgs {
+    /// Which of our faces asks
+    #[arg(long, hide = true, default_value = "cli")]
+    pub door: DoorArg,
+    /// Which request; the beginning of its id is enough
+    #[arg(conflicts_with = "all")]
+    pub id: Option<String>,
+    /// And remember it as the client's own dialog would
+    #[arg(long, conflicts_with_all = ["session", "all"])]
+    pub always: bool,
+    /// And for the rest of the client's session
+    #[arg(long, conflicts_with = "all")]
+    pub session: bool,
+    /// Change it in an editor first
+    #[arg(long, conflicts_with = "all", requires = "id")]
+    pub edit: bool,
+    /// All that one agent asks for
+    #[arg(long, requires = "agent")]
+    pub all: bool,
+    /// Whose
+    #[arg(long, value_name = "NAME", requires = "all")]
+    pub agent: Option<AgentId>,
+}
+
+/// The faces that answer by a command of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum DoorArg {
+    Cli,
+    Screen,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DenyArgs {
+    /// Which of our faces asks
+    #[arg(long, hide = true, default_value = "cli")]
+    pub door: DoorArg,
+    /// Which request; the beginning of its id is enough
+    pub id: String,
+    /// What the agent reads, word for word
+    #[arg(allow_hyphen_values = true)]
+    pub reason: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AnswerArgs {
+    /// Which of our faces asks
+    #[arg(long, hide = true, default_value = "cli")]
+    pub door: DoorArg,
+    /// Which question; the beginning of its id is enough
+    pub id: String,
+    /// For each question the number or label of an option (several with commas), or a text of your own
+    #[arg(required = true, allow_hyphen_values = true)]
+    pub answers: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct LogArgs {
+    /// Of all projects, not only of this one
+    #[arg(long)]
+    pub all: bool,
     /// Wait for more
     #[arg(long, short = 'f')]
     pub follow: bool,
@@ -784,7 +1355,7 @@ pub struct LogArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct ServeArgs {
+pub(super) struct ServeArgs {
     /// Go to the background; done when it listens
     #[arg(long, conflicts_with_all = ["stop", "status", "print_unit"])]
     pub detach: bool,
@@ -809,13 +1380,13 @@ pub struct ServeArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum UnitKind {
+pub(super) enum UnitKind {
     Systemd,
     Launchd,
 }
 
 #[derive(Debug, Args)]
-pub struct SessionsArgs {
+pub(super) struct SessionsArgs {
     #[command(subcommand)]
     pub command: Option<Sessions>,
     /// Print JSON
@@ -828,7 +1399,7 @@ pub struct SessionsArgs {
 
 /// Whose conversations are meant.
 #[derive(Debug, Args, Default)]
-pub struct WhoseArgs {
+pub(super) struct WhoseArgs {
     /// Of all projects, not only of this one
     #[arg(long)]
     pub all: bool,
@@ -838,7 +1409,7 @@ pub struct WhoseArgs {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Sessions {
+pub(super) enum Sessions {
     /// List conversations, newest first (what `baton sessions` does when it is not in a terminal)
     #[command(after_help = "\
 A row tells what it was about, when and how long, how many tokens it held, how it ended, and the handoffs
@@ -881,7 +1452,7 @@ command that does it there is printed (exit 1).")]
         #[arg(long, conflicts_with = "id")]
         last: bool,
         /// A new agent of this client (claude, codex) instead, begun with what the conversation's transcript proves
-        #[arg(long = "in", value_name = "CLIENT")]
+        #[arg(long = "in", value_name = "PROVIDER")]
         other: Option<String>,
         /// Options for the client
         #[arg(last = true)]
@@ -897,7 +1468,7 @@ command that does it there is printed (exit 1).")]
 }
 
 #[derive(Debug, Args)]
-pub struct SearchArgs {
+pub(super) struct SearchArgs {
     /// Words and '"phrases"'
     #[arg(required = true)]
     pub query: Vec<String>,
@@ -930,7 +1501,7 @@ pub struct SearchArgs {
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub enum RoleArg {
+pub(super) enum RoleArg {
     User,
     Assistant,
     Tool,

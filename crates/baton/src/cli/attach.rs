@@ -1,12 +1,16 @@
-//! `baton attach NAME`: the agent's pane in this terminal.
+//! `baton attach NAME`: shows the agent's pane in this terminal.
 
+use std::io::IsTerminal as _;
 use std::os::unix::process::CommandExt as _;
 
-use super::args::AgentArgs;
-use super::{App, Outcome};
-use crate::tmux::{Known, Server};
+use jiff::Timestamp;
 
-pub fn run(app: &App, args: &AgentArgs) -> anyhow::Result<Outcome> {
+use crate::approvals;
+use crate::cli::args::AgentArgs;
+use crate::cli::{App, Outcome};
+use crate::rotation::actuators::tmux::server::{Known, Server};
+
+pub(super) fn run(app: &App, args: &AgentArgs) -> anyhow::Result<Outcome> {
     let Some(agent) = app.meant_agent(args.agent.as_ref())? else { return Ok(Outcome::Nothing) };
     let Some(pane) = &agent.pane else {
         eprintln!(
@@ -16,13 +20,25 @@ pub fn run(app: &App, args: &AgentArgs) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Nothing);
     };
     let known = Known::new(pane);
-    // Also a dead one can be looked at, as long as its server keeps it.
+    // A dead pane can be viewed too, as long as its server keeps it.
     if !crate::sys::process::is_alive(&pane.server) || Server::of(pane).facts(&pane.id).is_none() {
         eprintln!(
             "baton: the pane of {} is gone; `baton agents restore {}` starts it again",
             agent.id, agent.id
         );
         return Ok(Outcome::Nothing);
+    }
+    let has_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if !has_terminal {
+        eprintln!(
+            "baton: this is no terminal, so the pane of {} cannot be shown in it; `baton tail {} --screen` prints it",
+            agent.id, agent.id
+        );
+        return Ok(Outcome::Failed);
+    }
+    // Where a waiting hook hides the dialog, whoever looks at the pane gets it back.
+    if !app.caller().is_agent() {
+        approvals::hand_back(&app.store(), &agent.id, Timestamp::now())?;
     }
     known.server().run(&["select-window", "-t", &pane.id])?;
     known.server().run(&["select-pane", "-t", &pane.id])?;

@@ -1,14 +1,15 @@
 //! `baton channel [PATH] [--why]`.
 
-use super::screen::{print, print_json};
-use super::{App, Outcome, args::ChannelArgs};
+use crate::cli::args::ChannelArgs;
+use crate::cli::ui::{print, print_json};
+use crate::cli::{App, Outcome};
 
-pub fn run(app: &App, args: &ChannelArgs) -> anyhow::Result<Outcome> {
+pub(super) fn run(app: &App, args: &ChannelArgs) -> anyhow::Result<Outcome> {
     let dir = match &args.path {
         Some(path) => app.cwd.join(path),
         None => app.cwd.clone(),
     };
-    // Another folder may have settings of its own.
+    // Another folder may have its own settings.
     let channel = if args.path.is_some() {
         App::at(dir.clone(), app.channel_flag.clone())?.channel_of(&dir)?
     } else {

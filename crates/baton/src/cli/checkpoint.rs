@@ -1,18 +1,19 @@
 //! `baton checkpoint`: where a workflow stands, for all its instances.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use baton_core::checkpoint::Checkpoint;
 use baton_core::plain::plain_line;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::args::{CheckpointArgs, CheckpointCommand};
-use super::screen::{Paint, age, print, print_json, table};
-use super::{App, Outcome, session_from_env};
-use crate::store::checkpoints;
+use crate::cli::args::{CheckpointArgs, CheckpointCommand};
+use crate::cli::ui::{Paint, age, print, print_json, table};
+use crate::cli::{App, Outcome, session_from_env};
+use crate::project::checkpoints;
 
-pub fn run(app: &App, args: CheckpointArgs) -> anyhow::Result<Outcome> {
+pub(super) fn run(app: &App, args: CheckpointArgs) -> anyhow::Result<Outcome> {
     match args.command {
         Some(CheckpointCommand::List { name, limit, json }) => list(app, name.as_deref(), limit, json),
         Some(CheckpointCommand::Latest { name, json }) => latest(app, name.as_deref(), json),
@@ -44,11 +45,13 @@ fn write(app: &App, args: CheckpointArgs) -> anyhow::Result<Outcome> {
         blockers: all(args.blocker),
         next: all(args.next),
     };
-    let path = checkpoints::publish(&checkpoints::project_of(&app.cwd), &checkpoint, now)?;
+    let project = checkpoints::project_of(&app.cwd);
+    let path = checkpoints::publish(&project, &checkpoint, now)?;
+    app.store().agents().show_again(|agent| Path::new(&agent.cwd).starts_with(&project))?;
     if args.json {
         print_json(&json!({ "path": path, "checkpoint": checkpoint }))?;
     } else {
-        print(&format!("{}\n", path.display()))?;
+        print(&format!("{}\n", plain_line(&path.display().to_string(), 4096)))?;
     }
     Ok(Outcome::Done)
 }

@@ -1,19 +1,23 @@
 //! `baton children [AGENT]`: the agents that an agent has spawned.
 
-use super::args::ChildrenArgs;
-use super::screen::{Paint, print, print_json, table};
-use super::{App, Outcome, agents};
+use crate::cli::args::ChildrenArgs;
+use crate::cli::status::{HEAD, Row};
+use crate::cli::ui::{Paint, print, print_json, table_ranked};
+use crate::cli::{App, Outcome, agents};
 
-pub fn run(app: &App, args: &ChildrenArgs) -> anyhow::Result<Outcome> {
+pub(super) fn run(app: &App, args: &ChildrenArgs) -> anyhow::Result<Outcome> {
     let own = || app.current_session().map(|session| session.agent);
-    let Some(parent) = args.agent.clone().or_else(own) else {
+    let named = args.agent.as_ref().map(|id| app.name_now(id));
+    let Some(parent) = named.or_else(own) else {
         eprintln!("baton: name the agent whose children you want; `baton agents` lists them");
         return Ok(Outcome::Usage);
     };
-    let rows: Vec<_> =
-        agents::rows(app).into_iter().filter(|row| row.agent().parent.as_ref() == Some(&parent)).collect();
+    let rows: Vec<_> = agents::rows(app, args.all)
+        .into_iter()
+        .filter(|row| row.agent().parent.as_ref() == Some(&parent))
+        .collect();
     if args.json {
-        print_json(&rows.iter().map(agents::json).collect::<Vec<_>>())?;
+        print_json(&rows.iter().map(Row::json).collect::<Vec<_>>())?;
         return Ok(if rows.is_empty() { Outcome::Nothing } else { Outcome::Done });
     }
     if rows.is_empty() {
@@ -21,7 +25,7 @@ pub fn run(app: &App, args: &ChildrenArgs) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Nothing);
     }
     let paint = Paint::stdout();
-    let cells: Vec<_> = rows.iter().map(|row| agents::cells(row, 0, paint)).collect();
-    print(&table(paint, agents::HEAD, &cells))?;
+    let cells: Vec<_> = rows.iter().map(|row| row.cells(0, paint)).collect();
+    print(&table_ranked(paint, HEAD, &cells))?;
     Ok(Outcome::Done)
 }

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use anyhow::Context as _;
 use serde_json::json;
 
-use super::Outcome;
-use super::args::DoctorArgs;
-use super::screen::{Paint, print, print_json};
-use crate::doctor::{Finding, Level, Scene, examine, rehearse};
-use crate::paths::Paths;
+use crate::cli::Outcome;
+use crate::cli::args::DoctorArgs;
+use crate::cli::ui::{Paint, print, print_json};
+use crate::setup::doctor::{Finding, Level, Scene, examine, rehearse};
+use crate::sys::paths::Paths;
 
-pub fn run(args: &DoctorArgs) -> anyhow::Result<Outcome> {
+pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<Outcome> {
     let paths = Paths::from_env()?;
     let cwd =
         std::env::current_dir().context("the current folder cannot be read; change to one that exists")?;
@@ -20,7 +20,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<Outcome> {
         for (_, finding) in &mut findings {
             if let Some(fix) = finding.fix.take() {
                 fix()?;
-                finding.what = format!("Mended: {}", finding.what);
+                finding.what = format!("Fixed: {}", finding.what);
                 finding.level = Level::Ok;
                 finding.todo = None;
             }
@@ -62,7 +62,8 @@ fn report(findings: &[(&str, Finding)]) -> String {
     let _ = match (fails, warns) {
         (0, 0) => writeln!(out, "\nEverything works."),
         (0, w) => writeln!(out, "\nIt works; {w} to look at."),
-        (f, w) => writeln!(out, "\n{f} must be mended, {w} to look at."),
+        (1, w) => writeln!(out, "\n1 needs fixing, {w} to look at."),
+        (f, w) => writeln!(out, "\n{f} need fixing, {w} to look at."),
     };
     out
 }

@@ -5,40 +5,51 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use baton_core::agent::Agent;
+use baton_core::fleet::Address;
 use baton_core::handoff::Kind;
+use baton_core::pending::Pending;
+use baton_core::prompt;
 use baton_core::session::Session;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::args::HandoffArgs;
-use super::handoffs::read_body;
-use super::screen::{print, print_json};
-use super::{App, Outcome};
-use crate::across::{self, Moved};
-use crate::panes::launch::{self, Spec};
+use crate::cli::args::HandoffArgs;
+use crate::cli::handoffs::read_body;
+use crate::cli::ui::{local, print, print_json};
+use crate::cli::{App, Outcome, r#move, said};
+use crate::handoffs::attach;
+use crate::handoffs::seal::Sealing;
+use crate::handoffs::transcripts;
+use crate::handoffs::transfer;
+use crate::handoffs::transfer::Moved;
 use crate::providers::{self, PROVIDERS};
-use crate::rotate::{self, When};
-use crate::sealing::Sealing;
-use crate::store::requests;
+use crate::rotation::actuators::tmux::launch::{self, Spec};
+use crate::rotation::request::{self, When, Wish};
+use crate::rotation::{pending, verbs};
+use crate::sessions::context::Context;
 use crate::sys::process;
-use crate::transcripts;
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
-pub fn run(app: &App, args: &HandoffArgs) -> anyhow::Result<Outcome> {
+pub(super) fn run(app: &App, args: &HandoffArgs) -> anyhow::Result<Outcome> {
     if let Some(to) = &args.to {
         return hand_to(app, args, to);
     }
+    if let Some(of) = &args.of {
+        let Some(agent) = app.meant_agent(Some(of))? else { return Ok(Outcome::Nothing) };
+        return said(verbs::cancel(&app.store(), &app.caller(), &agent));
+    }
     let Some(session) = app.current_session() else {
-        if super::called_as_sm() {
+        if crate::cli::called_as_sm() {
             eprintln!(
                 "Error: CLAUDE_SESSION_MANAGER_ID not set. sm handoff can only be called from within a session."
             );
             return Ok(Outcome::Usage);
         }
         eprintln!(
-            "Error: CLAUDE_SESSION_MANAGER_ID not set. baton handoff can only be called from within a session \
-             whose hooks baton hears (`baton doctor` tells why not). A person uses `baton handoffs seal FILE`."
+            "Error: CLAUDE_SESSION_MANAGER_ID not set. baton handoff is an agent's own last act in a session that \
+             baton hears. As a person, write one with `baton handoffs seal FILE`, or give an agent a fresh context \
+             with `baton rotate AGENT`. If an agent ran this, `baton doctor` tells why its hooks are not heard."
         );
         return Ok(Outcome::Usage);
     };
@@ -50,7 +61,11 @@ pub fn run(app: &App, args: &HandoffArgs) -> anyhow::Result<Outcome> {
     if args.status {
         print(&match &session.request {
             Some(r) => {
-                format!("Pending since {}: {}\n", r.at, r.path.as_deref().unwrap_or("from standard input"))
+                format!(
+                    "Pending since {}: {}\n",
+                    local(r.at),
+                    r.path.as_deref().unwrap_or("from standard input")
+                )
             }
             None => "Nothing is pending.\n".to_owned(),
         })?;
@@ -77,13 +92,51 @@ pub fn run(app: &App, args: &HandoffArgs) -> anyhow::Result<Outcome> {
         return seal_now(app, &session, &text);
     }
     let path = (!from_stdin).then_some(path.as_path());
-    let scheduled = requests::schedule(&app.store(), &session.id, path, &text, Timestamp::now())?;
+    let scheduled = app.store().requests().schedule(&session.id, path, &text, Timestamp::now())?;
     anyhow::ensure!(scheduled, "the session's record vanished meanwhile; run it again");
+    if let Some(outcome) = carry_out_while_idle(app, &session)? {
+        return Ok(outcome);
+    }
     print("Handoff scheduled — will execute after current turn completes\n")?;
+    if let Some(window) = providers::of(&session.provider).hooks.window.filter(|_| session.opens_window) {
+        print(&format!("Call the `{}` tool now: the fresh context begins with it.\n", window.tool))?;
+    }
     Ok(Outcome::Done)
 }
 
-/// Gives the work to another agent. A person may do that too, from the project's folder: then it is the work of the
+/// Carries out at once what was scheduled while no turn runs, because no end of a turn will come. An agent that runs
+/// the command itself is in a turn, whatever the hooks have reported so far.
+fn carry_out_while_idle(app: &App, session: &Session) -> anyhow::Result<Option<Outcome>> {
+    let by_its_client = session.process.as_ref().is_none_or(|p| process::distance_to(p.pid).is_some());
+    if by_its_client {
+        return Ok(None);
+    }
+    let Some(session) = app.store().sessions().get(&session.id)? else { return Ok(None) };
+    let Some(ctx) = Context::of(&session) else { return Ok(None) };
+    let braked = ctx.is_braked(&session.agent);
+    match pending::carry_out(&ctx, &session, braked, "a person") {
+        Some(pending::Outcome::Sealed { handoff, rotatable }) => {
+            let then = if rotatable { "a fresh context follows" } else { "type /clear to continue from it" };
+            print(&format!("Handoff {handoff} sealed; {then}.\n"))?;
+            Ok(Some(Outcome::Done))
+        }
+        Some(pending::Outcome::Failed(why)) => {
+            eprintln!("Error: the handoff was not sealed: {why}");
+            Ok(Some(Outcome::Failed))
+        }
+        None if session.pending(braked) == Some(Pending::NextPrompt) => {
+            pending::tell_waiting(&ctx, &session);
+            print(
+                "Handoff scheduled: it waits for your next prompt in the agent's terminal, because it was \
+                 stopped with Esc.\n",
+            )?;
+            Ok(Some(Outcome::Done))
+        }
+        None => Ok(None),
+    }
+}
+
+/// Gives the work to another agent. A person may do that too, from the project's folder; then it is the work of the
 /// last session there.
 fn hand_to(app: &App, args: &HandoffArgs, to: &str) -> anyhow::Result<Outcome> {
     let store = app.store();
@@ -100,7 +153,12 @@ fn hand_to(app: &App, args: &HandoffArgs, to: &str) -> anyhow::Result<Outcome> {
         eprintln!("baton: no session of this project is known, so there is nothing to hand over");
         return Ok(Outcome::Nothing);
     };
-    let Some(target) = across::target(&store, to)? else {
+    if let Ok(Address { agent, machine: Some(machine) }) = to.parse::<Address>() {
+        let narrative = args.file.as_deref().map(read_body).transpose()?;
+        let to = (&agent, &machine);
+        return r#move::hand_to(app, &session, to, narrative.as_deref(), args.with_patch, args.json);
+    }
+    let Some(target) = transfer::target(&store, to)? else {
         let names: Vec<_> =
             PROVIDERS.iter().filter(|p| p.locate().is_some() || p.is_client()).map(|p| p.name).collect();
         eprintln!(
@@ -111,9 +169,9 @@ fn hand_to(app: &App, args: &HandoffArgs, to: &str) -> anyhow::Result<Outcome> {
     };
     let narrative = args.file.as_deref().map(read_body).transpose()?;
     let now = Timestamp::now();
-    let moved = across::move_to(&store, &app.resolved.config, &session, target, narrative.as_deref(), now)?;
+    let moved = transfer::move_to(&store, &app.resolved.config, &session, target, narrative.as_deref(), now)?;
     let giver = store.agents().get(&session.agent)?;
-    // Nobody reads a command that is printed in a pane where an agent works alone.
+    // Nobody reads a printed command in the pane of an unattended agent.
     let in_a_pane = giver.as_ref().and_then(|a| a.pane.as_ref()).filter(|p| process::is_alive(&p.process));
     let spawned = if !moved.live && (args.spawn || in_a_pane.is_some()) {
         let socket = in_a_pane.map_or_else(|| app.resolved.config.panes.socket.clone(), |p| p.socket.clone());
@@ -143,15 +201,19 @@ fn hand_to(app: &App, args: &HandoffArgs, to: &str) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Starts the new agent in a tmux pane, with the handoff in front of it.
+/// Starts the new agent in a tmux pane with the handoff.
 fn spawn(app: &App, moved: &Moved, session: &Session, socket: String) -> anyhow::Result<Agent> {
-    let prompt = rotate::continuation(&moved.handoff);
+    let (prompt, config) = (prompt::continuation(&moved.handoff, None), &app.resolved.config);
+    let prompt = attach::mentioned(&app.store(), config, moved.provider, &prompt, &moved.handoff);
     let spec = Spec {
+        role: None,
+        worktree: None,
         name: moved.agent.clone(),
         provider: moved.provider,
         channel: session.channel.clone(),
         cwd: PathBuf::from(&session.cwd),
         parent: None,
+        approver: None,
         args: launch::with_prompt(Vec::new(), &prompt),
         socket,
     };
@@ -163,14 +225,14 @@ fn spawn(app: &App, moved: &Moved, session: &Session, socket: String) -> anyhow:
 fn started(moved: &Moved, session: &Session, pane: &str) -> String {
     let (id, agent, title) = (&moved.handoff, &moved.agent, moved.provider.title);
     format!(
-        "Handoff {id} holds the work of {}; {agent} ({title}) goes on with it in pane {pane}.\n\
+        "Handoff {id} holds the work of {}; {agent} ({title}) continues it in pane {pane}.\n\
          `baton attach {agent}` shows it.\n",
         session.agent
     )
 }
 
-/// What is left to do.
-pub fn told(moved: &Moved, session: &Session) -> String {
+/// The remaining steps, in words.
+pub(super) fn told(moved: &Moved, session: &Session) -> String {
     let (id, agent, title) = (&moved.handoff, &moved.agent, moved.provider.title);
     let sealed = format!("Handoff {id} holds the work of {}; it is for {agent} ({title}).\n", session.agent);
     if moved.live {
@@ -184,15 +246,16 @@ pub fn told(moved: &Moved, session: &Session) -> String {
     format!("{sealed}{missing}Start it in {} with:\n\n  {}\n", session.cwd, moved.command())
 }
 
-/// Seals at once and asks for the fresh context without waiting for the end of the turn.
+/// Seals at once and requests the fresh context without waiting for the end of the turn.
 fn seal_now(app: &App, session: &Session, text: &str) -> anyhow::Result<Outcome> {
     transcripts::catch_up(session);
     let (store, config, now) = (app.store(), &app.resolved.config, Timestamp::now());
     let sealing = Sealing { session, kind: Kind::Manual, narrative: Some(text), for_self: true };
-    let sealed = crate::sealing::seal(&store, config, &sealing, now)?;
+    let sealed = crate::handoffs::seal::seal(&store, config, &sealing, now)?;
     let id = &sealed.entry.id;
     sessions_handed_off(app, session)?;
-    rotate::request(&store, config, session, id, "the agent, at once", When::AtOnce, now)?;
+    let wish = Wish { by: "the agent, at once", when: When::AtOnce, file: None };
+    request::request(&store, config, session, id, &wish, now)?;
     print(&format!("Handoff {id} sealed; a fresh context follows.\n"))?;
     Ok(Outcome::Done)
 }

@@ -1,21 +1,25 @@
-//! `baton agents restore`: after a reboot the agents that lived in panes come back, each with its handoff.
+//! `baton agents restore`: after a reboot, brings back agents that ran in panes, each with its handoff.
 
 use anyhow::Context as _;
 use baton_core::agent::Agent;
 use baton_core::handoff::Kind;
 use baton_core::ids::AgentId;
 use baton_core::launch::{Launch, Now};
+use baton_core::prompt;
 use baton_core::session::Session;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::screen::{print, print_json};
-use super::{App, Outcome};
-use crate::panes::launch::{self, Spec};
-use crate::sealing::{self, Sealing};
-use crate::{providers, rotate};
+use crate::cli::ui::{print, print_json};
+use crate::cli::{App, Outcome};
+use crate::handoffs::attach;
+use crate::handoffs::seal;
+use crate::handoffs::seal::Sealing;
+use crate::providers;
+use crate::rotation::actuators::tmux::launch::{self, Spec};
+use crate::sessions::caller;
 
-pub fn run(app: &App, named: &[AgentId], json: bool) -> anyhow::Result<Outcome> {
+pub(super) fn run(app: &App, named: &[AgentId], json: bool) -> anyhow::Result<Outcome> {
     let store = app.store();
     let mut wanted = Vec::new();
     for agent in store.agents().all() {
@@ -26,6 +30,23 @@ pub fn run(app: &App, named: &[AgentId], json: bool) -> anyhow::Result<Outcome> 
     if let Some(missing) = named.iter().find(|name| !wanted.iter().any(|a| &a.id == *name)) {
         eprintln!("baton: there is no agent {missing}; `baton agents` names them");
         return Ok(Outcome::Nothing);
+    }
+    if named.is_empty() {
+        // For an agent, "all" means those that it may bring back.
+        let caller = app.caller();
+        let mut may = Vec::new();
+        for agent in wanted {
+            if caller::may_direct(&app.store(), &caller, &agent)? {
+                may.push(agent);
+            }
+        }
+        wanted = may;
+    } else {
+        for agent in &wanted {
+            if let Some(outcome) = app.refuse_stranger("bring back", agent)? {
+                return Ok(outcome);
+            }
+        }
     }
     if wanted.is_empty() {
         print("No agent in a pane waits to be brought back.\n")?;
@@ -58,13 +79,13 @@ pub fn run(app: &App, named: &[AgentId], json: bool) -> anyhow::Result<Outcome> 
 
 fn last_session(app: &App, agent: &Agent) -> Option<Session> {
     let id = agent.session.as_ref().or(agent.sessions.last())?;
-    app.store().sessions().get(id).ok().flatten()
+    app.store().sessions().readable(id)
 }
 
-/// Seals what its last conversation proves, unless its own handoff waits already, and starts it with that.
+/// Seals what its last conversation proves, unless its own handoff already waits, and starts it with that.
 fn restore(app: &App, agent: &Agent) -> anyhow::Result<Option<String>> {
     let store = app.store();
-    anyhow::ensure!(!store.agents().is_live(&agent.id), "it is running");
+    anyhow::ensure!(!store.is_running(&agent.id), "it is running");
     let provider = providers::find(&agent.provider)
         .with_context(|| format!("there is no provider {}", agent.provider))?;
     let config = &app.resolved.config;
@@ -80,7 +101,7 @@ fn restore(app: &App, agent: &Agent) -> anyhow::Result<Option<String>> {
         (Some(loaded), _) => Some(loaded.entry.id),
         (None, Some(session)) => {
             let sealing = Sealing { session, kind: Kind::Crash, narrative: None, for_self: true };
-            Some(sealing::seal(&store, config, &sealing, Timestamp::now())?.entry.id)
+            Some(seal::seal(&store, config, &sealing, Timestamp::now())?.entry.id)
         }
         (None, None) => None,
     };
@@ -89,9 +110,10 @@ fn restore(app: &App, agent: &Agent) -> anyhow::Result<Option<String>> {
         Some(id) => {
             let (model, mode) =
                 session.as_ref().map_or((None, None), |s| (s.model.as_deref(), s.permission_mode.as_deref()));
-            launch.fresh(&provider.grammar, &rotate::continuation(id), &Now { model, permission_mode: mode })
+            let prompt = attach::mentioned(&store, config, provider, &prompt::continuation(id, None), id);
+            launch.fresh(&provider.grammar, &prompt, &Now { model, permission_mode: mode })
         }
-        // It never came to anything: as it was begun.
+        // It never did anything, so start it as before.
         None => agent.launch.clone(),
     };
     let socket = app.resolved.config.panes.socket.clone();
@@ -101,6 +123,9 @@ fn restore(app: &App, agent: &Agent) -> anyhow::Result<Option<String>> {
         channel: agent.channel.clone(),
         cwd: agent.cwd.clone().into(),
         parent: None,
+        approver: agent.approver.clone(),
+        role: agent.role.clone(),
+        worktree: agent.worktree.as_ref().map(Into::into),
         args,
         socket,
     };

@@ -1,35 +1,63 @@
-//! `baton run [PROVIDER] [ARGS…]`: an agent that goes on for ever in this terminal.
+//! `baton run [PROVIDER] [ARGS…]`: keeps an agent in this terminal going, context after context.
 
-use super::args::RunArgs;
-use super::{App, Outcome};
-use crate::install::codex;
-use crate::providers::{self, Integration, PROVIDERS, Provider};
-use crate::supervisor::{self, Options};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, anyhow};
+use baton_core::nearest::nearest;
+
+use crate::cli::args::RunArgs;
+use crate::cli::{App, Outcome, refused, trust};
+use crate::providers::{self, Integration, PROVIDERS, Program, Provider};
+use crate::rotation::actuators::restart::{self, Options};
+use crate::rotation::verbs::spawn::{ensure_approver, usual};
+use crate::sessions::rights;
+use crate::setup::install::codex;
+use crate::setup::plugin_dir;
 use crate::sys::child::end_like;
 
-pub fn run(app: &App, args: RunArgs) -> anyhow::Result<Outcome> {
-    let (provider, rest) = choose(app, &args.command);
+pub(super) fn run(app: &App, args: RunArgs) -> anyhow::Result<Outcome> {
+    let accepted;
+    let app = if trust::ask(app)? {
+        accepted = App::new(app.channel_flag.clone())?;
+        &accepted
+    } else {
+        app
+    };
+    if let Some(approver) = &args.approver {
+        if let Some(outcome) = app.refuse_agent("make somebody an approver") {
+            return Ok(outcome);
+        }
+        if let Err(refusal) = ensure_approver(&app.store(), approver) {
+            return refused(refusal);
+        }
+    }
+    if let Some(name) = &args.name
+        && let Some(why) =
+            rights::refuse_name(&app.store(), &app.resolved.config.approvals.rules, &app.caller(), name)
+    {
+        eprintln!("baton: {why}");
+        return Ok(Outcome::Failed);
+    }
+    let Choice { provider, program, rest } = choose(app, &args.command, args.demo)?;
     if provider.integration == Integration::HooksFile {
         warn(app, provider, &rest);
     }
-    let options =
-        Options { provider, args: rest, name: args.name, keep_alive: args.keep_alive, cwd: app.cwd.clone() };
-    let change = supervisor::run(app.store(), app.resolved.config.clone(), options)?;
+    let options = Options {
+        provider,
+        program,
+        args: rest,
+        name: args.name,
+        keep_alive: args.keep_alive,
+        cwd: app.cwd.clone(),
+        integrate: plugin_dir::args,
+        approvals: args.approvals || args.approver.is_some(),
+        approver: args.approver,
+    };
+    let change = restart::run(app.store(), app.resolved.config.clone(), options)?;
     end_like(change)
 }
 
-/// The provider of this name; without one, the configured one, else the first that is there.
-pub fn named_or_usual(app: &App, name: Option<&str>) -> anyhow::Result<&'static Provider> {
-    match name {
-        Some(name) => providers::find(name).ok_or_else(|| {
-            let known: Vec<_> = PROVIDERS.iter().map(|p| p.name).collect();
-            anyhow::anyhow!("there is no provider {name}; name one of {}", known.join(", "))
-        }),
-        None => Ok(choose(app, &[]).0),
-    }
-}
-
-/// An agent whose hooks do not speak cannot be watched; better said before than found out after hours.
+/// Without working hooks we cannot watch an agent; warn now rather than let the user find out hours later.
 fn warn(app: &App, provider: &Provider, args: &[String]) {
     let standing = codex::standing(&app.paths);
     let (title, name) = (provider.title, provider.name);
@@ -49,20 +77,50 @@ fn warn(app: &App, provider: &Provider, args: &[String]) {
     }
 }
 
-/// The provider named first, else the configured one, else the first that is there.
-fn choose(app: &App, command: &[String]) -> (&'static Provider, Vec<String>) {
-    if let Some(provider) = command.first().and_then(|name| providers::find(name)) {
-        return (provider, command[1..].to_vec());
+/// What to start, and the client's own arguments.
+struct Choice {
+    provider: &'static Provider,
+    /// The exact program, if a path was given.
+    program: Option<PathBuf>,
+    rest: Vec<String>,
+}
+
+/// The first word names a client: a provider, or a client's program. Without a word, or with only the client's own
+/// options, take the default.
+fn choose(app: &App, command: &[String], demo: bool) -> anyhow::Result<Choice> {
+    let with = |provider, program, rest: &[String]| Choice { provider, program, rest: rest.to_vec() };
+    if demo {
+        let scripted = PROVIDERS.iter().find(|p| matches!(p.program, Program::Own(_)));
+        return Ok(with(scripted.context("this build has no scripted agent")?, None, command));
     }
-    let configured = app.resolved.config.run.provider.as_deref().and_then(providers::find);
-    if let Some(provider) = configured {
-        return (provider, command.to_vec());
+    match command.split_first() {
+        Some((word, rest)) if !word.starts_with('-') => {
+            if let Some(provider) = providers::find(word) {
+                return Ok(with(provider, None, rest));
+            }
+            let (provider, program) = program_of(app, word).ok_or_else(|| unknown(word))?;
+            Ok(with(provider, Some(program), rest))
+        }
+        _ => Ok(with(usual(&app.resolved.config)?, None, command)),
     }
-    let found = PROVIDERS.iter().find(|p| p.locate().is_some());
-    let provider = found.unwrap_or(&PROVIDERS[PROVIDERS.len() - 1]);
-    if !provider.is_client() {
-        let how: Vec<_> = PROVIDERS.iter().filter(|p| p.is_client()).map(|p| p.install).collect();
-        eprintln!("baton: no client is on the PATH ({}); this is the scripted agent", how.join(", or "));
+}
+
+/// A path or a program on the PATH whose file is named like a client, possibly behind links.
+fn program_of(app: &App, word: &str) -> Option<(&'static Provider, PathBuf)> {
+    let path = if word.contains('/') { app.cwd.join(word) } else { providers::on_path(word)? };
+    let real = std::fs::canonicalize(&path).ok()?;
+    let provider = [&path, &real].into_iter().find_map(|path| providers::of_program(path))?;
+    Some((provider, path))
+}
+
+fn unknown(word: &str) -> anyhow::Error {
+    let names: Vec<&str> =
+        PROVIDERS.iter().filter(|p| p.locate().is_some() || p.is_client()).map(|p| p.name).collect();
+    match nearest(word, names.iter().copied()) {
+        Some(name) => anyhow!("there is no client {word}; did you mean {name}? Try `baton run {name}`"),
+        None => anyhow!(
+            "{word} is no client that baton knows; name one first ({}): baton run CLIENT [ITS ARGUMENTS]",
+            names.join(", ")
+        ),
     }
-    (provider, command.to_vec())
 }

@@ -1,4 +1,4 @@
-//! `baton serve`: the daemon, in front or behind, and how it is.
+//! `baton serve`: runs the daemon in the foreground or the background, shows and stops it.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,13 +7,13 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::args::{ServeArgs, UnitKind};
-use super::screen::{age, print, print_json};
-use super::{App, Outcome};
-use crate::daemon::{self, Options, Place, client};
+use crate::cli::args::{ServeArgs, UnitKind};
+use crate::cli::ui::{age, print, print_json};
+use crate::cli::{App, Outcome};
+use crate::daemon::{self, RunDir, ServeOptions, client};
 use crate::sys::{child, process};
 
-pub fn run(app: &App, args: &ServeArgs) -> anyhow::Result<Outcome> {
+pub(super) fn run(app: &App, args: &ServeArgs) -> anyhow::Result<Outcome> {
     if let Some(kind) = args.print_unit {
         return print_unit(kind);
     }
@@ -24,7 +24,7 @@ pub fn run(app: &App, args: &ServeArgs) -> anyhow::Result<Outcome> {
         return status(app, args.json);
     }
     let wanted = args.http.as_deref().or(app.resolved.config.serve.http.as_deref());
-    let http = match wanted.map(daemon::http_address).transpose() {
+    let http = match wanted.map(crate::config::address::http_address).transpose() {
         Ok(http) => http,
         Err(why) => {
             eprintln!("baton: {why}");
@@ -32,24 +32,24 @@ pub fn run(app: &App, args: &ServeArgs) -> anyhow::Result<Outcome> {
         }
     };
     if !args.detach {
-        daemon::run(&app.paths, &Options { http, detached: args.detached })?;
+        daemon::run(&app.paths, &ServeOptions { http, detached: args.detached })?;
         return Ok(Outcome::Done);
     }
     let pass: Vec<String> = http.iter().flat_map(|at| ["--http".to_owned(), at.to_string()]).collect();
     match client::ensure(&app.paths, &pass)? {
-        client::Ensured::Started => {}
-        client::Ensured::Running => print("It runs already.\n")?,
+        client::Startup::Done => {}
+        client::Startup::NotNeeded => print("It runs already.\n")?,
     }
     status(app, args.json)
 }
 
-/// What a running daemon says of itself.
+/// A running daemon's own report.
 fn health(app: &App) -> anyhow::Result<Option<Value>> {
     Ok(client::ask(&app.paths, "GET", "/health", None)?.map(|(_, health)| health))
 }
 
 fn status(app: &App, as_json: bool) -> anyhow::Result<Outcome> {
-    let place = Place::new(&app.paths.state);
+    let run_dir = RunDir::new(&app.paths.state);
     let Some(health) = health(app)? else {
         if as_json {
             print_json(&json!({ "running": false }))?;
@@ -61,7 +61,8 @@ fn status(app: &App, as_json: bool) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Nothing);
     };
     if as_json {
-        let mut whole = json!({ "running": true, "socket": place.socket(), "token": place.token_path() });
+        let token = health["http"].is_string().then(|| run_dir.token_path());
+        let mut whole = json!({ "running": true, "socket": run_dir.socket(), "token": token });
         if let (Some(whole), Some(health)) = (whole.as_object_mut(), health.as_object()) {
             whole.extend(health.clone());
         }
@@ -70,10 +71,13 @@ fn status(app: &App, as_json: bool) -> anyhow::Result<Outcome> {
     }
     let since = health["since"].as_str().and_then(|s| s.parse().ok());
     let age = since.map_or_else(String::new, |since| format!(" for {}", age(since, Timestamp::now())));
-    let mut text =
-        format!("Running{age} as process {}.\nSocket {}\n", health["pid"], app.paths.short(&place.socket()));
+    let mut text = format!(
+        "Running{age} as process {}.\nSocket {}\n",
+        health["pid"],
+        app.paths.short(&run_dir.socket())
+    );
     if let Some(http) = health["http"].as_str() {
-        let _ = writeln!(text, "Also on http://{http}, token in {}", app.paths.short(&place.token_path()));
+        let _ = writeln!(text, "Also on http://{http}, token in {}", app.paths.short(&run_dir.token_path()));
     }
     print(&text)?;
     Ok(Outcome::Done)

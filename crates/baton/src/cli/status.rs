@@ -1,35 +1,49 @@
-//! `baton status`: how full the agents are and what waits for them.
+//! `baton status`: how full the agents are, and what waits for them.
 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::path::Path;
 
-use baton_core::agent::Agent;
+use baton_core::agent::{Agent, AgentState, LISTED, over_since};
 use baton_core::compaction::{CompactionPoint, compaction_point};
+use baton_core::gauge::Gauge;
+use baton_core::handoff::{HandoffId, Status};
 use baton_core::ids::ChannelName;
 use baton_core::level::Level;
-use baton_core::session::{Gauge, Session, Turn};
-use baton_core::statusline::tokens;
+use baton_core::need::{self, NeedKind};
+use baton_core::plain::plain_line;
+use baton_core::reading::tokens;
+use baton_core::redact::redact;
+use baton_core::rotation::Actuator;
+use baton_core::session::Session;
+use jiff::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
-use super::args::StatusArgs;
-use super::screen::{Paint, print, print_json, table};
-use super::{App, Outcome};
-use crate::companion::{self, Presence};
-use crate::store::compaction;
-use crate::sys::process;
+use crate::cli::args::StatusArgs;
+use crate::cli::ui::{Paint, clock, print, print_json, table_ranked};
+use crate::cli::{App, Outcome, fleet};
+use crate::mail::maildir::Mail;
+use crate::rotation::pending;
+use crate::store::companions::CompanionState;
 use crate::sys::watch::Watch;
+use crate::views::agent;
 
-pub fn run(app: &App, args: &StatusArgs) -> anyhow::Result<Outcome> {
+pub(super) fn run(app: &App, args: &StatusArgs) -> anyhow::Result<Outcome> {
+    if args.fleet {
+        return fleet::agents(app, args.json);
+    }
     let store = app.store();
-    let agents = |a: &Agent, channel: &ChannelName| match &args.agent {
+    let named = args.agent.as_ref().map(|id| app.name_now(id));
+    let agents = |a: &Agent, channel: &ChannelName| match &named {
         Some(id) => &a.id == id,
-        None => args.all || (&a.channel == channel && store.agents().lives(a)),
+        None => args.all || (&a.channel == channel && store.presence(a).is_there()),
     };
-    let nothing = |channel: &ChannelName| match &args.agent {
+    let nothing = |_: &ChannelName| match &args.agent {
         Some(id) => format!("There is no agent {id}.\n"),
-        None => format!("No agent is running in channel {channel}; `--all` shows the others.\n"),
+        None => app
+            .not_installed()
+            .unwrap_or_else(|| "No agent is running in this project; `--all` shows all agents.\n".to_owned()),
     };
     if args.watch {
         return watch(app, agents, nothing);
@@ -37,7 +51,7 @@ pub fn run(app: &App, args: &StatusArgs) -> anyhow::Result<Outcome> {
     show(app, agents, nothing, args.json)
 }
 
-/// Shows the table anew whenever a hook has told something, and every few seconds for what nobody tells.
+/// Redraws the table whenever a hook reports something, and every few seconds for what nobody reports.
 fn watch(
     app: &App,
     wanted: impl Fn(&Agent, &ChannelName) -> bool,
@@ -49,32 +63,34 @@ fn watch(
     for dir in &folders {
         crate::sys::fs::private_dir(dir)?;
     }
-    let watched = Watch::folders(&folders.iter().map(std::path::PathBuf::as_path).collect::<Vec<_>>())?;
+    let mut watched = Watch::folders(&folders.iter().map(std::path::PathBuf::as_path).collect::<Vec<_>>())?;
     let clears = std::io::stdout().is_terminal();
     loop {
         if clears {
-            // Home, then each line over the old one, then what is left of the old screen: no flicker.
+            // Start from an empty screen.
             print("\x1b[H\x1b[2J")?;
         }
         show(app, &wanted, &nothing, false)?;
         let mut fds: Vec<_> =
             watched.fd().iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
         let _ = poll(&mut fds, Some(&AT_LEAST));
-        watched.drain_where(|_| true);
+        // Whatever changed, redraw everything.
+        watched.drain(|_| true);
     }
 }
 
-/// The agents of the project around `dir` on one short line, for the status line of tmux.
-pub fn tmux_line(app: &App, dir: &Path) -> anyhow::Result<Outcome> {
+/// The agents of the project around `dir` on one short line, for tmux's status line.
+pub(super) fn tmux_line(app: &App, dir: &Path) -> anyhow::Result<Outcome> {
     let dir = std::fs::canonicalize(app.cwd.join(dir)).unwrap_or_else(|_| app.cwd.clone());
     let channel = app.channel_of(&dir)?.name;
     let store = app.store();
-    let agents = store.agents().all().into_iter().filter(|a| a.channel == channel && store.agents().lives(a));
+    let agents =
+        store.agents().all().into_iter().filter(|a| a.channel == channel && store.presence(a).is_there());
     let parts: Vec<String> = agents
         .map(|agent| {
             let row = Row::of(app, agent);
             let fill = row.gauge.reading.map_or_else(|| "–".to_owned(), |r| format!("{}%", r.percentage()));
-            // tmux reads `#` as the beginning of a format.
+            // tmux parses `#` as the beginning of a format.
             let name = row.agent.id.to_string().replace('#', "");
             let colour = match row.gauge.level {
                 Level::Ok => "default",
@@ -90,8 +106,8 @@ pub fn tmux_line(app: &App, dir: &Path) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The table of those agents that `wanted` lets through, or what `nothing` says.
-pub fn show(
+/// The table of the agents that `wanted` accepts, or the text of `nothing`.
+pub(super) fn show(
     app: &App,
     wanted: impl Fn(&Agent, &ChannelName) -> bool,
     nothing: impl Fn(&ChannelName) -> String,
@@ -110,56 +126,110 @@ pub fn show(
         return Ok(Outcome::Nothing);
     }
     let paint = Paint::stdout();
-    let cells: Vec<_> = rows.iter().map(|row| row.cells(paint)).collect();
-    let mut out = table(
-        paint,
-        &["AGENT", "STATE", "LEVEL", "CONTEXT", "LEFT", "TURNS", "MAIL", "BY", "HANDOFF"],
-        &cells,
-    );
-    for line in clamps(app, &rows).into_iter().chain(rows.iter().filter_map(Row::trouble)) {
+    let cells: Vec<_> = rows.iter().map(|row| row.cells(0, paint)).collect();
+    let mut out = table_ranked(paint, HEAD, &cells);
+    let troubles = rows.iter().filter_map(Row::trouble).chain(needs(app, &rows));
+    for line in clamps(app, &rows).into_iter().chain(troubles).chain(app.unread()) {
         let _ = writeln!(out, "{line}");
     }
     print(&out)?;
     Ok(Outcome::Done)
 }
 
-pub struct Row {
+/// What each of these agents needs a person for, or what its handoff waits for, with its name.
+pub(super) fn needs(app: &App, rows: &[Row]) -> Vec<String> {
+    let (now, waiting) = (Timestamp::now(), agent::waiting(&app.store()).unwrap_or_default());
+    let of = |row: &Row| {
+        let facts = need::Facts {
+            agent: &row.agent,
+            session: row.session.as_ref(),
+            state: row.state(),
+            waiting: waiting.get(&row.agent.id),
+            pending: row
+                .session
+                .as_ref()
+                .and_then(|s| s.pending(app.store().presence(&row.agent).is_braked())),
+            rotatable: row.agent.rotation.is_some() && row.actuator.is_some(),
+        };
+        let need = need::need(&facts, |at| clock(at, now));
+        // The table says until when an agent is parked.
+        let need = need.filter(|need| row.live && need.kind != NeedKind::Limit);
+        // A pending handoff is said with since when and why.
+        let need = need.filter(|need| need.kind != NeedKind::Handoff || row.pending.is_none());
+        let words = need.map(|need| plain_line(&redact(&need.text).text, 300));
+        Some(format!("{}: {}", row.agent.id, words.or_else(|| row.pending.clone())?))
+    };
+    rows.iter().filter_map(of).collect()
+}
+
+/// The columns of every table of agents, and what a narrow terminal leaves out first.
+pub(super) const HEAD: &[(&str, u8)] = &[
+    ("AGENT", 0),
+    ("STATE", 0),
+    ("LEVEL", 2),
+    ("CONTEXT", 0),
+    ("LEFT", 3),
+    ("TURNS", 7),
+    ("MAIL", 1),
+    ("BY", 6),
+    ("PROJECT", 8),
+    ("PANE", 5),
+    ("HANDOFF", 4),
+];
+
+pub(super) struct Row {
     agent: Agent,
     session: Option<Session>,
     gauge: Gauge,
     point: Option<CompactionPoint>,
+    /// Its newest handoff and that one's state; `None` if it cannot be found.
+    handoff: Option<(HandoffId, Option<Status>)>,
     mail: usize,
-    companion: Presence,
-    /// Somebody types into its pane.
-    typed: bool,
-    followed: bool,
+    companion: CompanionState,
+    actuator: Option<Actuator>,
     live: bool,
+    pending: Option<String>,
 }
 
 impl Row {
-    pub fn of(app: &App, agent: Agent) -> Self {
+    pub(super) fn of(app: &App, agent: Agent) -> Self {
         let store = app.store();
-        let session = agent.session.as_ref().and_then(|id| store.sessions().get(id).ok().flatten());
+        let mut session = agent.session.as_ref().and_then(|id| store.sessions().readable(id));
+        if let Some(asked) = session.as_mut().and_then(|s| s.asked.as_mut()) {
+            // The record has it unredacted.
+            *asked = redact(asked).text.into_owned();
+        }
         let gauge = session.as_ref().map(|s| store.sessions().gauge(&s.id)).unwrap_or_default();
         let point = session.as_ref().zip(gauge.reading).map(|(s, reading)| {
             let model = gauge.model.as_deref().or(s.model.as_deref());
-            compaction_point(model, reading.window, &s.compaction, &compaction::observations(&store.state))
+            let seen = store.compactions().observations();
+            compaction_point(model, reading.window, &s.compaction, s.compacts_at, &seen)
         });
-        let mail = store.mail().waiting(&agent.id);
-        let companion = companion::state(&store, &agent);
-        let typed = crate::panes::is_attended(&store, &agent);
-        let followed =
-            session.as_ref().is_some_and(|session| crate::threads::is_attended_session(&store, session));
-        let live = store.agents().lives(&agent);
-        Self { agent, session, gauge, point, mail, companion, typed, followed, live }
+        let rotation = agent.rotation.as_ref().map(|rotation| &rotation.handoff);
+        let handoff = rotation.or(agent.last_handoff.as_ref()).map(|id| {
+            let found = store.handoffs(&app.resolved.config).find(&agent.channel, id);
+            (id.clone(), found.unwrap_or(None).map(|loaded| loaded.entry.status))
+        });
+        let mail = Mail::of(&store).waiting(&agent.id);
+        let presence = store.presence(&agent);
+        let (companion, actuator) = (presence.companion(), presence.actuator());
+        let live = presence.is_there();
+        let pending = session.as_ref().filter(|_| live).and_then(|s| pending::text(&store, &agent, s));
+        Self { agent, session, gauge, point, handoff, mail, companion, actuator, live, pending }
     }
 
-    pub fn agent(&self) -> &Agent {
+    pub(super) fn agent(&self) -> &Agent {
         &self.agent
     }
 
-    pub fn is_live(&self) -> bool {
-        self.live
+    pub(super) fn session(&self) -> Option<&Session> {
+        self.session.as_ref()
+    }
+
+    /// Whether its client ended unexpectedly.
+    pub(super) fn has_died(&self) -> bool {
+        let ended = self.agent.ended.is_some() || self.session.as_ref().is_some_and(|s| s.ended.is_some());
+        !self.live && !ended && self.agent.process.is_some()
     }
 
     fn left(&self) -> Option<u64> {
@@ -170,38 +240,35 @@ impl Row {
         self.session.as_ref()?.turn_ends.turns_left(self.left()?)
     }
 
-    pub fn state(&self) -> &'static str {
-        if !self.live {
-            return "ended";
-        }
-        match self.session.as_ref().map(|s| s.turn) {
-            Some(Turn::Working) => "working",
-            Some(Turn::Blocked) => "blocked",
-            Some(Turn::Limit) => "limit",
-            Some(Turn::Idle) | None => "idle",
-        }
+    pub(super) fn state(&self) -> AgentState {
+        let rotating = self.agent.rotation.is_some() && self.actuator.is_some();
+        AgentState::of(&self.agent, self.session.as_ref(), self.live, rotating)
+    }
+
+    /// Whether it ended so long ago that it is listed only on request.
+    pub(super) fn is_history(&self, now: Timestamp) -> bool {
+        let since = over_since(&self.agent, self.session.as_ref());
+        self.state().is_over() && now.duration_since(since) > LISTED
     }
 
     /// Who gives this agent a fresh context.
     fn actuator(&self) -> &'static str {
-        let supervised = self.agent.supervisor.as_ref().is_some_and(process::is_alive);
-        match &self.companion {
-            Presence::Live(record) if record.interactive => self.companion.word(),
-            _ if supervised => "restart",
-            _ if self.typed => "tmux",
-            _ if self.followed => crate::threads::ACTUATOR,
-            Presence::Never | Presence::Live(_) => "you",
-            broken => broken.word(),
+        match (self.actuator, &self.companion) {
+            _ if !self.live => "",
+            (Some(actuator), _) => actuator.as_str(),
+            (None, _) if self.session.as_ref().is_some_and(|s| s.opens_window) => Actuator::Window.as_str(),
+            (None, CompanionState::Never | CompanionState::Live(_)) => "you",
+            (None, broken) => broken.word(),
         }
     }
 
-    /// A companion that was there and does not work any more.
+    /// A problem with its companion, if it had one.
     fn trouble(&self) -> Option<String> {
         let what = match &self.companion {
             _ if !self.live => return None,
-            Presence::Silent(_) => "does not answer",
-            Presence::Gone(_) => "has ended",
-            Presence::Live(_) | Presence::Never => return None,
+            CompanionState::Silent(_) => "does not answer",
+            CompanionState::Gone(_) => "has ended",
+            CompanionState::Live(_) | CompanionState::Never => return None,
         };
         Some(format!(
             "{}: its companion {what}; `/reload-plugins` in the client starts it again, `/clear` continues by hand",
@@ -209,33 +276,95 @@ impl Row {
         ))
     }
 
-    pub fn cells(&self, paint: Paint) -> Vec<String> {
+    /// Its state, and for how long if known.
+    fn state_words(&self, paint: Paint) -> String {
+        let state = self.state();
+        let parked = self.session.as_ref().and_then(Session::parked).filter(|_| state == AgentState::Limit);
+        let now = Timestamp::now();
+        let words = match parked {
+            Some(parked) if parked.guess => format!("limit, next try {}", clock(parked.until, now)),
+            Some(parked) => format!("limit until {}", clock(parked.until, now)),
+            None => state.as_str().to_owned(),
+        };
+        match state {
+            AgentState::Blocked | AgentState::Limit => paint.yellow(&words),
+            AgentState::Working => paint.green(&words),
+            AgentState::HandingOver => paint.cyan(&words),
+            AgentState::Done => paint.bold(&words),
+            _ if self.agent.waits.is_some() && self.live => paint.yellow(&words),
+            AgentState::Idle | AgentState::Ended | AgentState::Retired => paint.dim(&words),
+        }
+    }
+
+    /// One line of a tree: name, role, state, level, and its final words.
+    pub(super) fn tree_line(&self, depth: usize, paint: Paint) -> String {
+        let indent = match depth {
+            0 => String::new(),
+            depth => format!("{}└ ", "  ".repeat(depth - 1)),
+        };
+        let role = self.agent.role.as_deref().map(|role| format!(" ({})", plain_line(role, 40)));
+        let mut parts = vec![self.state_words(paint)];
+        parts.extend(self.gauge.reading.filter(|_| self.live).map(|r| format!("{}%", r.percentage())));
+        parts.extend((self.mail > 0).then(|| format!("{} waiting", self.mail)));
+        let session = self.session.as_ref().filter(|_| self.live);
+        let said = session.and_then(|s| s.done.as_ref()).map(|done| done.text.as_str());
+        let blocked = session.and_then(|s| s.blocked_on.as_deref());
+        parts.extend(said.or(blocked).filter(|t| !t.is_empty()).map(|text| plain_line(text, 60)));
+        format!("{indent}{}{}  {}\n", self.agent.id, role.unwrap_or_default(), parts.join(" · "))
+    }
+
+    /// One row under `HEAD`; `depth` is the agent's depth in the tree.
+    pub(super) fn cells(&self, depth: usize, paint: Paint) -> Vec<String> {
         let dash = || "–".to_owned();
         let context = self.gauge.reading.map_or_else(dash, |r| {
             format!("{}% ({} of {})", r.percentage(), tokens(r.tokens), tokens(r.window))
         });
-        let handoff = match (&self.agent.rotation, &self.agent.last_handoff) {
-            (Some(rotation), _) => paint.yellow(&format!("{} waits", rotation.handoff)),
-            (None, Some(id)) => id.to_string(),
-            (None, None) => String::new(),
+        let handoff = match &self.handoff {
+            Some((id, Some(Status::Active) | None)) if self.agent.rotation.is_some() => {
+                paint.yellow(&format!("{id} waits"))
+            }
+            Some((id, Some(status))) => format!("{id} {}", status.as_str()),
+            Some((id, None)) => id.to_string(),
+            None => String::new(),
         };
+        let name = match depth {
+            0 => self.agent.id.to_string(),
+            depth => format!("{}└ {}", "  ".repeat(depth - 1), self.agent.id),
+        };
+        let words = self.gauge.level.words();
+        let level = match self.gauge.level {
+            _ if self.gauge.reading.is_none() => dash(),
+            Level::Ok => words.to_owned(),
+            Level::EarlyWarn => paint.cyan(words),
+            Level::Warn => paint.yellow(words),
+            Level::Critical => paint.red(words),
+        };
+        let pane = self.agent.pane.as_ref().filter(|_| self.live);
         vec![
-            self.agent.id.to_string(),
-            self.state().to_owned(),
-            self.gauge.level.to_string(),
+            name,
+            self.state_words(paint),
+            level,
             context,
             self.left().map_or_else(dash, tokens),
             self.turns_left().map_or_else(dash, |n| format!("~{n}")),
             if self.mail == 0 { String::new() } else { self.mail.to_string() },
             self.actuator().to_owned(),
+            self.project(),
+            pane.map(|pane| pane.id.clone()).unwrap_or_default(),
             handoff,
         ]
     }
 
-    pub fn json(&self) -> serde_json::Value {
+    /// The name of its working folder.
+    fn project(&self) -> String {
+        let name = Path::new(&self.agent.cwd).file_name();
+        name.map_or_else(String::new, |name| plain_line(&name.to_string_lossy(), 40))
+    }
+
+    pub(super) fn json(&self) -> serde_json::Value {
         json!({
             "agent": self.agent,
-            "state": self.state(),
+            "state": self.state().as_str(),
             "level": self.gauge.level,
             "reading": self.gauge.reading,
             "percentage": self.gauge.reading.map(|r| r.percentage()),
@@ -244,13 +373,15 @@ impl Row {
             "left": self.left(),
             "turns_left": self.turns_left(),
             "mail": self.mail,
+            "handoff": self.handoff.as_ref().map(|(id, status)| json!({ "id": id, "status": status })),
             "actuator": self.actuator(),
+            "pending": self.pending,
             "session": self.session,
         })
     }
 }
 
-/// Thresholds that lie beyond the compaction point of one of these agents.
+/// Thresholds beyond the compaction point of one of these agents.
 fn clamps(app: &App, rows: &[Row]) -> Vec<String> {
     let thresholds = app.resolved.config.context.thresholds();
     let mut lines: Vec<String> = rows

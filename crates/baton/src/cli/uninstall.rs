@@ -1,29 +1,43 @@
-//! `baton uninstall`: out again, and what remains.
+//! `baton uninstall`: removes the integration and reports what remains.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::bail;
 
-use super::Outcome;
-use super::args::UninstallArgs;
-use super::install::{client, confirm, scope};
-use super::screen::print;
+use crate::approvals;
+use crate::cli::args::UninstallArgs;
+use crate::cli::install::{client, scope};
+use crate::cli::ui::confirm::confirm;
+use crate::cli::ui::{print, wrapped};
+use crate::cli::{Outcome, refuse_agent};
 use crate::config::Config;
-use crate::install::{Scope, codex, edits_diff, uninstall};
-use crate::memory::project;
-use crate::paths::Paths;
+use crate::project::memory::project;
 use crate::providers::Integration;
-use crate::sys::fs;
+use crate::setup::install::{Scope, codex, edits_diff, uninstall};
+use crate::setup::migrate::{aside, undo};
+use crate::store::Store;
+use crate::sys::paths::Paths;
+use crate::sys::{child, fs};
 
-pub fn run(args: &UninstallArgs) -> anyhow::Result<Outcome> {
+/// How long a companion may take to end.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+pub(super) fn run(args: &UninstallArgs) -> anyhow::Result<Outcome> {
     let paths = Paths::from_env()?;
+    if !args.dry_run
+        && let Some(outcome) = refuse_agent(&Store::new(&paths), "uninstall baton")
+    {
+        return Ok(outcome);
+    }
     if client(&args.provider)?.integration == Integration::HooksFile {
         return run_hooks_file(&paths, args);
     }
     let scope = scope(&paths, &args.scope)?;
     let plan = uninstall::plan(&paths, &scope)?;
-    let program = plan.binary().map_or_else(|| paths.home.join(".local/bin/baton"), Path::to_owned);
+    let program = (!plan.binary_is_theirs())
+        .then(|| plan.binary().map_or_else(|| paths.home.join(".local/bin/baton"), Path::to_owned));
     if args.dry_run {
         let edits: Vec<_> = plan.edits.into_iter().map(|p| p.edit).collect();
         let folder =
@@ -31,7 +45,9 @@ pub fn run(args: &UninstallArgs) -> anyhow::Result<Outcome> {
         print(&format!("{}{folder}Nothing was changed.\n", edits_diff(&paths, &edits)))?;
         return Ok(Outcome::Done);
     }
-    // Before the rest: what it leaves empty goes with that.
+    // End waiting hooks without an answer: their clients' own dialogs are there.
+    approvals::withdraw_all(&Store::new(&paths), jiff::Timestamp::now())?;
+    // First, because later steps remove the folders that this empties.
     let remembered = forget(&paths, &scope)?;
     let nothing = plan.is_empty() && plan.refused.is_empty() && remembered.is_empty();
     let mut out = remembered;
@@ -43,7 +59,7 @@ pub fn run(args: &UninstallArgs) -> anyhow::Result<Outcome> {
             let how = match (&planned.edit.after, planned.exact) {
                 (None, _) => "removed; it was not there before",
                 (Some(_), true) => "every byte as it was before",
-                (Some(_), false) => "edited by somebody else since, so exactly our entries were taken out",
+                (Some(_), false) => "edited by someone else since, so exactly our entries were taken out",
             };
             let _ = writeln!(out, "✓  {} ({how})", paths.short(&planned.edit.path));
         }
@@ -53,7 +69,7 @@ pub fn run(args: &UninstallArgs) -> anyhow::Result<Outcome> {
         for path in stays {
             let _ = writeln!(out, "   {} is not ours and stays", paths.short(&path));
         }
-        out.push_str("\nRunning sessions drop it at once.\n");
+        out.push_str(&dismiss(&paths));
     }
     for refused in &plan.refused {
         let _ = writeln!(out, "!  {refused}");
@@ -83,6 +99,13 @@ pub fn run(args: &UninstallArgs) -> anyhow::Result<Outcome> {
                 "nothing was purged: Codex still calls baton; run `baton uninstall --provider codex` first"
             );
         }
+        if !undo::all(&paths.state).is_empty() {
+            bail!(
+                "nothing was purged: other tools' scripts that were moved aside lie in {}; \
+                 run `baton install --migrate --undo`, or move that folder away",
+                paths.short(&aside::folder(&paths.state))
+            );
+        }
         return purge(&paths, program, args.yes);
     }
     print(&remaining(&paths, program))?;
@@ -90,7 +113,27 @@ pub fn run(args: &UninstallArgs) -> anyhow::Result<Outcome> {
     Ok(if nothing { Outcome::Nothing } else { Outcome::Done })
 }
 
-/// The projects' memories: edited files become what they were, what has been saved stays.
+/// Ends the companions of running clients; otherwise they would run until those clients end.
+fn dismiss(paths: &Paths) -> String {
+    let mut ended = 0;
+    for companion in Store::new(paths).companions().running() {
+        if child::terminate(&companion.process).unwrap_or(false) {
+            child::wait_for_end(&companion.process, PATIENCE);
+            ended += 1;
+        }
+    }
+    let companions = match ended {
+        0 => String::new(),
+        1 => " One companion was ended.".to_owned(),
+        n => format!(" {n} companions were ended."),
+    };
+    wrapped(&format!(
+        "\nRunning clients notice within seconds that the plugin folder is gone; one that still calls baton does so \
+         without harm until it is started again.{companions}\n"
+    ))
+}
+
+/// Restores the edited files of the projects' memories and keeps what was saved.
 fn forget(paths: &Paths, scope: &Scope) -> anyhow::Result<String> {
     let known = project::all(&paths.state).into_iter().map(|m| m.project);
     let wanted = known.filter(|p| match scope {
@@ -130,7 +173,7 @@ fn run_hooks_file(paths: &Paths, args: &UninstallArgs) -> anyhow::Result<Outcome
         let how = match (&edit.after, exact) {
             (None, _) => "removed; it was not there before",
             (Some(_), true) => "every byte as it was before",
-            (Some(_), false) => "edited by somebody else since, so exactly our entries were taken out",
+            (Some(_), false) => "edited by someone else since, so exactly our entries were taken out",
         };
         let _ = writeln!(out, "✓  {} ({how})", paths.short(&edit.path));
     }
@@ -156,46 +199,52 @@ fn verify(paths: &Paths, scope: &Scope) -> anyhow::Result<()> {
 }
 
 /// What baton has kept for the user, and the program.
-fn kept(paths: &Paths, program: PathBuf) -> Vec<(PathBuf, &'static str)> {
+fn kept(paths: &Paths, program: Option<PathBuf>) -> Vec<(PathBuf, &'static str)> {
     let handoffs = configured_handoffs(paths);
     let published =
         [".current-session", ".context-status", ".restart-session"].map(|name| paths.claude.join(name));
-    let mut all = vec![
-        (handoffs, "handoffs"),
-        (paths.state.clone(), "sessions, copies of conversations, mail, log"),
-        (program, "the program"),
-    ];
+    let mut all =
+        vec![(handoffs, "handoffs"), (paths.state.clone(), "sessions, copies of conversations, mail, log")];
+    all.extend(program.map(|path| (path, "the program")));
     all.extend(published.map(|path| (path, "published for scripts")));
     all.retain(|(path, _)| path.exists() && !is_empty_state(path, &paths.state));
     all
 }
 
-/// A configuration that cannot be read must not lead us to another folder: then the default counts.
+/// An unreadable configuration must not point us at another folder, so use the default then.
 fn configured_handoffs(paths: &Paths) -> PathBuf {
     let env = std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)));
-    let config = crate::config::resolve(paths, &paths.home, env)
+    let config = crate::project::trust::settings(paths, &paths.home, env)
         .map_or_else(|_| Config::defaults(paths), |r| r.config);
     config.handoff.dir
 }
 
-/// Nothing in it but the lock of this very command.
+/// Whether it contains only this command's lock.
 fn is_empty_state(path: &Path, state: &Path) -> bool {
     path == state
         && std::fs::read_dir(path)
             .is_ok_and(|mut entries| entries.all(|e| e.is_ok_and(|e| e.file_name() == "install.lock")))
 }
 
-fn remaining(paths: &Paths, program: PathBuf) -> String {
+fn remaining(paths: &Paths, program: Option<PathBuf>) -> String {
     let kept = kept(paths, program);
+    if kept.is_empty() {
+        return "Nothing of baton's remains.\n".to_owned();
+    }
     let mut out = String::from("\nWhat remains is yours:\n");
     for (path, what) in &kept {
         let _ = writeln!(out, "   {} ({what})", paths.short(path));
+    }
+    if !undo::all(&paths.state).is_empty() {
+        out.push_str(
+            "Other tools' scripts are still aside: `baton install --migrate --undo` brings them back.\n",
+        );
     }
     out.push_str("`baton uninstall --purge` removes that too.\n");
     out
 }
 
-/// An empty state folder is a mark, too.
+/// An empty state folder would be a trace too.
 fn tidy(paths: &Paths) {
     if is_empty_state(&paths.state, &paths.state) {
         let _ = fs::remove(&paths.state.join("install.lock"));
@@ -203,7 +252,7 @@ fn tidy(paths: &Paths) {
     }
 }
 
-fn purge(paths: &Paths, program: PathBuf, yes: bool) -> anyhow::Result<Outcome> {
+fn purge(paths: &Paths, program: Option<PathBuf>, yes: bool) -> anyhow::Result<Outcome> {
     let kept = kept(paths, program);
     let mut out = String::from("\nThis removes for good:\n");
     for (path, what) in &kept {

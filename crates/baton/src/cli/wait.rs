@@ -1,44 +1,59 @@
-//! `baton wait NAME…`: until they are idle, blocked or gone.
+//! `baton wait NAME…`: waits until agents are idle, blocked or gone.
 
 use std::time::{Duration, Instant};
 
-use baton_core::agent::Agent;
+use baton_core::agent::{Agent, AgentState};
+use baton_core::ids::AgentId;
 use baton_core::launch::Launch;
-use baton_core::session::Turn;
+use baton_core::pending::Pending;
+use baton_core::session::{Session, Turn};
+use jiff::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
-use super::args::WaitArgs;
-use super::screen::{print, print_json};
-use super::{App, Outcome};
+use crate::cli::args::WaitArgs;
+use crate::cli::ui::{print, print_json};
+use crate::cli::{App, Outcome};
+use crate::mail::maildir::Mail;
 use crate::providers;
+use crate::rotation::pending;
 use crate::store::Store;
+use crate::sys::clock::clock;
 use crate::sys::process;
 use crate::sys::watch::Watch;
 
-/// Look at least this often: a client that is killed changes no file.
+/// Look at least this often: a killed client changes no file.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-pub fn run(app: &App, args: &WaitArgs) -> anyhow::Result<Outcome> {
+pub(super) fn run(app: &App, args: &WaitArgs) -> anyhow::Result<Outcome> {
     let store = app.store();
+    let mut names = Vec::new();
     for name in &args.agents {
-        if store.agents().get(name)?.is_none() {
-            eprintln!("baton: there is no agent {name}; `baton agents` names them");
-            return Ok(Outcome::Nothing);
-        }
+        let Some(agent) = app.named_agent(name)? else { return Ok(Outcome::Nothing) };
+        names.push(agent.id);
     }
-    let watch = Watch::folders(&[&store.state.join("agents"), &store.state.join("sessions")])?;
+    let mut watch = Watch::folders(&[store.agents().folder(), store.sessions().folder()])?;
     let timeout = args.timeout.map(Duration::try_from).transpose()?;
     let until = timeout.map(|t| Instant::now() + t);
     loop {
-        let states: Vec<_> = args.agents.iter().map(|name| (name, at(&store, name))).collect();
-        let done = |(_, state): &(_, Option<&str>)| state.is_some();
+        let mut states = Vec::new();
+        for name in &names {
+            states.push((name, standing(&store, name, args.done)?));
+        }
+        let done = |(_, standing): &(_, Standing)| matches!(standing, Standing::Resting(..));
         if states.iter().all(done) || (args.any && states.iter().any(done)) {
             return tell(args, &states);
         }
         let left = until.map(|u| u.saturating_duration_since(Instant::now()));
         if left.is_some_and(|l| l.is_zero()) {
-            let busy: Vec<_> = states.iter().filter(|s| !done(s)).map(|(name, _)| name.as_str()).collect();
+            let busy: Vec<String> = states
+                .iter()
+                .filter_map(|(name, standing)| match standing {
+                    Standing::Busy(None) => Some(name.to_string()),
+                    Standing::Busy(Some(why)) => Some(format!("{name} ({why})")),
+                    Standing::Resting(..) => None,
+                })
+                .collect();
             eprintln!("baton: still at work: {}", busy.join(", "));
             return Ok(Outcome::Failed);
         }
@@ -48,27 +63,108 @@ pub fn run(app: &App, args: &WaitArgs) -> anyhow::Result<Outcome> {
             Some(fd) => drop(poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&pause))),
             None => std::thread::sleep(LOOK_EVERY),
         }
-        watch.drain(&[]);
+        // Whatever changed, read the states again.
+        watch.drain(|_| true);
     }
 }
 
-/// The state in which there is nothing to wait for; nothing while the agent works, starts or rotates.
-fn at(store: &Store, name: &baton_core::ids::AgentId) -> Option<&'static str> {
-    let agent = store.agents().get(name).ok().flatten()?;
-    if !store.agents().is_live(name) || !agent.process.as_ref().is_some_and(process::is_alive) {
-        return Some("dead");
+/// Whether to keep waiting for an agent.
+enum Standing {
+    /// It works, starts, rotates or is about to read its mail; with a reason if there is more to say.
+    Busy(Option<String>),
+    /// Nothing to wait for; with what it needs from a person, if anything.
+    Resting(AgentState, Option<String>),
+}
+
+fn standing(store: &Store, name: &AgentId, until_done: bool) -> anyhow::Result<Standing> {
+    let standing = stands(store, name)?;
+    let is_done = || -> anyhow::Result<bool> {
+        let agent = store.agents().get(name)?;
+        let last = agent.and_then(|agent| agent.session.or_else(|| agent.sessions.last().cloned()));
+        let session = last.map(|id| store.sessions().get(&id)).transpose()?.flatten();
+        Ok(session.is_some_and(|session| session.done.is_some()))
+    };
+    Ok(match standing {
+        Standing::Resting(_, waits) if is_done()? => Standing::Resting(AgentState::Done, waits),
+        Standing::Resting(state, waits) if until_done && !state.is_over() => {
+            let words = waits.map_or_else(String::new, |waits| format!(", {waits}"));
+            Standing::Busy(Some(format!("{}, and has not said that it is done{words}", state.as_str())))
+        }
+        other => other,
+    })
+}
+
+fn stands(store: &Store, name: &AgentId) -> anyhow::Result<Standing> {
+    // Check mail first: the hook that sees a message has already recorded its turn.
+    let unseen = Mail::of(store).unseen(name);
+    let Some(agent) = store.agents().get(name)? else {
+        return Ok(Standing::Resting(AgentState::Ended, None));
+    };
+    if !store.is_running(name) || !agent.process.as_ref().is_some_and(process::is_alive) {
+        return Ok(Standing::Resting(AgentState::of(&agent, None, false, false), None));
     }
-    let session = agent.session.as_ref().and_then(|id| store.sessions().get(id).ok().flatten())?;
-    let between = session.ended.is_some()
-        || session.claim.is_some()
-        || session.request.is_some()
-        || agent.rotation.is_some();
+    let session = agent.session.as_ref().map(|id| store.sessions().get(id)).transpose()?.flatten();
+    let Some(session) = session else { return Ok(Standing::Busy(None)) };
+    let presence = store.presence(&agent);
     match session.turn {
-        Turn::Blocked => Some("blocked"),
-        Turn::Limit => Some("limit"),
-        Turn::Idle if !between && !is_about_to_begin(&agent, session.turn_since.is_some()) => Some("idle"),
-        _ => None,
+        Turn::Blocked => return Ok(Standing::Resting(AgentState::Blocked, None)),
+        Turn::Limit => return Ok(Standing::Resting(AgentState::Limit, at_limit(&session, unseen))),
+        Turn::Working | Turn::Idle => {}
     }
+    if let Some(pending) = session.pending(presence.is_braked()) {
+        let text = pending::text(store, &agent, &session);
+        return Ok(match pending {
+            Pending::NextPrompt => Standing::Resting(AgentState::Idle, text),
+            Pending::Due | Pending::EndOfTurn => Standing::Busy(text),
+        });
+    }
+    if session.turn == Turn::Working {
+        return Ok(Standing::Busy(None));
+    }
+    if let Some(rotation) = &agent.rotation {
+        let handoff = &rotation.handoff;
+        return Ok(if presence.is_braked() {
+            let text = "waits for your next prompt in its terminal (it was stopped with Esc)";
+            Standing::Resting(AgentState::Idle, Some(format!("handoff {handoff} {text}")))
+        } else if presence.actuator().is_none() {
+            Standing::Resting(
+                AgentState::Idle,
+                Some(format!("handoff {handoff} waits for your /clear in its terminal")),
+            )
+        } else {
+            Standing::Busy(Some(format!("handoff {handoff} waits for a fresh context")))
+        });
+    }
+    let starts = session.ended.is_some() || session.claim.is_some();
+    if starts || is_about_to_begin(&agent, session.turn_since.is_some()) {
+        return Ok(Standing::Busy(None));
+    }
+    Ok(match messages(unseen) {
+        None => Standing::Resting(AgentState::Idle, None),
+        Some(messages) if presence.is_reachable() => Standing::Busy(Some(messages)),
+        Some(messages) => Standing::Resting(
+            AgentState::Idle,
+            Some(format!("{messages} for the next prompt in its terminal")),
+        ),
+    })
+}
+
+fn messages(unseen: usize) -> Option<String> {
+    match unseen {
+        0 => None,
+        1 => Some("1 message waits".to_owned()),
+        n => Some(format!("{n} messages wait")),
+    }
+}
+
+/// Until when a usage limit stops it, and what waits for that.
+fn at_limit(session: &Session, unseen: usize) -> Option<String> {
+    let until = session.parked().map(|parked| {
+        let guess = if parked.guess { ", a guess" } else { "" };
+        format!("until {}{guess}", clock(parked.until, Timestamp::now()))
+    });
+    let words: Vec<String> = [until, messages(unseen)].into_iter().flatten().collect();
+    (!words.is_empty()).then(|| words.join("; "))
 }
 
 /// It was started with a prompt and has not come to it yet.
@@ -78,16 +174,26 @@ fn is_about_to_begin(agent: &Agent, has_worked: bool) -> bool {
     prompted && !has_worked && agent.sessions.len() <= 1
 }
 
-fn tell(args: &WaitArgs, states: &[(&baton_core::ids::AgentId, Option<&str>)]) -> anyhow::Result<Outcome> {
+fn tell(args: &WaitArgs, states: &[(&AgentId, Standing)]) -> anyhow::Result<Outcome> {
+    let resting = |standing: &Standing| match standing {
+        Standing::Resting(state, waits) => Some((*state, waits.clone())),
+        Standing::Busy(_) => None,
+    };
     if args.json {
-        let rows: Vec<_> =
-            states.iter().map(|(name, state)| json!({ "agent": name, "state": state })).collect();
-        print_json(&rows)?;
+        let row = |(name, standing): &(&AgentId, Standing)| {
+            let (state, waits) = resting(standing).unzip();
+            json!({ "agent": name, "state": state.map(AgentState::as_str), "waits": waits.flatten() })
+        };
+        print_json(&states.iter().map(row).collect::<Vec<_>>())?;
     } else {
-        let lines: String =
-            states.iter().filter_map(|(name, state)| Some(format!("{name}: {}\n", (*state)?))).collect();
-        print(&lines)?;
+        let line = |(name, standing): &(&AgentId, Standing)| {
+            let (state, waits) = resting(standing)?;
+            let waits = waits.map(|waits| format!(" ({waits})")).unwrap_or_default();
+            Some(format!("{name}: {}{waits}\n", state.as_str()))
+        };
+        print(&states.iter().filter_map(line).collect::<String>())?;
     }
-    let dead = states.iter().any(|(_, state)| *state == Some("dead"));
-    Ok(if dead { Outcome::Nothing } else { Outcome::Done })
+    let over =
+        states.iter().any(|(_, standing)| matches!(standing, Standing::Resting(state, _) if state.is_over()));
+    Ok(if over { Outcome::Nothing } else { Outcome::Done })
 }

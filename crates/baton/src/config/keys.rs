@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::{Compaction, Config, Narrative};
-use crate::paths::Paths;
+use crate::config::{Compaction, Config, Narrative, WaitFor};
+use crate::sys::paths::Paths;
 
 /// One setting.
 pub struct Key {
@@ -17,20 +17,46 @@ pub struct Key {
     pub get: fn(&Config) -> String,
 }
 
-/// A value as somebody wrote it, in a file or in the environment.
+/// Who besides the user may set a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Nobody: where files lie, what runs on this machine, who is notified, and how long things are kept.
+    User,
+    /// A project whose folder the user has trusted.
+    Accepted,
+    /// Any project: it only changes what is shown there.
+    Shown,
+}
+
+/// A value as written in a file or the environment.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Raw {
     Bool(bool),
     Int(i64),
     Text(String),
-    /// Something that no key takes: a list, a table, a date.
+    /// A list, a table or a date, which no key accepts.
     Other,
 }
 
 impl Key {
+    pub fn reach(&self) -> Reach {
+        let section = self.name.split_once('.').map_or("", |(section, _)| section);
+        match (section, self.name) {
+            ("notify" | "mirror" | "serve" | "page" | "approvals", _)
+            | (_, "handoff.dir" | "retention_days" | "panes.socket") => Reach::User,
+            (_, "memory.announce") => Reach::Shown,
+            _ => Reach::Accepted,
+        }
+    }
+
     /// `BATON_CONTEXT_WARNING_PERCENTAGE` for `context.warning_percentage`.
     pub fn env_name(&self) -> String {
         format!("BATON_{}", self.name.replace('.', "_").to_uppercase())
+    }
+
+    /// Whether a variable may set it. A project sets those of its agents, and one of these may start the daemon.
+    pub(crate) fn has_variable(&self) -> bool {
+        !matches!(self.name, "page.write" | "serve.hosts")
     }
 }
 
@@ -41,7 +67,9 @@ const YES_NO: &str = "true or false";
 const DURATION: &str = "a duration like \"2h\", \"90m\" or \"30s\"";
 const COUNT: &str = "a whole number, 0 or more";
 const BUDGET: &str = "a number of characters from 500 to 9500 (the client cuts what is longer than 10,000)";
+const ANSWER_BUDGET: &str = "a number of characters from 500 to 200000";
 const COMPACTION: &str = "\"handoff\", \"client\" or \"ask\"";
+const HOSTS: &str = "names of a TLS proxy, like \"desk.example.org\" or \"desk.example.org:8443\"";
 const FOLDER: &str = "an absolute path, or one that begins with ~/";
 
 macro_rules! row {
@@ -62,19 +90,19 @@ pub const KEYS: &[Key] = &[
     row!("context.enabled", "measure how full the agent is, and tell it", yes_no, context.enabled),
     row!(
         "context.early_warning_percentage",
-        "EARLY_WARN from here, in percent of the window",
+        "early warning from here, in percent of the window",
         percent,
         context.early_warning_percentage
     ),
     row!(
         "context.warning_percentage",
-        "WARN from here: one quiet sentence to the agent",
+        "warning from here: one quiet sentence to the agent",
         percent,
         context.warning_percentage
     ),
     row!(
         "context.critical_percentage",
-        "CRITICAL from here: the agent is asked for a handoff",
+        "critical from here: the agent is asked for a handoff",
         percent,
         context.critical_percentage
     ),
@@ -102,8 +130,8 @@ pub const KEYS: &[Key] = &[
         tokens,
         context.default_window
     ),
-    row!("context.advise", "say one quiet sentence at WARN", yes_no, context.advise),
-    row!("context.request", "ask for a handoff at CRITICAL", yes_no, context.request),
+    row!("context.advise", "say one quiet sentence at the warning", yes_no, context.advise),
+    row!("context.request", "ask for a handoff when it is critical", yes_no, context.request),
     row!(
         "context.block_stop",
         "ask once more before a critical turn ends, when a fresh context can follow",
@@ -116,8 +144,8 @@ pub const KEYS: &[Key] = &[
         kilobytes,
         context.early_warning_kb
     ),
-    row!("context.warning_kb", "last resort: WARN from here", kilobytes, context.warning_kb),
-    row!("context.critical_kb", "last resort: CRITICAL from here", kilobytes, context.critical_kb),
+    row!("context.warning_kb", "last resort: warning from here", kilobytes, context.warning_kb),
+    row!("context.critical_kb", "last resort: critical from here", kilobytes, context.critical_kb),
     row!("handoff.dir", "where handoffs lie", folder, handoff.dir),
     row!("handoff.expiry", "a handoff older than this is not loaded by itself", duration, handoff.expiry),
     row!(
@@ -125,6 +153,24 @@ pub const KEYS: &[Key] = &[
         "characters of a loaded handoff put in front of the agent at once",
         budget,
         handoff.budget
+    ),
+    row!(
+        "handoff.answer_budget",
+        "characters of the handoff that answers a compaction",
+        answer_budget,
+        handoff.answer_budget
+    ),
+    row!(
+        "handoff.files",
+        "files in play that a fresh context is shown, the most recent first",
+        count,
+        handoff.files
+    ),
+    row!(
+        "handoff.file_tokens",
+        "tokens of one of these files; of a larger one the parts in play are shown",
+        tokens,
+        handoff.file_tokens
     ),
     row!(
         "handoff.headless",
@@ -159,7 +205,7 @@ pub const KEYS: &[Key] = &[
     row!("mirror.enabled", "copy conversations as they grow, so that none is lost", yes_no, mirror.enabled),
     row!(
         "mirror.keep_days",
-        "`baton backup prune` removes what is older; 0 keeps it for ever",
+        "`baton backup prune` removes what is older; 0 keeps it forever",
         count,
         mirror.keep_days
     ),
@@ -196,7 +242,7 @@ pub const KEYS: &[Key] = &[
     ),
     row!(
         "notify.parent",
-        "mail to an agent's parent when it is idle, blocked, dead or its handoff failed",
+        "mail to an agent's parent, or without one to your inbox: its answer, errors, limits, dialogs, compactions",
         yes_no,
         notify.parent
     ),
@@ -208,15 +254,52 @@ pub const KEYS: &[Key] = &[
     ),
     row!(
         "notify.command",
-        "run by sh for each of these, with BATON_NOTICE, BATON_AGENT and BATON_TEXT set",
+        "run by sh for each of these, with BATON_NOTICE, BATON_AGENT, BATON_TEXT and BATON_REQUEST set",
         command,
         notify.command
+    ),
+    row!(
+        "notify.mute",
+        "notices that nobody is sent, as agent:kind, agent:kind; * stands for all (kinds: idle, error, limit, blocked, \
+         compacted, handoff-failed, handoff-pending; a death is always told)",
+        muted,
+        notify.mute
+    ),
+    row!(
+        "approvals.wait_for",
+        "whose permission requests also wait for `baton approve`: spawned, all or nobody",
+        wait_for,
+        approvals.wait_for
+    ),
+    row!(
+        "approvals.deadline",
+        "how long a request waits; then its dialog alone is left",
+        week,
+        approvals.deadline
+    ),
+    row!(
+        "approvals.headless_deadline",
+        "the same where nobody sits at the client",
+        week,
+        approvals.headless_deadline
     ),
     row!(
         "serve.http",
         "where the daemon also listens, also when a command starts it: a port or an address of this machine",
         loopback,
         serve.http
+    ),
+    row!(
+        "serve.hosts",
+        "names under which your own TLS proxy serves the page, separated by commas; for the next start of the daemon",
+        hosts,
+        serve.hosts
+    ),
+    row!(
+        "page.write",
+        "the page may answer, send, rotate, retire and spawn without a code (`baton page --code`)",
+        yes_no,
+        page.write
     ),
     row!(
         "retention_days",
@@ -294,16 +377,35 @@ fn command(raw: &Raw, _: &Paths) -> Result<Option<String>, &'static str> {
     }
 }
 
+fn muted(raw: &Raw, _: &Paths) -> Result<String, &'static str> {
+    let is_rule = |rule: &str| rule.split_once(':').is_some_and(|(a, b)| !a.is_empty() && !b.is_empty());
+    match raw {
+        Raw::Text(text) if text.split([',', ' ']).filter(|r| !r.is_empty()).all(is_rule) => Ok(text.clone()),
+        _ => Err("words like reviewer:idle, separated by commas"),
+    }
+}
+
 fn loopback(raw: &Raw, _: &Paths) -> Result<Option<String>, &'static str> {
     let text = match raw {
         Raw::Int(port) => port.to_string(),
         Raw::Text(text) => text.trim().to_owned(),
         _ => String::new(),
     };
-    match crate::daemon::http_address(&text) {
+    match crate::config::address::http_address(&text) {
         Ok(address) if !text.is_empty() => Ok(Some(address.to_string())),
         _ => Err("a port or an address that only this machine can reach, like 8420 or \"127.0.0.1:8420\""),
     }
+}
+
+fn hosts(raw: &Raw, _: &Paths) -> Result<Vec<String>, &'static str> {
+    let Raw::Text(text) = raw else { return Err(HOSTS) };
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    names.map(|name| crate::config::address::proxy_host(name).ok_or(HOSTS)).collect()
+}
+
+fn answer_budget(raw: &Raw, _: &Paths) -> Result<u64, &'static str> {
+    let chars = number(raw).and_then(|n| u64::try_from(n).ok());
+    chars.filter(|n| (500..=200_000).contains(n)).ok_or(ANSWER_BUDGET)
 }
 
 fn budget(raw: &Raw, _: &Paths) -> Result<u64, &'static str> {
@@ -317,6 +419,23 @@ fn duration(raw: &Raw, _: &Paths) -> Result<SignedDuration, &'static str> {
 
 fn wait(raw: &Raw, paths: &Paths) -> Result<Duration, &'static str> {
     duration(raw, paths).and_then(|d| Duration::try_from(d).map_err(|_| DURATION))
+}
+
+/// Limited to the time that the installed client waits for the hook.
+fn week(raw: &Raw, paths: &Paths) -> Result<Duration, &'static str> {
+    wait(raw, paths)
+        .ok()
+        .filter(|wait| *wait <= Duration::from_hours(24 * 7))
+        .ok_or("a duration like \"24h\" or \"10m\", at most a week (168h)")
+}
+
+fn wait_for(raw: &Raw, _: &Paths) -> Result<WaitFor, &'static str> {
+    match raw {
+        Raw::Text(t) if t == "all" => Ok(WaitFor::All),
+        Raw::Text(t) if t == "spawned" => Ok(WaitFor::Spawned),
+        Raw::Text(t) if t == "nobody" => Ok(WaitFor::Nobody),
+        _ => Err("\"spawned\", \"all\" or \"nobody\""),
+    }
 }
 
 fn provider(raw: &Raw, _: &Paths) -> Result<Option<String>, &'static str> {
@@ -380,6 +499,11 @@ shown! {
         Self::Off => "off".to_owned(),
         Self::Fork => "fork".to_owned(),
     },
+    WaitFor => |v: &Self| match v {
+        Self::All => "all".to_owned(),
+        Self::Spawned => "spawned".to_owned(),
+        Self::Nobody => "nobody".to_owned(),
+    },
     Compaction => |v: &Self| match v {
         Self::Handoff => "handoff".to_owned(),
         Self::Client => "client".to_owned(),
@@ -390,6 +514,7 @@ shown! {
     Option<u8> => |v: &Self| v.map_or_else(|| "-".to_owned(), |n| n.to_string()),
     Option<u64> => |v: &Self| v.map_or_else(|| "-".to_owned(), |n| n.to_string()),
     String => String::clone,
+    Vec<String> => |v: &Self| if v.is_empty() { "-".to_owned() } else { v.join(", ") },
     PathBuf => |v: &Self| v.display().to_string(),
     SignedDuration => |v: &Self| format!("{v:#}"),
     Duration => |v: &Self| format!("{:#}", SignedDuration::try_from(*v).unwrap_or(SignedDuration::MAX)),

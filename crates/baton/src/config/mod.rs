@@ -1,28 +1,31 @@
 //! The configuration: defaults, then `config.toml`, then the project's `.baton.toml`, then `BATON_*`.
 //!
-//! What may be written is one table ([`keys`]); every value remembers where it came from. A key or value that is
-//! not allowed is an error with file, line and what is allowed, never silently ignored.
+//! One table ([`keys`]) lists what may be set, and every value remembers its origin. An invalid key or value is an
+//! error with file, line and what is allowed, never silently ignored.
 
+pub(crate) mod address;
+pub(crate) mod edit;
 mod keys;
 mod parse;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use baton_core::approval::rules::Rules;
 use baton_core::latch::Voice;
 use baton_core::level::{ByteLimits, Thresholds};
 use jiff::SignedDuration;
 
 pub use keys::KEYS;
-pub use parse::ConfigError;
+pub(crate) use parse::ConfigError;
 
-use crate::paths::Paths;
-use crate::sys::fs;
+use crate::sys::paths::Paths;
+use crate::sys::{fs, git};
 
 /// The name of a project's own file.
-pub const PROJECT_FILE: &str = ".baton.toml";
+pub(crate) const PROJECT_FILE: &str = ".baton.toml";
 
-/// Everything that can be set, resolved.
+/// All settings, resolved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     pub context: Context,
@@ -34,37 +37,39 @@ pub struct Config {
     pub compaction: Compaction,
     pub narrative: Narrative,
     pub notify: Notify,
+    pub approvals: Approvals,
     pub serve: Serve,
+    pub page: Page,
     /// Days that log, archive and records of what is over are kept.
     pub retention_days: u64,
     /// Publish a checkpoint with each handoff that has goal and now, creating the events folder if needed.
     pub checkpoints: bool,
     /// `[channels]`: absolute path and name.
     pub channels: Vec<(PathBuf, String)>,
-    /// The channel that the nearest project file names, and that file's folder.
+    /// The channel named by the nearest project file, and that file's folder.
     pub project_channel: Option<(PathBuf, String)>,
 }
 
-/// Who answers a compaction where the mod runs.
+/// Who handles a compaction where the mod runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compaction {
     /// The handoff becomes the context.
     Handoff,
-    /// The client summarizes, as it would without us.
+    /// The client summarises, as without us.
     Client,
-    /// The handoff when a person asks with `/compact`, the client when compaction comes by itself.
+    /// The handoff if a person asks with `/compact`, the client if compaction comes by itself.
     Ask,
 }
 
-/// Whose words an answered compaction carries when the agent wrote none.
+/// Whose narrative an answered compaction carries if the agent wrote none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Narrative {
     Off,
-    /// The session's own model is asked over its own cached conversation.
+    /// Asks the session's own model over its cached conversation.
     Fork,
 }
 
-/// Who hears what an agent waits for; the daemon tells.
+/// Whom the daemon tells what an agent waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notify {
     /// A child's parent, by mail.
@@ -73,9 +78,32 @@ pub struct Notify {
     pub desktop: bool,
     /// The user, by a command of their own.
     pub command: Option<String>,
+    /// Muted notices as `agent:kind`, either part may be `*`.
+    pub mute: String,
 }
 
-/// When an agent counts as full, and whether it is told.
+/// Permission requests answered from elsewhere than the client's own dialog.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Approvals {
+    pub wait_for: WaitFor,
+    /// How long a request waits for an answer; after that only its dialog can answer.
+    pub deadline: Duration,
+    /// The same without a person at the client; after that the tool is denied.
+    pub headless_deadline: Duration,
+    /// `allow` and `deny`, only from the user's own file.
+    pub rules: Rules,
+}
+
+/// Whose requests wait for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitFor {
+    All,
+    Spawned,
+    /// Only those of agents started with `--approvals`.
+    Nobody,
+}
+
+/// When a context is full, and whether to tell the agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Context {
     pub enabled: bool,
@@ -90,7 +118,7 @@ pub struct Context {
     pub advise: bool,
     /// Ask for a handoff at CRITICAL.
     pub request: bool,
-    /// Ask once more before a critical turn ends, when a fresh context can follow.
+    /// Ask once more before a critical turn ends, if a fresh context can follow.
     pub block_stop: bool,
     pub early_warning_kb: u64,
     pub warning_kb: u64,
@@ -101,13 +129,19 @@ pub struct Context {
 pub struct Handoff {
     pub dir: PathBuf,
     pub expiry: SignedDuration,
-    /// Characters of a loaded handoff that one hook may inject.
+    /// How many characters of a loaded handoff one hook may inject.
     pub budget: u64,
+    /// How many characters of a handoff may answer a compaction.
+    pub answer_budget: u64,
+    /// How many files of the working set to show to a fresh context.
+    pub files: u64,
+    /// How many tokens of one file to show; of a larger one only the parts in play.
+    pub file_tokens: u64,
     /// Load into headless runs that baton did not start.
     pub headless: bool,
     /// Seal an automatic handoff before compaction.
     pub seal: bool,
-    /// Hold back an automatic compaction while a rotation is about to happen.
+    /// Block an automatic compaction while a rotation is about to happen.
     pub block_compaction: bool,
 }
 
@@ -119,11 +153,11 @@ pub struct Run {
     /// How long a rotation waits for background tasks.
     pub background_wait: Duration,
     pub in_place_wait: Duration,
-    /// Wait for a usage limit to end, and come back by itself.
+    /// Wait for a usage limit to end, then continue by itself.
     pub park: bool,
-    /// A context this full is rotated in the middle of a turn.
+    /// Rotate a context this full even in the middle of a turn.
     pub ceiling_percentage: Option<u8>,
-    /// What `baton run` starts when nothing is named.
+    /// What `baton run` starts by default.
     pub provider: Option<String>,
 }
 
@@ -131,84 +165,145 @@ pub struct Run {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mirror {
     pub enabled: bool,
-    /// `baton backup prune` removes what is older; 0 keeps it for ever.
+    /// `baton backup prune` removes older ones; 0 keeps them forever.
     pub keep_days: u64,
-    /// And the oldest, while all of it takes more than this; 0 is no limit.
+    /// It also removes the oldest while they take more than this in all; 0 means no limit.
     pub max_mb: u64,
 }
 
-/// What the projects' memories do by themselves.
+/// Automatic use of the projects' memories.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Memory {
-    /// Tell a session that begins of a backup that waits.
+    /// Tell a new session of a waiting backup.
     pub announce: bool,
 }
 
 /// Agents in tmux panes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panes {
-    /// The tmux server on which spawned agents live: its name, or the path of its socket.
+    /// The tmux server for spawned agents: its name, or its socket's path.
     pub socket: String,
-    /// Start the daemon, which attends to the panes, with the first agent that needs it.
+    /// Start the daemon, which attends the panes, with the first agent that needs it.
     pub attend: bool,
 }
 
 /// The daemon.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Serve {
-    /// The loopback address on which it also listens, without `--http`.
+    /// The loopback address that it also listens on, without `--http`.
     pub http: Option<String>,
+    /// Names, and ports other than 443, under which a TLS proxy of the user's passes requests on.
+    pub hosts: Vec<String>,
 }
 
-/// Where a value came from.
+/// The page that the daemon serves.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    /// It may change things without a code that the user confirms that with.
+    pub write: bool,
+}
+
+/// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub(crate) enum Origin {
     Default,
     File { path: PathBuf, line: usize },
     Env(String),
 }
 
-/// The resolved configuration with the origin of each key, in the order of [`KEYS`].
-#[derive(Debug, Clone)]
-pub struct Resolved {
-    pub config: Config,
-    pub origins: Vec<Origin>,
-    /// Where each line of `[channels]` stands.
-    pub channel_origins: Vec<Origin>,
+impl Origin {
+    /// For people: where to look for it.
+    pub(crate) fn shown(&self, paths: &Paths) -> String {
+        match self {
+            Self::Default => "default".to_owned(),
+            Self::File { path, line } => format!("{}:{line}", paths.short(path)),
+            Self::Env(name) => name.clone(),
+        }
+    }
 }
 
-/// Reads everything that applies to `cwd`. `env` is passed in so that tests need no process of their own.
-pub fn resolve(
+/// The resolved configuration with the origin of each key, in the order of [`KEYS`].
+#[derive(Debug, Clone)]
+pub(crate) struct Resolved {
+    pub config: Config,
+    pub origins: Vec<Origin>,
+    /// Where each rule of `[approvals]` stands.
+    pub rule_origins: Vec<Origin>,
+    /// Where each line of `[channels]` stands.
+    pub channel_origins: Vec<Origin>,
+    /// Ignored project settings, and why.
+    pub ignored: Vec<Ignored>,
+}
+
+impl Resolved {
+    /// The configuration when nothing is set.
+    fn defaults(paths: &Paths) -> Self {
+        Self {
+            config: Config::defaults(paths),
+            origins: vec![Origin::Default; KEYS.len()],
+            rule_origins: Vec::new(),
+            channel_origins: Vec::new(),
+            ignored: Vec::new(),
+        }
+    }
+}
+
+/// An ignored line of a project file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ignored {
+    pub path: PathBuf,
+    pub line: usize,
+    /// The key, or what is wrong with the file.
+    pub what: String,
+    pub why: IgnoredBecause,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IgnoredBecause {
+    /// The user has not trusted the folder.
+    NotTrusted,
+    /// No project may set it, trusted or not.
+    UserOnly,
+}
+
+impl IgnoredBecause {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::NotTrusted => "not trusted",
+            Self::UserOnly => "only in your own config.toml",
+        }
+    }
+}
+
+/// Whether the user has trusted this folder with these bytes of its project file.
+pub(crate) type IsAccepted<'a> = &'a dyn Fn(&Path, &[u8]) -> bool;
+
+/// Resolves everything that applies to `cwd`. `env` is a parameter so that tests need no separate process.
+pub(crate) fn resolve(
     paths: &Paths,
     cwd: &Path,
     env: impl Iterator<Item = (String, String)>,
+    is_accepted: IsAccepted<'_>,
 ) -> Result<Resolved, ConfigError> {
-    let mut resolved = Resolved {
-        config: Config::defaults(paths),
-        origins: vec![Origin::Default; KEYS.len()],
-        channel_origins: Vec::new(),
-    };
-    parse::file(&mut resolved, &paths.config, parse::Scope::User, paths)?;
+    let mut resolved = Resolved::defaults(paths);
+    parse::user_file(&mut resolved, paths)?;
     for dir in project_files(paths, cwd) {
-        parse::file(&mut resolved, &dir.join(PROJECT_FILE), parse::Scope::Project, paths)?;
+        parse::project_file(&mut resolved, &dir, paths, is_accepted)?;
     }
     parse::environment(&mut resolved, env, paths)?;
     Ok(resolved)
 }
 
-/// Folders from the outermost to `cwd` that hold a project file; inside a git work tree none above its root,
-/// because another project's settings are none of this one's business.
-fn project_files(paths: &Paths, cwd: &Path) -> Vec<PathBuf> {
+/// The folders with a project file, from the outermost to `cwd`. Inside a git work tree, none above its root: another
+/// project's settings do not apply.
+pub(crate) fn project_files(paths: &Paths, cwd: &Path) -> Vec<PathBuf> {
     let mut dirs = Vec::new();
-    for dir in cwd.ancestors() {
+    for dir in git::up_to_root(cwd) {
         if fs::is_in(dir, PROJECT_FILE) {
             let file = dir.join(PROJECT_FILE);
             if file != paths.config && file.is_file() {
                 dirs.push(dir.to_owned());
             }
-        }
-        if fs::is_in(dir, ".git") {
-            break;
         }
     }
     dirs.reverse();
@@ -267,6 +362,9 @@ impl Config {
                 dir: paths.claude.join("handoff"),
                 expiry: SignedDuration::from_hours(2),
                 budget: 9_500,
+                answer_budget: 40_000,
+                files: 5,
+                file_tokens: 5_000,
                 headless: false,
                 seal: true,
                 block_compaction: false,
@@ -285,8 +383,15 @@ impl Config {
             panes: Panes { socket: "baton".to_owned(), attend: true },
             compaction: Compaction::Handoff,
             narrative: Narrative::Off,
-            notify: Notify { parent: true, desktop: false, command: None },
-            serve: Serve { http: None },
+            notify: Notify { parent: true, desktop: false, command: None, mute: String::new() },
+            approvals: Approvals {
+                wait_for: WaitFor::Spawned,
+                deadline: Duration::from_hours(24),
+                headless_deadline: Duration::from_mins(10),
+                rules: Rules::default(),
+            },
+            serve: Serve { http: None, hosts: Vec::new() },
+            page: Page { write: false },
             retention_days: 90,
             checkpoints: false,
             channels: Vec::new(),

@@ -1,35 +1,51 @@
-//! From text to settings, with the place of every mistake.
+//! Parses settings and reports the position of every mistake.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use baton_core::approval::rules::{BadRule, Decision, Rule, Whose};
+use baton_core::ids::AgentId;
+use baton_core::nearest::nearest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::keys::{KEYS, Raw};
-use super::{Origin, Resolved};
-use crate::paths::Paths;
+use crate::config::keys::{KEYS, Key, Raw, Reach};
+use crate::config::{Ignored, IgnoredBecause, IsAccepted, Origin, PROJECT_FILE, Resolved};
 use crate::sys::fs::{self, FileError};
+use crate::sys::paths::Paths;
 
 /// No sensible configuration is larger.
-const MAX: u64 = 1 << 20;
+pub(super) const MAX: u64 = 1 << 20;
 
 #[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
+pub(crate) enum ConfigError {
     #[error(transparent)]
     File(#[from] FileError),
     #[error("{place}: {problem}")]
-    Wrong { place: Place, problem: String },
+    Wrong { place: SettingSource, problem: String },
+    /// It would be wrong if it stood in the file, and does not stand there.
+    #[error("nothing was changed: {0}")]
+    Unwritten(String),
+}
+
+impl ConfigError {
+    /// The same about a text that was not written, whose lines nobody can look up.
+    pub(super) fn unwritten(self) -> Self {
+        match self {
+            Self::Wrong { problem, .. } => Self::Unwritten(problem),
+            other => other,
+        }
+    }
 }
 
 /// `path:line`, or the name of a variable.
 #[derive(Debug, Clone)]
-pub enum Place {
+pub(crate) enum SettingSource {
     Line(PathBuf, usize),
     Variable(String),
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for SettingSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Line(path, line) => write!(f, "{}:{line}", path.display()),
@@ -39,33 +55,74 @@ impl std::fmt::Display for Place {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scope {
+enum Scope {
     /// The user's own file, which may also map paths to channels.
     User,
-    /// A project's file, which may name the project's channel. A cloned project must not be able to move
-    /// files or channels of others, so paths are the user's alone.
-    Project,
+    /// The file of a trusted project, which may name the project's channel.
+    Accepted,
+    /// Any other project's file. A clone may change how baton looks there, and nothing else.
+    Stranger,
 }
 
-pub(super) fn file(
-    resolved: &mut Resolved,
-    path: &Path,
-    scope: Scope,
-    paths: &Paths,
-) -> Result<(), ConfigError> {
+pub(super) fn user_file(resolved: &mut Resolved, paths: &Paths) -> Result<(), ConfigError> {
+    let path = &paths.config;
     // A dotfile manager may link the configuration; follow that link here, and only here.
     let real = match std::fs::symlink_metadata(path) {
-        // The usual case, on every hook: one look, and nothing more.
+        // The usual case on every hook, and a single system call.
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Ok(meta) if meta.is_symlink() => std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
         _ => path.to_owned(),
     };
     let Some(bytes) = fs::read(&real, MAX)? else { return Ok(()) };
-    let text = String::from_utf8_lossy(&bytes);
+    apply(resolved, path, &bytes, Scope::User, paths)
+}
+
+/// Whether `bytes` is a valid settings file of the user.
+pub(super) fn check_user(bytes: &[u8], paths: &Paths) -> Result<(), ConfigError> {
+    let mut resolved = Resolved::defaults(paths);
+    apply(&mut resolved, &paths.config, bytes, Scope::User, paths)
+}
+
+/// The project file in `dir`. Notes what an untrusted file may not set. Neither that nor a mistake in it is an error: a
+/// clone must not be able to disable the user's own settings.
+pub(super) fn project_file(
+    resolved: &mut Resolved,
+    dir: &Path,
+    paths: &Paths,
+    is_accepted: IsAccepted<'_>,
+) -> Result<(), ConfigError> {
+    let path = dir.join(PROJECT_FILE);
+    let bytes = match fs::read(&path, MAX) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Ok(()),
+        Err(e) => {
+            ignore(resolved, &path, 1, &e.to_string(), IgnoredBecause::NotTrusted);
+            return Ok(());
+        }
+    };
+    if is_accepted(dir, &bytes) {
+        return apply(resolved, &path, &bytes, Scope::Accepted, paths);
+    }
+    let mut with = resolved.clone();
+    match apply(&mut with, &path, &bytes, Scope::Stranger, paths) {
+        Ok(()) => *resolved = with,
+        Err(e) => ignore(resolved, &path, 1, &e.to_string(), IgnoredBecause::NotTrusted),
+    }
+    Ok(())
+}
+
+fn apply(
+    resolved: &mut Resolved,
+    path: &Path,
+    bytes: &[u8],
+    scope: Scope,
+    paths: &Paths,
+) -> Result<(), ConfigError> {
+    let text = String::from_utf8_lossy(bytes);
     let line_of =
         |span: &Range<usize>| 1 + memchr::memchr_iter(b'\n', &text.as_bytes()[..span.start]).count();
     let wrong = |span: &Range<usize>, problem: String| ConfigError::Wrong {
-        place: Place::Line(path.to_owned(), line_of(span)),
+        place: SettingSource::Line(path.to_owned(), line_of(span)),
         problem,
     };
     let table =
@@ -90,12 +147,13 @@ pub(super) fn file(
                     resolved.channel_origins.push(origin(&to.span()));
                 }
             }
-            ("channels", _) if scope == Scope::Project => {
-                let problem = "[channels] can only be set in your own config.toml; \
-                               a project names its own with channel = \"name\"";
-                return Err(wrong(&key.span(), problem.into()));
+            ("channels", _) if scope != Scope::User => {
+                ignore(resolved, path, line_of(&key.span()), "channels", IgnoredBecause::UserOnly);
             }
-            ("channel", _) if scope == Scope::Project => {
+            ("channel", _) if scope == Scope::Stranger => {
+                ignore(resolved, path, line_of(&span), name, IgnoredBecause::NotTrusted);
+            }
+            ("channel", _) if scope == Scope::Accepted => {
                 let Some(name) = text_of(value) else {
                     return Err(wrong(&span, "channel is a name in quotes".into()));
                 };
@@ -106,11 +164,24 @@ pub(super) fn file(
             (section, DeValue::Table(entries)) => {
                 for (key, value) in entries {
                     let full = format!("{section}.{}", key.get_ref());
+                    let is_rule = section == "approvals" && RULES.contains(&key.get_ref().as_ref());
+                    if is_rule && scope == Scope::User {
+                        rules(resolved, key.get_ref(), value, &origin, &wrong)?;
+                        continue;
+                    }
+                    if let Some(why) = refused(&full, scope) {
+                        ignore(resolved, path, line_of(&key.span()), &full, why);
+                        continue;
+                    }
                     set(resolved, &full, &raw(value), scope, origin(&value.span()), paths)
                         .map_err(|p| wrong(&key.span(), p))?;
                 }
             }
             (name, _) => {
+                if let Some(why) = refused(name, scope) {
+                    ignore(resolved, path, line_of(&span), name, why);
+                    continue;
+                }
                 set(resolved, name, &raw(value), scope, origin(&span), paths)
                     .map_err(|p| wrong(&key.span(), p))?;
             }
@@ -119,17 +190,95 @@ pub(super) fn file(
     Ok(())
 }
 
-/// `BATON_*` that name a key. Others with that prefix belong to other parts (`BATON_STATE_DIR`, …).
+/// Keys of `[approvals]` that hold rules. They have no variable: a project may set those of its agents.
+pub(super) const RULES: [&str; 4] = ["allow", "deny", "agents", "trees"];
+
+type Wrong<'a> = &'a dyn Fn(&Range<usize>, String) -> ConfigError;
+type OriginOf<'a> = &'a dyn Fn(&Range<usize>) -> Origin;
+/// A rule, whose requests it is about, and where it stands.
+type PlacedRule = ((Whose, Decision, Rule), Origin);
+
+/// `allow = ["Bash(cargo test:*)"]` and `deny`, for everybody, or in `[approvals.agents.NAME]` and
+/// `[approvals.trees.NAME]`.
+fn rules(
+    resolved: &mut Resolved,
+    key: &str,
+    value: &Spanned<DeValue<'_>>,
+    origin: OriginOf<'_>,
+    wrong: Wrong<'_>,
+) -> Result<(), ConfigError> {
+    let found = match (key, value.get_ref()) {
+        ("allow" | "deny", _) => list(key, &Whose::Everybody, value, origin, wrong)?,
+        (_, DeValue::Table(names)) => {
+            let mut found = Vec::new();
+            for (name, entries) in names {
+                let agent =
+                    AgentId::new(name.get_ref().as_ref()).map_err(|e| wrong(&name.span(), e.to_string()))?;
+                let whose = if key == "agents" { Whose::Agent(agent) } else { Whose::Tree(agent) };
+                let DeValue::Table(entries) = entries.get_ref() else {
+                    return Err(wrong(
+                        &name.span(),
+                        "an agent's rules are a table with allow and deny".into(),
+                    ));
+                };
+                for (key, value) in entries {
+                    found.extend(list(key.get_ref(), &whose, value, origin, wrong)?);
+                }
+            }
+            found
+        }
+        _ => return Err(wrong(&value.span(), format!("approvals.{key} is a table of agents"))),
+    };
+    for (rule, origin) in found {
+        resolved.config.approvals.rules.0.push(rule);
+        resolved.rule_origins.push(origin);
+    }
+    Ok(())
+}
+
+fn list(
+    key: &str,
+    whose: &Whose,
+    value: &Spanned<DeValue<'_>>,
+    origin: OriginOf<'_>,
+    wrong: Wrong<'_>,
+) -> Result<Vec<PlacedRule>, ConfigError> {
+    let decision = match key {
+        "allow" => Decision::Allow,
+        "deny" => Decision::Deny,
+        _ => {
+            return Err(wrong(
+                &value.span(),
+                format!("{key:?} is no list of rules; allowed are allow, deny"),
+            ));
+        }
+    };
+    let DeValue::Array(items) = value.get_ref() else {
+        return Err(wrong(
+            &value.span(),
+            format!("{key} takes a list of rules, like [\"Bash(cargo test:*)\"]"),
+        ));
+    };
+    let mut found = Vec::new();
+    for item in items {
+        let Some(text) = text_of(item) else { return Err(wrong(&item.span(), "a rule is a text".into())) };
+        let rule: Rule = text.parse().map_err(|e: BadRule| wrong(&item.span(), e.to_string()))?;
+        found.push(((whose.clone(), decision, rule), origin(&item.span())));
+    }
+    Ok(found)
+}
+
+/// `BATON_*` variables that name a key. Others with that prefix belong to other parts (`BATON_STATE_DIR`, …).
 pub(super) fn environment(
     resolved: &mut Resolved,
     env: impl Iterator<Item = (String, String)>,
     paths: &Paths,
 ) -> Result<(), ConfigError> {
     for (name, value) in env.filter(|(name, _)| name.starts_with("BATON_")) {
-        if let Some(key) = KEYS.iter().find(|k| k.env_name() == name) {
+        if let Some(key) = KEYS.iter().find(|k| k.has_variable() && k.env_name() == name) {
             let origin = Origin::Env(name.clone());
             set(resolved, key.name, &Raw::Text(value), Scope::User, origin, paths)
-                .map_err(|problem| ConfigError::Wrong { place: Place::Variable(name), problem })?;
+                .map_err(|problem| ConfigError::Wrong { place: SettingSource::Variable(name), problem })?;
         }
     }
     Ok(())
@@ -146,34 +295,52 @@ fn set(
     let Some(index) = KEYS.iter().position(|k| k.name == name) else {
         return Err(unknown(name, scope));
     };
-    // Where your files lie, what runs on your machine and how long things are kept is not for a cloned project to say.
-    let own = matches!(name, "handoff.dir" | "retention_days")
-        || ["notify.", "mirror.", "serve."].iter().any(|section| name.starts_with(section));
-    if scope == Scope::Project && own {
-        return Err(format!("{name} can only be set in your own config.toml, not by a project"));
-    }
     (KEYS[index].set)(&mut resolved.config, raw, paths)
         .map_err(|allowed| format!("{name} takes {allowed}, not {}", show(raw)))?;
     resolved.origins[index] = origin;
     Ok(())
 }
 
+/// Says what was meant, or else what there is.
 fn unknown(name: &str, scope: Scope) -> String {
-    let section = name.split_once('.').map_or("", |(s, _)| s);
-    let mut allowed: Vec<&str> = KEYS
-        .iter()
-        .map(|k| k.name)
-        .filter(|k| section.is_empty() || k.split('.').next() == Some(section))
-        .collect();
-    if allowed.is_empty() {
-        allowed = KEYS.iter().map(|k| k.name).collect();
-    }
-    let extra = match scope {
-        Scope::User if section.is_empty() => ", [channels]",
-        Scope::Project if section.is_empty() => ", channel",
-        _ => "",
+    let others: &[&str] = match scope {
+        Scope::User => &["channels", "approvals.allow", "approvals.deny"],
+        Scope::Accepted | Scope::Stranger => &["channel"],
     };
-    format!("{name:?} is not a setting; allowed are {}{extra}", allowed.join(", "))
+    let begun: Vec<&str> = KEYS.iter().map(|key| key.name).filter(|key| key.starts_with(name)).collect();
+    if name.contains('.') && begun.len() > 1 {
+        return format!("{name:?} is not a setting; did you mean one of {}?", begun.join(", "));
+    }
+    if let Some(meant) = nearest(name, KEYS.iter().map(|key| key.name).chain(others.iter().copied())) {
+        return format!("{name:?} is not a setting; did you mean {meant}?");
+    }
+    let section = name.split_once('.').map_or(name, |(section, _)| section);
+    let of_section: Vec<&str> =
+        KEYS.iter().map(|key| key.name).filter(|key| key.split('.').next() == Some(section)).collect();
+    if of_section.is_empty() {
+        return format!("{name:?} is not a setting; `baton config` lists what there is");
+    }
+    format!("{name:?} is not a setting; [{section}] has {}", of_section.join(", "))
+}
+
+/// Why a file of this scope may not set `name`. A project may not set unknown keys: a newer baton may reserve them for
+/// the user.
+fn refused(name: &str, scope: Scope) -> Option<IgnoredBecause> {
+    if scope == Scope::User {
+        return None;
+    }
+    let reach = KEYS.iter().find(|key| key.name == name).map(Key::reach);
+    let is_rule = name.strip_prefix("approvals.").is_some_and(|key| RULES.contains(&key));
+    match reach {
+        Some(Reach::User) => Some(IgnoredBecause::UserOnly),
+        None if is_rule => Some(IgnoredBecause::UserOnly),
+        Some(Reach::Shown) => None,
+        _ => (scope == Scope::Stranger).then_some(IgnoredBecause::NotTrusted),
+    }
+}
+
+fn ignore(resolved: &mut Resolved, path: &Path, line: usize, what: &str, why: IgnoredBecause) {
+    resolved.ignored.push(Ignored { path: path.to_owned(), line, what: what.to_owned(), why });
 }
 
 fn check_channel(name: &str) -> Result<(), String> {

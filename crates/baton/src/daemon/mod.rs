@@ -1,200 +1,228 @@
-//! `baton serve`: one process per user that knows all agents. The API, notifications, housekeeping.
+//! `baton serve`: one process per user that knows all agents. The API, notices, housekeeping.
 //!
-//! It owns no state: everything lies in files, and hooks work without it. What it holds in memory is a copy that is
-//! thrown away when a file changes, so it may be killed at any instant and started again unnoticed.
+//! The daemon owns no state: everything is in files, and hooks work without it. Its memory only holds copies that are
+//! dropped when a file changes, so it can be killed and restarted at any instant without anybody noticing.
 
 mod api;
 mod auth;
-pub mod client;
-mod keeper;
+pub(crate) mod client;
+mod connections;
+mod gauge_writer;
 mod notices;
 mod openapi;
-mod place;
+mod page;
+mod port;
 mod retention;
 mod roster;
 mod routes;
-mod rt;
+mod run_dir;
 mod server;
-mod stop;
-pub mod unit;
-mod watch;
+mod shutdown;
+pub(crate) mod unit;
+mod watcher;
+mod write_deadline;
 
-use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddrV4};
+pub use auth::check_head;
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::SocketAddrV4;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use baton_core::approval::RequestId;
 use baton_core::ids::AgentId;
 use baton_core::session::Session;
 use jiff::Timestamp;
 
 use crate::config::Config;
-use crate::hot::scene::Scene;
-use crate::paths::Paths;
+use crate::sessions::context::Context;
 use crate::store::Store;
-use crate::store::log::{self, Line};
+use crate::store::log::LogLine;
+use crate::sys::fs::FileError;
+use crate::sys::paths::Paths;
 
-pub use place::Place;
+pub(crate) use run_dir::RunDir;
 
-/// The port that scripts expect.
-pub const PORT: u16 = 8420;
-const ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, PORT);
-
-/// What it was asked to be.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// Where it listens besides the unix socket.
-    pub http: Option<SocketAddrV4>,
-    /// It was started in the background: its output is a pipe to somebody who waits until it listens.
-    pub detached: bool,
+pub(crate) struct ServeOptions {
+    /// Where to listen besides the unix socket.
+    pub(crate) http: Option<SocketAddrV4>,
+    /// Started in the background: standard output is a pipe to a process that waits until the daemon listens.
+    pub(crate) detached: bool,
 }
 
-/// What every part of it shares.
-pub struct Daemon {
-    pub paths: Paths,
-    pub store: Store,
-    pub since: Timestamp,
-    pub http: Option<SocketAddrV4>,
-    /// The unix socket.
-    address: place::Address,
+/// What all parts of the daemon share.
+pub(crate) struct Daemon {
+    pub(crate) paths: Paths,
+    pub(crate) store: Store,
+    pub(crate) since: Timestamp,
+    /// The open HTTP port. Taken for a moment only.
+    http: Mutex<Option<OpenPort>>,
+    http_connections: Arc<connections::Connections>,
+    run_dir: RunDir,
+    socket: run_dir::SocketFile,
     secrets: auth::Secrets,
-    stop: stop::Stop,
+    shutdown: shutdown::Shutdown,
     roster: Mutex<roster::Roster>,
     configs: Mutex<HashMap<PathBuf, (Instant, Config)>>,
-    keeper: keeper::Keeper,
-    /// Told when the log has grown.
-    grown: tokio::sync::watch::Sender<()>,
-    /// Places for those who read the events.
+    gauge_writer: gauge_writer::GaugeWriter,
+    log_grew: tokio::sync::watch::Sender<()>,
+    /// Broadcasts agents whose view has changed.
+    shown: tokio::sync::broadcast::Sender<Arc<[AgentId]>>,
+    /// Slots for readers of events.
     readers: Arc<tokio::sync::Semaphore>,
+    /// Exchanges with the fleet, once this machine is in one.
+    #[cfg(feature = "fleet")]
+    fleet: Mutex<Option<AttendantThread>>,
+    /// The requests that waited for an answer when somebody last looked.
+    waiting: Mutex<Option<BTreeSet<RequestId>>>,
 }
 
-/// How soon a changed setting counts.
-const SETTINGS: Duration = Duration::from_secs(2);
-/// Settings of so many folders are remembered.
-const MOST_SETTINGS: usize = 256;
-
-/// The address that `--http` names: a port, or an address that only this machine can reach.
-pub fn http_address(text: &str) -> Result<SocketAddrV4, String> {
-    if text.is_empty() {
-        return Ok(ADDRESS);
-    }
-    if let Ok(port) = text.parse() {
-        return Ok(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port));
-    }
-    match text.replace("localhost:", "127.0.0.1:").parse::<SocketAddrV4>() {
-        Ok(address) if *address.ip() == Ipv4Addr::LOCALHOST => Ok(address),
-        Ok(address) => Err(format!(
-            "{address} can be reached from other machines, and what is said there is not encrypted; \
-             use 127.0.0.1 and a tunnel (ssh -L {PORT}:127.0.0.1:{PORT} this-machine)"
-        )),
-        Err(_) => Err(format!("{text:?} is no port and no address; write 8420 or 127.0.0.1:8420")),
-    }
+/// The HTTP port that is ours.
+struct OpenPort {
+    address: SocketAddrV4,
+    /// The same port on `[::1]`.
+    _reserved: Option<OwnedFd>,
 }
 
-/// Serves until it is told to stop.
-pub fn run(paths: &Paths, options: &Options) -> anyhow::Result<()> {
+/// How soon a changed setting takes effect.
+const CONFIG_LIFETIME: Duration = Duration::from_secs(2);
+/// How many changes a slow reader of events may lag behind; beyond that it is told to fetch everything again.
+const MAX_SHOWN: usize = 256;
+/// How many folders' settings are cached.
+const MAX_CONFIGS: usize = 256;
+
+/// Serves until told to stop.
+pub(crate) fn run(paths: &Paths, options: &ServeOptions) -> anyhow::Result<()> {
     if options.detached {
-        // A session of its own: the terminal it was started from may close.
+        // Start a new session: the terminal that we were started from may close.
         let _ = rustix::process::setsid();
     }
-    let place = Place::new(&paths.state);
-    let lock = place.take()?;
-    let token = place.token()?;
-    let http =
-        match options.http {
-            Some(address) => Some(std::net::TcpListener::bind(address).with_context(|| {
-                format!("could not listen on {address}; another program may have that port")
-            })?),
-            None => None,
-        };
-    let (unix, address) = place.listen()?;
-    let http_at = match http.as_ref().map(std::net::TcpListener::local_addr).transpose()? {
-        Some(std::net::SocketAddr::V4(address)) => Some(address),
-        _ => None,
-    };
+    let run_dir = RunDir::new(&paths.state);
+    let lock = run_dir.lock()?;
+    let http = options.http.map(port::HttpPort::claim).transpose()?;
+    let (unix, socket) = run_dir.listen()?;
     let store = Store::new(paths);
     let roster = roster::Roster::new(&store).context("could not watch the records")?;
+    // Bind the port before there is a token that somebody could send to it.
+    let token = auth::random_hex().context("could not get random bytes for a token")?;
+    if http.is_some() {
+        run_dir.write_token(&token)?;
+    } else {
+        run_dir.remove_token()?;
+    }
+    let address = http.as_ref().map(|port| port.address);
+    let hosts = user_config(paths).serve.hosts;
     let daemon = Arc::new(Daemon {
         paths: paths.clone(),
         store,
         since: Timestamp::now(),
-        http: http_at,
-        address,
-        secrets: auth::Secrets::new(token),
-        stop: stop::Stop::default(),
+        http: Mutex::default(),
+        http_connections: connections::Connections::new(connections::MAX_CONNECTIONS),
+        run_dir: run_dir.clone(),
+        socket,
+        secrets: auth::Secrets::new(token, hosts),
+        shutdown: shutdown::Shutdown::default(),
         roster: Mutex::new(roster),
         configs: Mutex::default(),
-        keeper: keeper::Keeper::default(),
-        grown: tokio::sync::watch::Sender::new(()),
-        readers: Arc::new(tokio::sync::Semaphore::new(api::MOST_READERS)),
+        gauge_writer: gauge_writer::GaugeWriter::default(),
+        log_grew: tokio::sync::watch::Sender::new(()),
+        shown: tokio::sync::broadcast::Sender::new(MAX_SHOWN),
+        readers: Arc::new(tokio::sync::Semaphore::new(api::MAX_READERS)),
+        #[cfg(feature = "fleet")]
+        fleet: Mutex::default(),
+        waiting: Mutex::default(),
     });
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        // Threads for what waits for the disk; they go when they are idle.
+        // Threads for disk work; they end when idle.
         .max_blocking_threads(4)
         .thread_keep_alive(Duration::from_secs(5))
         .build()
         .context("could not set up the event loop")?;
-    daemon.log("daemon-started", serde_json::json!({ "pid": std::process::id(), "http": http_at }));
+    daemon.log("daemon-started", serde_json::json!({ "pid": std::process::id(), "http": address }));
     let attendants = [
-        Attendant::begin(&daemon, "panes", crate::panes::attend),
-        Attendant::begin(&daemon, "threads", crate::threads::attend),
+        AttendantThread::start(&daemon, "panes", crate::rotation::actuators::tmux::attend),
+        AttendantThread::start(&daemon, "threads", crate::rotation::actuators::thread::attend),
     ]
     .into_iter()
     .collect::<std::io::Result<Vec<_>>>()
-    .context("could not start to attend to the agents")?;
-    let keeper = {
+    .context("could not start the attendants")?;
+    let writer = {
         let daemon = Arc::clone(&daemon);
-        let thread = std::thread::Builder::new().name("keeper".to_owned());
-        thread.spawn(move || keeper::run(&daemon)).context("could not start to keep readings")?
+        let thread = std::thread::Builder::new().name("gauge-writer".to_owned());
+        thread.spawn(move || gauge_writer::run(&daemon)).context("could not start the writer of gauges")?
     };
+    daemon.attend_fleet();
     let served = runtime.block_on(server::serve(&daemon, unix, http, || {
-        ready(options.detached, &place, http_at);
+        ready(options.detached, &run_dir, address);
     }));
-    attendants.into_iter().for_each(Attendant::leave);
-    // Whoever waits for the disk is waited for; an accepted message is on it.
+    attendants.into_iter().for_each(AttendantThread::stop);
+    #[cfg(feature = "fleet")]
+    if let Some(fleet) = daemon.fleet.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        fleet.stop();
+    }
+    // An accepted message is on disk: wait for whoever writes it.
     runtime.shutdown_timeout(Duration::from_secs(5));
-    daemon.keeper.finish();
-    let _ = keeper.join();
+    daemon.gauge_writer.finish();
+    let _ = writer.join();
     daemon.log("daemon-stopped", serde_json::json!({ "pid": std::process::id() }));
-    daemon.address.leave();
+    if daemon.socket.is_ours() {
+        let _ = run_dir.remove_token();
+    }
+    daemon.socket.remove();
     drop(lock);
     served
 }
 
-/// The attendant of the panes or of the threads, in a thread of its own: it waits for others, and nobody else should.
-struct Attendant {
+/// The attendant of the panes or of the threads, in its own thread: it waits for other programs, and nobody else should
+/// wait with it.
+struct AttendantThread {
     stop: UnixStream,
     thread: std::thread::JoinHandle<()>,
 }
 
-impl Attendant {
-    fn begin(
+impl AttendantThread {
+    fn start(
         daemon: &Arc<Daemon>,
-        to: &'static str,
+        name: &'static str,
         attend: fn(&Store, &UnixStream) -> anyhow::Result<()>,
     ) -> std::io::Result<Self> {
-        let (stop, told) = UnixStream::pair()?;
+        let (stop, stopped) = UnixStream::pair()?;
         let daemon = Arc::clone(daemon);
-        let thread = std::thread::Builder::new().name(to.to_owned()).spawn(move || {
-            if let Err(e) = attend(&daemon.store, &told) {
-                daemon.fault(&format!("attend to the {to}"), &format!("{e:#}"));
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            if let Err(e) = attend(&daemon.store, &stopped) {
+                daemon.fault(&format!("attend to the {name}"), &format!("{e:#}"));
             }
         })?;
         Ok(Self { stop, thread })
     }
 
-    fn leave(self) {
+    fn stop(self) {
         drop(self.stop);
         let _ = self.thread.join();
     }
 }
 
-/// It listens: tells whoever waits, and lets go of its output if nobody is meant to read on.
-fn ready(detached: bool, place: &Place, http: Option<SocketAddrV4>) {
+/// The variables that may name a setting.
+fn variables() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os()
+        .filter(|(name, _)| name.as_encoded_bytes().starts_with(b"BATON_"))
+        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
+}
+
+/// The user's settings when the daemon starts. Whoever started it has read them and said what is wrong with them.
+fn user_config(paths: &Paths) -> Config {
+    let read = crate::project::trust::settings(paths, Path::new("/"), variables());
+    read.map_or_else(|_| Config::defaults(paths), |resolved| resolved.config)
+}
+
+/// Says that the daemon listens, and lets go of standard output if nobody is meant to read on.
+fn ready(detached: bool, run_dir: &RunDir, http: Option<SocketAddrV4>) {
     if detached {
         println!("{}", client::LISTENING);
         if let Ok(null) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null") {
@@ -204,32 +232,66 @@ fn ready(detached: bool, place: &Place, http: Option<SocketAddrV4>) {
         }
         return;
     }
-    eprintln!("baton: listening on {}", place.socket().display());
+    eprintln!("baton: listening on {}", run_dir.socket().display());
     if let Some(address) = http {
-        eprintln!("baton: listening on http://{address}, token in {}", place.token_path().display());
+        eprintln!("baton: listening on http://{address}, token in {}", run_dir.token_path().display());
     }
 }
 
 impl Daemon {
-    pub fn log(&self, event: &str, detail: serde_json::Value) {
-        // A state folder that was removed is not made again by our last words.
-        if !self.address.is_ours() {
+    /// Takes part in the fleet if this machine is in one and nobody does yet.
+    #[cfg(feature = "fleet")]
+    fn attend_fleet(self: &Arc<Self>) {
+        let mut fleet = self.fleet.lock().unwrap_or_else(PoisonError::into_inner);
+        let runs = fleet.as_ref().is_some_and(|attendant| !attendant.thread.is_finished());
+        if runs || !crate::fleet::is_joined(&self.store.state) {
             return;
         }
-        log::append(&self.store.state, &Line { detail, ..Line::new(Timestamp::now(), event) });
+        match AttendantThread::start(self, "fleet", crate::fleet::attend) {
+            Ok(attendant) => *fleet = Some(attendant),
+            Err(e) => self.fault("take part in the fleet", &e),
+        }
     }
 
-    /// The agents, as the files say; held for a moment only, and never while waiting.
+    #[cfg(not(feature = "fleet"))]
+    #[expect(clippy::unused_self, reason = "the same call in every build")]
+    fn attend_fleet(self: &Arc<Self>) {}
+
+    pub(crate) fn log(&self, event: &str, detail: serde_json::Value) {
+        // Our last log line must not recreate a state folder that was removed.
+        if !self.socket.is_ours() {
+            return;
+        }
+        self.store.log().append(&LogLine { detail, ..LogLine::new(Timestamp::now(), event) });
+    }
+
+    /// Where the HTTP port is, if there is one.
+    fn http(&self) -> Option<SocketAddrV4> {
+        self.http.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|port| port.address)
+    }
+
+    /// The agents on record. Locked for a moment only, and never while waiting for something.
     fn roster(&self) -> MutexGuard<'_, roster::Roster> {
-        // Nothing panics while it is held; what is in it can be read again anyway.
+        // Nothing panics while it is held, and its contents can be rebuilt anyway.
         self.roster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The agent that an id means.
-    fn resolve(&self, id: &str) -> Option<AgentId> {
+    /// The agent with this name or session id.
+    fn resolve(&self, id: &str) -> Result<Option<AgentId>, FileError> {
         let mut roster = self.roster();
         roster.refresh();
         roster.resolve(id)
+    }
+
+    /// The thresholds that apply in a folder.
+    fn thresholds(&self, cwd: &Path) -> baton_core::level::Thresholds {
+        self.config_of(cwd).context.thresholds()
+    }
+
+    /// Stores which requests wait and returns the previous set; `None` at the first look.
+    fn waiting(&self, now: BTreeSet<RequestId>) -> Option<BTreeSet<RequestId>> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.replace(now)
     }
 
     /// The user's settings, without any project's.
@@ -240,52 +302,31 @@ impl Daemon {
     fn config_of(&self, cwd: &Path) -> Config {
         let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, config)) = configs.get(cwd)
-            && at.elapsed() < SETTINGS
+            && at.elapsed() < CONFIG_LIFETIME
         {
             return config.clone();
         }
-        let env = std::env::vars_os()
-            .filter(|(name, _)| name.as_encoded_bytes().starts_with(b"BATON_"))
-            .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)));
-        let config = match crate::config::resolve(&self.paths, cwd, env) {
+        let config = match crate::project::trust::settings(&self.paths, cwd, variables()) {
             Ok(resolved) => resolved.config,
             Err(e) => {
                 self.fault("read the settings", &e);
                 Config::defaults(&self.paths)
             }
         };
-        if configs.len() >= MOST_SETTINGS {
+        if configs.len() >= MAX_CONFIGS {
             configs.clear();
         }
         configs.insert(cwd.to_owned(), (Instant::now(), config.clone()));
         config
     }
 
-    /// What an event of a session happens in, as for a hook.
-    fn scene(&self, session: &Session) -> Scene {
-        Scene::of(&self.paths, self.config_of(Path::new(&session.cwd)), session, Timestamp::now())
+    /// The context of a session's event, as for a hook.
+    fn ctx(&self, session: &Session) -> Context {
+        Context::with(&self.paths, self.config_of(Path::new(&session.cwd)), session, Timestamp::now())
     }
 
-    /// Something of ours failed; `baton log --faults` and `doctor` tell.
-    pub fn fault(&self, doing: &str, error: &dyn std::fmt::Display) {
+    /// Logs a fault; `baton log --faults` and `doctor` show it.
+    pub(crate) fn fault(&self, doing: &str, error: &dyn std::fmt::Display) {
         self.log("fault", serde_json::json!({ "doing": doing, "error": error.to_string() }));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_addresses_of_this_machine_are_listened_on() {
-        let at = |text: &str| http_address(text).map(|a| a.to_string());
-        assert_eq!(at(""), Ok("127.0.0.1:8420".into()));
-        assert_eq!(at("9000"), Ok("127.0.0.1:9000".into()));
-        assert_eq!(at("localhost:9000"), Ok("127.0.0.1:9000".into()));
-        for other in ["0.0.0.0:8420", "192.168.1.5:8420", "[::]:8420", "8420.example.org:1", "127.0.0.2:8420"]
-        {
-            assert!(at(other).is_err(), "{other}");
-        }
-        assert!(at("0.0.0.0:1").unwrap_err().contains("tunnel"));
     }
 }

@@ -1,33 +1,48 @@
-//! Tells a child's parent by mail, and the user if they asked for it, what an agent is waiting for.
+//! Tells a child's parent by mail, and the user if they want it, what an agent waits for.
 
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use baton_core::agent::Agent;
+use baton_core::approval::{Author, Case, RequestId};
 use baton_core::ids::AgentId;
-use baton_core::message::{Message, Urgency};
-use baton_core::notice::{Due, Facts, Kind, Notice, due};
+use baton_core::limit;
+use baton_core::message::Message;
+use baton_core::notice::{self, Due, Facts, Kind, Notice, beginning, client_of, due};
 use baton_core::rotation::{Rotation, Step};
+use baton_core::session::Session;
 use jiff::{SignedDuration, Timestamp};
 
-use super::Daemon;
+use crate::approvals;
 use crate::config::Config;
-use crate::store::once::{self, Keyed};
+use crate::daemon::Daemon;
+use crate::mail::maildir::Mail;
+use crate::mail::{notify, user};
+use crate::rotation::pending;
+use crate::sessions::done;
 use crate::store::record;
-use crate::sys::fs::{self, PRIVATE, Sync};
+use crate::sys::fs::{self, FileError, PRIVATE, Sync};
+use crate::sys::{child, clock};
 
-/// What began before we did and longer ago is no news any more.
+/// Older events than this, counted from the daemon's start, are not news.
 const OLD: SignedDuration = SignedDuration::from_mins(10);
-/// A user's command that hangs is ended after this.
-const COMMAND: Duration = Duration::from_secs(10);
-/// User's commands at once; more are left out.
-const MOST: usize = 4;
+/// The same for a death, which nobody may have noticed.
+const OLD_DEATH: SignedDuration = SignedDuration::from_hours(72);
+/// A hanging user command is killed after this time.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
+/// How many missed answers to consider; older ones are not news.
+const MAX_MISSED: usize = 100;
+/// How many user commands run at once; more wait for one to end.
+const MAX_COMMANDS: usize = 4;
+/// How many may wait; more are skipped.
+const MAX_WAITING: usize = 64;
 
-/// Looks at one agent; says when to look again, if something is about to become due.
-pub fn look(daemon: &Daemon, id: &AgentId) -> Option<Timestamp> {
+/// Sends the notice that is due for an agent. Returns when to check again if one is about to become due.
+pub(crate) fn check_agent(daemon: &Daemon, id: &AgentId) -> Option<Timestamp> {
     let now = Timestamp::now();
-    let (agent, found) = {
+    let (agent, session, notice) = {
         let roster = daemon.roster();
         let entry = roster.get(id)?;
         let session = entry.session.as_ref();
@@ -36,72 +51,231 @@ pub fn look(daemon: &Daemon, id: &AgentId) -> Option<Timestamp> {
             ended: entry.agent.ended.is_some() || session.is_some_and(|s| s.ended.is_some()),
             turn: session.map(|s| s.turn).unwrap_or_default(),
             turn_since: session.and_then(|s| s.turn_since),
+            limit_since: session.and_then(Session::parked).and_then(|parked| parked.since),
+            failed: session.is_some_and(|s| s.error.is_some()),
+            done: session.and_then(|s| s.done.as_ref()).map(|done| done.at),
             rotating: entry
                 .agent
                 .rotation
                 .as_ref()
                 .map(|r| r.at)
                 .or(session.and_then(|s| Some(s.request.as_ref()?.at))),
-            process: entry.agent.process.as_ref(),
+            pending: session.and_then(|s| {
+                let braked = daemon.store.presence(&entry.agent).is_braked();
+                Some((s.pending(braked)?, s.request.as_ref()?.at))
+            }),
+            stopped: entry.agent.stopped().map(|stopped| stopped.at),
+            process: client_of(&entry.agent, session),
         };
         match due(&facts, now) {
             Due::Nothing => return None,
             Due::At(then) => return Some(then),
-            Due::Now(_) if !is_news(daemon, &facts, entry.lived) => return None,
-            Due::Now(notice) => (entry.agent.clone(), notice),
+            Due::Now(_) if !is_news(daemon, &facts, entry.was_live) => return None,
+            Due::Now(notice) => (entry.agent.clone(), entry.session.clone(), notice),
         }
     };
-    tell(daemon, &agent, found, "", now);
-    if found.kind == Kind::Idle {
-        answer_senders(daemon, &agent, found, now);
+    let detail = match (notice.kind, &session) {
+        (Kind::HandoffPending, Some(session)) => pending::text(&daemon.store, &agent, session)
+            .or_else(|| agent.stopped().map(|stopped| stopped.why.clone())),
+        _ => Some(detail(&agent, session.as_ref(), notice.kind)),
+    };
+    // It was carried out meanwhile.
+    let detail = detail?;
+    send(daemon, &agent, session.as_ref(), notice, &detail, now);
+    if notice.kind == Kind::Idle {
+        notify_senders(daemon, &agent, notice, now);
     }
     None
 }
 
-/// What has been so since long before we began is no news; neither is the death of one we never saw alive.
-fn is_news(daemon: &Daemon, facts: &Facts<'_>, lived: bool) -> bool {
-    let recent = facts.turn_since.is_some_and(|since| since >= daemon.since - OLD);
-    recent || (lived && !facts.live)
+/// A state older than the daemon is not news. A death is, for days: nobody else may have noticed it.
+fn is_news(daemon: &Daemon, facts: &Facts<'_>, was_live: bool) -> bool {
+    let within = |time: SignedDuration| facts.turn_since.is_some_and(|since| since >= daemon.since - time);
+    if facts.live { within(OLD) } else { was_live || within(OLD_DEATH) }
 }
 
-/// A rotation's record has changed.
-pub fn look_at_rotation(daemon: &Daemon, id: &str) {
-    let path = daemon.store.state.join("rotations").join(format!("{id}.json"));
-    let Some(rotation) = record::read::<Rotation>(&path).ok().flatten() else { return };
-    if rotation.step != Step::Failed || rotation.at < daemon.since - OLD {
-        return;
+/// The notice's detail.
+fn detail(agent: &Agent, session: Option<&Session>, kind: Kind) -> String {
+    let of = |field: fn(&Session) -> Option<&String>| session.and_then(field).cloned().unwrap_or_default();
+    match kind {
+        Kind::Idle => of(|s| s.answer.as_ref()),
+        Kind::Error => of(|s| s.error.as_ref()),
+        Kind::Blocked => of(|s| s.blocked_on.as_ref()),
+        Kind::Limit => {
+            let said = of(|s| s.limit.as_ref());
+            let since = session.and_then(|s| s.turn_since).unwrap_or(agent.created);
+            let known = session.and_then(Session::parked).or(agent.parked);
+            let parked = known.unwrap_or_else(|| limit::parked(&said, None, since, &clock::zone));
+            let until = parked.until.strftime("%Y-%m-%d %H:%M UTC");
+            let how = if parked.guess { "perhaps until" } else { "until" };
+            format!("{how} {until}: {}", beginning(&said))
+        }
+        Kind::Died => notify::UNSEEN.to_owned(),
+        Kind::Compacted | Kind::HandoffFailed | Kind::HandoffPending | Kind::Done => String::new(),
     }
-    let Some(agent) = daemon.store.agents().get(&rotation.agent).ok().flatten() else { return };
-    let notice = Notice { kind: Kind::HandoffFailed, stamp: rotation.at.as_nanosecond() };
-    tell(daemon, &agent, notice, rotation.note.as_deref().unwrap_or("no reason was given"), Timestamp::now());
 }
 
-/// Names an occasion: the same one after a restart has the same name.
-fn key(agent: &AgentId, notice: Notice) -> String {
-    let short: String = agent.as_str().chars().take(40).collect();
-    format!("{}-{}-{short}", notice.kind.as_str(), notice.stamp)
+/// Sends a notice if this changed rotation has failed.
+pub(crate) fn check_rotation(daemon: &Daemon, id: &str) {
+    let failed = || -> Result<Option<(Rotation, Agent)>, FileError> {
+        let Some(rotation) = daemon.store.rotations().get(id)? else { return Ok(None) };
+        if rotation.step != Step::Failed || rotation.at < daemon.since - OLD {
+            return Ok(None);
+        }
+        Ok(daemon.store.agents().get(&rotation.agent)?.map(|agent| (rotation, agent)))
+    };
+    match failed() {
+        Ok(Some((rotation, agent))) => {
+            let notice = Notice { kind: Kind::HandoffFailed, stamp: rotation.at.as_nanosecond() };
+            let reason = rotation.note.as_deref().unwrap_or("no reason was given");
+            send(daemon, &agent, None, notice, reason, Timestamp::now());
+        }
+        Ok(None) => {}
+        Err(e) => daemon.fault("read the record of a rotation", &e),
+    }
 }
 
-fn tell(daemon: &Daemon, agent: &Agent, notice: Notice, detail: &str, now: Timestamp) {
-    let text = notice.kind.text(agent.id.as_str(), detail);
-    let key = key(&agent.id, notice);
+/// Tells the user once of each waiting request. The user's command gets its id, so that a program can answer.
+pub(crate) fn check_approvals(daemon: &Daemon) {
+    let now = Timestamp::now();
+    let cases = match approvals::waiting(&daemon.store, now) {
+        Ok(cases) => cases,
+        Err(e) => return daemon.fault("list what waits for an answer", &e),
+    };
     let config = daemon.config();
-    if let Some(parent) = agent.parent.as_ref().filter(|_| config.notify.parent) {
-        let mail = Keyed { key: &key, to: parent, from: "baton", text: &text, urgency: Urgency::Sequential };
-        match once::send(&daemon.store.state, &mail, now) {
-            Ok((_, true)) => crate::poke::supervisor(&daemon.store.state, parent),
-            Ok((_, false)) => {}
-            Err(e) => daemon.fault("tell a parent about its child", &e),
+    let waiting: BTreeSet<RequestId> = cases.iter().map(|case| case.id.clone()).collect();
+    let before = daemon.waiting(waiting.clone()).unwrap_or_else(|| answered_meanwhile(daemon));
+    for id in before.difference(&waiting) {
+        tell_answer(daemon, &config, id, now);
+    }
+    for case in cases {
+        let request = &case.request;
+        if notice::is_muted(&config.notify.mute, request.agent.as_str(), Kind::Blocked) {
+            continue;
+        }
+        let about = approvals::summary(request, 200);
+        let text = format!(
+            "[baton] {} asks for {}: {about} (baton approve {id}, baton deny {id} REASON)",
+            request.agent,
+            request.tool,
+            id = case.id.short()
+        );
+        let key = format!("asks-{}", case.id);
+        let request = Some(case.id.as_str());
+        notify_user(daemon, &config, &case.request.agent, Kind::Blocked, &key, &text, request);
+    }
+}
+
+/// Requests answered while no daemon ran. Each answer has a key, so nobody is told twice.
+fn answered_meanwhile(daemon: &Daemon) -> BTreeSet<RequestId> {
+    let is_news = |case: &Case| case.answer.as_ref().is_some_and(|answer| answer.at >= daemon.since - OLD);
+    match approvals::past(&daemon.store, MAX_MISSED) {
+        Ok(cases) => cases.into_iter().filter(is_news).map(|case| case.id).collect(),
+        Err(e) => {
+            daemon.fault("list what was answered", &e);
+            BTreeSet::new()
         }
     }
-    tell_user(daemon, &config, &agent.id, notice.kind, &key, &text);
 }
 
-/// Who sent a message with `--notify` that was read in the turn that has ended.
-fn answer_senders(daemon: &Daemon, agent: &Agent, notice: Notice, now: Timestamp) {
-    /// A turn that took longer has lost its senders' interest.
+/// Tells the parent, who was told of the request, how it was answered, unless the parent answered it.
+fn tell_answer(daemon: &Daemon, config: &Config, id: &RequestId, now: Timestamp) {
+    let answered = daemon.store.approvals().get(id).map_err(anyhow::Error::from).and_then(|case| {
+        let Some(Case { request, answer: Some(answer), .. }) = case else { return Ok(()) };
+        let Some(agent) = daemon.store.agents().get(&request.agent)? else { return Ok(()) };
+        let Some(parent) = notify::parent_of(&daemon.store, &agent) else { return Ok(()) };
+        let is_its_own = answer.author == Author::Agent(parent.id.clone());
+        let is_muted = notify::is_muted(&config.notify, &agent, Kind::Blocked);
+        if is_its_own || is_muted || !config.notify.parent {
+            return Ok(());
+        }
+        let (said, about) = (approvals::said(&answer), approvals::summary(&request, 200));
+        let text = format!("[baton] what {} asked for is over, {said}: {}: {about}", agent.id, request.tool);
+        notify::mail(&daemon.store, &parent, &format!("answered-{}", id.short()), &text, now)
+    });
+    if let Err(e) = answered {
+        daemon.fault("tell how a request was answered", &e);
+    }
+}
+
+/// Sends a notice to the agent's parent or the user's inbox, and to the user's own command if set.
+fn send(
+    daemon: &Daemon,
+    agent: &Agent,
+    session: Option<&Session>,
+    notice: Notice,
+    detail: &str,
+    now: Timestamp,
+) {
+    let done = session.and_then(|s| Some((s, s.done.as_ref()?))).filter(|_| notice.kind == Kind::Done);
+    let text = match done {
+        Some((session, done)) => done::text(session, done, None),
+        None => notice.kind.text(agent.id.as_str(), detail),
+    };
+    let config = daemon.config();
+    if notify::is_muted(&config.notify, agent, notice.kind) {
+        return;
+    }
+    if is_awaited(daemon, agent, session, notice.kind)
+        && !is_asked_of_user(daemon, agent, session, notice.kind)
+    {
+        notify::tell(&daemon.store, &config.notify, agent, notice, &text, now);
+    }
+    // The user was already told of a request that can be answered from elsewhere.
+    let is_request =
+        notice.kind == Kind::Blocked && session.is_some_and(|session| has_request(daemon, session));
+    let notices = daemon.store.state.join("notices");
+    let was_told = agent.former.iter().any(|name| notices.join(notice.key(name.as_str())).exists());
+    if !is_request && !was_told {
+        notify_user(daemon, &config, &agent.id, notice.kind, &notice.key(agent.id.as_str()), &text, None);
+    }
+}
+
+/// Whether a request of this session can be answered from elsewhere.
+fn has_request(daemon: &Daemon, session: &Session) -> bool {
+    match approvals::waiting(&daemon.store, Timestamp::now()) {
+        Ok(cases) => cases.iter().any(|case| case.request.session == session.id),
+        Err(e) => {
+            daemon.fault("list what waits for an answer", &e);
+            false
+        }
+    }
+}
+
+/// Whether what it waits for is a message of its own in the user's inbox, which is where the notice would lie.
+fn is_asked_of_user(daemon: &Daemon, agent: &Agent, session: Option<&Session>, kind: Kind) -> bool {
+    let on = session.and_then(|s| s.blocked_on.as_ref());
+    if kind != Kind::Blocked || notify::parent_of(&daemon.store, agent).is_some() {
+        return false;
+    }
+    let inbox = crate::views::agent::inbox(&daemon.store);
+    let question = inbox.get(agent.id.as_str()).and_then(|sent| sent.question.as_ref());
+    question.is_some_and(|question| on == Some(&beginning(&question.text)))
+}
+
+/// The end of a turn is told only to whoever caused it.
+fn is_awaited(daemon: &Daemon, agent: &Agent, session: Option<&Session>, kind: Kind) -> bool {
+    let parent = notify::parent_of(&daemon.store, agent);
+    let listener = parent.as_ref().map_or(user::NAME, |parent| parent.id.as_str());
+    kind != Kind::Idle || session.is_some_and(|s| s.asked_by.iter().any(|asker| asker == listener))
+}
+
+/// Sends a notice by mail, once per occasion, unless the recipient is no longer on record.
+fn send_mail(daemon: &Daemon, to: &AgentId, text: &str, key: &str, now: Timestamp) {
+    let sent = daemon.store.agents().get(to).map_err(anyhow::Error::from).and_then(|agent| match agent {
+        Some(agent) => notify::mail(&daemon.store, &agent, key, text, now),
+        None => Ok(()),
+    });
+    if let Err(e) = sent {
+        daemon.fault("send a notice", &e);
+    }
+}
+
+/// Notifies the senders of messages with `--notify` that were read in the ended turn.
+fn notify_senders(daemon: &Daemon, agent: &Agent, notice: Notice, now: Timestamp) {
+    /// How many delivered messages to check, newest first; no turn reads more.
     const RECENT: usize = 64;
-    let delivered = daemon.store.state.join("mail").join(agent.id.as_str()).join("cur");
+    let delivered = Mail::of(&daemon.store).dir(&agent.id, "cur");
     let mut names: Vec<String> = std::fs::read_dir(&delivered)
         .into_iter()
         .flatten()
@@ -111,39 +285,41 @@ fn answer_senders(daemon: &Daemon, agent: &Agent, notice: Notice, now: Timestamp
         .collect();
     names.sort_unstable();
     for name in names.iter().rev().take(RECENT) {
-        let Some(message) = record::read::<Message>(&delivered.join(name)).ok().flatten() else { continue };
-        if !wants_word(&message) || message.at.as_nanosecond() > notice.stamp {
+        let message = match record::read::<Message>(&delivered.join(name)) {
+            Ok(Some(message)) => message,
+            Ok(None) => continue,
+            Err(e) => {
+                daemon.fault("read a delivered message", &e);
+                continue;
+            }
+        };
+        if !message.notify || message.at.as_nanosecond() > notice.stamp {
             continue;
         }
         let short: String = message.id.chars().take(100).collect();
         let (key, text) = (format!("read-{short}"), Kind::Idle.text(agent.id.as_str(), ""));
         match AgentId::new(message.from.as_str()) {
-            // A parent hears it anyway.
+            // A parent is told anyway.
             Ok(sender) if agent.parent.as_ref() == Some(&sender) && daemon.config().notify.parent => {}
             Ok(sender) if message.from != "user" => {
-                let mail = Keyed {
-                    key: &key,
-                    to: &sender,
-                    from: "baton",
-                    text: &text,
-                    urgency: Urgency::Sequential,
-                };
-                if let Err(e) = once::send(&daemon.store.state, &mail, now) {
-                    daemon.fault("tell a sender that the turn has ended", &e);
-                }
+                send_mail(daemon, &sender, &text, &key, now);
             }
-            _ => tell_user(daemon, &daemon.config(), &agent.id, Kind::Idle, &key, &text),
+            _ => notify_user(daemon, &daemon.config(), &agent.id, Kind::Idle, &key, &text, None),
         }
     }
 }
 
-fn wants_word(message: &Message) -> bool {
-    message.notify
-}
-
-/// The user's own way to hear of it. At most once for each occasion, and nobody waits for it.
-fn tell_user(daemon: &Daemon, config: &Config, agent: &AgentId, kind: Kind, key: &str, text: &str) {
-    // Idle agents are no reason to interrupt a person, unless a command of theirs decides.
+/// Notifies the user as configured, at most once per occasion, without waiting for it.
+fn notify_user(
+    daemon: &Daemon,
+    config: &Config,
+    agent: &AgentId,
+    kind: Kind,
+    key: &str,
+    text: &str,
+    request: Option<&str>,
+) {
+    // An idle agent is no reason to interrupt a person, but their own command may decide otherwise.
     let desktop = config.notify.desktop && kind != Kind::Idle;
     if !desktop && config.notify.command.is_none() {
         return;
@@ -158,12 +334,14 @@ fn tell_user(daemon: &Daemon, config: &Config, agent: &AgentId, kind: Kind, key:
     if let Some(command) = &config.notify.command {
         let mut shell = Command::new("sh");
         shell.args(["-c", command]).env("BATON_NOTICE", kind.as_str()).env("BATON_AGENT", agent.as_str());
-        start(daemon, shell.env("BATON_TEXT", text));
+        shell.env("BATON_REQUEST", request.unwrap_or_default());
+        shell.env("BATON_TEXT", text);
+        start(daemon, shell);
     }
     if desktop {
-        let mut notify = if cfg!(target_os = "macos") {
+        let notify = if cfg!(target_os = "macos") {
             let mut script = Command::new("osascript");
-            // The text is an argument and never a piece of the script.
+            // The text is an argument, never part of the script.
             script.args([
                 "-e",
                 "on run argv",
@@ -177,37 +355,40 @@ fn tell_user(daemon: &Daemon, config: &Config, agent: &AgentId, kind: Kind, key:
             notify.args(["--app-name=baton", "--", "baton", text]);
             notify
         };
-        start(daemon, &mut notify);
+        start(daemon, notify);
     }
 }
 
-static RUNNING: AtomicUsize = AtomicUsize::new(0);
+/// The running user commands, and those waiting for one to end.
+static COMMANDS: Mutex<Commands> = Mutex::new(Commands { running: 0, waiting: 0 });
+static ENDED: Condvar = Condvar::new();
 
-/// Starts it with nothing of ours in its hands, and ends it if it hangs.
-fn start(daemon: &Daemon, command: &mut Command) {
-    if RUNNING.fetch_add(1, Ordering::Relaxed) >= MOST {
-        RUNNING.fetch_sub(1, Ordering::Relaxed);
-        return daemon.fault("notify the user", &"too many notifications are on their way already");
+struct Commands {
+    running: usize,
+    waiting: usize,
+}
+
+/// Runs a command without our descriptors, and kills it if it hangs. Does not wait for it: of many notifications, a few
+/// are sent at a time.
+fn start(daemon: &Daemon, command: Command) {
+    // Nothing panics while it is held.
+    let commands = || COMMANDS.lock().unwrap_or_else(PoisonError::into_inner);
+    if commands().waiting >= MAX_WAITING {
+        return daemon.fault("notify the user", &"too many notifications at once");
     }
-    let started = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    match started {
-        Ok(mut child) => {
-            std::thread::spawn(move || {
-                let until = Instant::now() + COMMAND;
-                while matches!(child.try_wait(), Ok(None)) {
-                    if Instant::now() >= until {
-                        let _ = child.kill();
-                        let _ = child.wait();
-                        break;
-                    }
-                    std::thread::sleep(Duration::from_millis(100));
-                }
-                RUNNING.fetch_sub(1, Ordering::Relaxed);
-            });
+    commands().waiting += 1;
+    let log = daemon.store.log();
+    std::thread::spawn(move || {
+        let full = |commands: &mut Commands| commands.running >= MAX_COMMANDS;
+        let mut place = ENDED.wait_while(commands(), full).unwrap_or_else(PoisonError::into_inner);
+        place.waiting -= 1;
+        place.running += 1;
+        drop(place);
+        match child::run_aside(command, COMMAND_TIMEOUT) {
+            Some(ended) => drop(ended.recv()),
+            None => log.fault(Timestamp::now(), "notify the user", &"the command could not be started"),
         }
-        Err(e) => {
-            RUNNING.fetch_sub(1, Ordering::Relaxed);
-            daemon.fault("notify the user", &e);
-        }
-    }
+        commands().running -= 1;
+        ENDED.notify_one();
+    });
 }

@@ -1,184 +1,226 @@
-//! Listens, and takes each request past the guard to its route.
+//! Accepts connections on both doors and passes each request through the guard to its route.
 
 use std::convert::Infallible;
-use std::future::poll_fn;
-use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
-use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use hyper::body::{Body as _, Bytes, Incoming};
+use http_body_util::{BodyExt as _, Either, Full, LengthLimitError, Limited};
+use hyper::body::{Bytes, Incoming};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
+use tokio::sync::oneshot;
 
-use super::api::{self, Ask, Reply};
-use super::auth::{self, Door, MAX_BODY};
-use super::rt::{Answer, Clock, First, Io, first};
-use super::{Daemon, routes, watch};
+use crate::daemon::api::{self, ApiRequest, EventStream, Reply};
+use crate::daemon::auth::{self, Door, MAX_BODY, Proof};
+use crate::daemon::connections::{Connection, Connections, MAX_CONNECTIONS};
+use crate::daemon::port::HttpPort;
+use crate::daemon::write_deadline::WriteDeadline;
+use crate::daemon::{Daemon, OpenPort, page, routes, watcher};
 
-/// Time to send the head of a request; also how long an open connection may be silent.
+/// Time to send a request's head; also how long an idle connection stays open.
 const HEAD: Duration = Duration::from_secs(5);
 /// Time to send its body.
 const BODY: Duration = Duration::from_secs(5);
 const MAX_HEAD: usize = 16 << 10;
-/// Connections at once through each door; more wait to be let in.
-const MOST: usize = 128;
-/// How long open requests have when we are told to stop.
+/// How long open requests may take after a shutdown request.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Serves through both doors until it is told to stop. `ready` is called when it listens.
-pub async fn serve(
+type ResponseBody = Either<Full<Bytes>, EventStream>;
+
+/// Serves on both doors until told to stop. Calls `ready` once it listens.
+pub(crate) async fn serve(
     daemon: &Arc<Daemon>,
     unix: UnixListener,
-    http: Option<TcpListener>,
+    http: Option<HttpPort>,
     ready: impl FnOnce(),
 ) -> anyhow::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
-    let listen = "could not set up the socket";
-    unix.set_nonblocking(true).context(listen)?;
-    let unix = tokio::net::UnixListener::from_std(unix).context(listen)?;
-    let http = match http {
-        Some(http) => {
-            http.set_nonblocking(true).context(listen)?;
-            Some(tokio::net::TcpListener::from_std(http).context(listen)?)
-        }
-        None => None,
-    };
-    let mut term = signal(SignalKind::terminate()).context("could not listen for SIGTERM")?;
-    let mut int = signal(SignalKind::interrupt()).context("could not listen for SIGINT")?;
-    let doors = [Arc::new(Semaphore::new(MOST)), Arc::new(Semaphore::new(MOST))];
-    tokio::spawn(unix_door(Arc::clone(daemon), unix, Arc::clone(&doors[0])));
+    let doing = "could not set up the socket";
+    unix.set_nonblocking(true).context(doing)?;
+    let unix = tokio::net::UnixListener::from_std(unix).context(doing)?;
+    let mut terminate = signal(SignalKind::terminate()).context("could not listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("could not listen for SIGINT")?;
+    let doors = [Connections::new(MAX_CONNECTIONS), Arc::clone(&daemon.http_connections)];
+    tokio::spawn(accept_unix(Arc::clone(daemon), unix, Arc::clone(&doors[0])));
     if let Some(http) = http {
-        tokio::spawn(http_door(Arc::clone(daemon), http, Arc::clone(&doors[1])));
+        open(daemon, http)?;
     }
-    tokio::spawn(watch::watch(Arc::clone(daemon)));
+    tokio::spawn(watcher::run(Arc::clone(daemon)));
     ready();
-    first(first(term.recv(), int.recv()), daemon.stop.heard()).await;
-    daemon.stop.say();
-    let all = u32::try_from(MOST).unwrap_or(u32::MAX);
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+        () = daemon.shutdown.requested() => {}
+    }
+    daemon.shutdown.request();
     let _ = tokio::time::timeout(GRACE, async {
         for door in &doors {
-            let _ = door.acquire_many(all).await;
+            door.closed().await;
         }
     })
     .await;
     Ok(())
 }
 
-async fn unix_door(daemon: Arc<Daemon>, listener: tokio::net::UnixListener, places: Arc<Semaphore>) {
+/// Serves on this port from now on.
+pub(crate) fn open(daemon: &Arc<Daemon>, port: HttpPort) -> anyhow::Result<()> {
+    let doing = "could not set up the port";
+    port.listener.set_nonblocking(true).context(doing)?;
+    let listener = tokio::net::TcpListener::from_std(port.listener).context(doing)?;
+    let address = port.address;
+    let open = OpenPort { address, _reserved: port.reserved };
+    *daemon.http.lock().unwrap_or_else(PoisonError::into_inner) = Some(open);
+    let door = Door::Http { port: address.port() };
+    tokio::spawn(accept_http(Arc::clone(daemon), listener, door, Arc::clone(&daemon.http_connections)));
+    Ok(())
+}
+
+async fn accept_unix(daemon: Arc<Daemon>, listener: tokio::net::UnixListener, door: Arc<Connections>) {
     let me = rustix::process::geteuid().as_raw();
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        let First::Left(accepted) = first(listener.accept(), daemon.stop.heard()).await else { return };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = daemon.shutdown.requested() => return,
+        };
         match accepted {
             Ok((stream, _)) => {
-                // The folder keeps others out; this holds even if somebody opens it.
-                if !stream.peer_cred().is_ok_and(|who| who.uid() == me) {
-                    continue;
-                }
-                let daemon = Arc::clone(&daemon);
-                tokio::spawn(async move {
-                    connection(&daemon, stream, Door::Unix).await;
-                    drop(place);
-                });
+                // The folder already keeps others out; this holds even if somebody opens the folder.
+                let Some(peer) = stream.peer_cred().ok().filter(|peer| peer.uid() == me) else { continue };
+                let unix = Door::Unix { peer: peer.pid().and_then(|pid| u32::try_from(pid).ok()) };
+                let (connection, evicted) = door.admit().await;
+                tokio::spawn(serve_connection(Arc::clone(&daemon), stream, unix, connection, evicted));
             }
             Err(e) => pause(&daemon, &e).await,
         }
     }
 }
 
-async fn http_door(daemon: Arc<Daemon>, listener: tokio::net::TcpListener, places: Arc<Semaphore>) {
-    let door = Door::Http { port: daemon.http.map_or(super::PORT, |a| a.port()) };
+async fn accept_http(
+    daemon: Arc<Daemon>,
+    listener: tokio::net::TcpListener,
+    kind: Door,
+    door: Arc<Connections>,
+) {
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        let First::Left(accepted) = first(listener.accept(), daemon.stop.heard()).await else { return };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = daemon.shutdown.requested() => return,
+        };
         match accepted {
             Ok((stream, _)) => {
                 let _ = stream.set_nodelay(true);
-                let daemon = Arc::clone(&daemon);
-                tokio::spawn(async move {
-                    connection(&daemon, stream, door).await;
-                    drop(place);
-                });
+                let (connection, evicted) = door.admit().await;
+                tokio::spawn(serve_connection(Arc::clone(&daemon), stream, kind, connection, evicted));
             }
             Err(e) => pause(&daemon, &e).await,
         }
     }
 }
 
-/// Too many open files and the like: said once a second, not in a loop.
+/// Reports errors such as too many open files once a second instead of in a busy loop.
 async fn pause(daemon: &Daemon, error: &std::io::Error) {
     daemon.fault("accept a connection", error);
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
-async fn connection<S>(daemon: &Arc<Daemon>, stream: S, door: Door)
-where
+/// Answers one connection's requests until it is closed, evicted or the daemon stops.
+async fn serve_connection<S>(
+    daemon: Arc<Daemon>,
+    stream: S,
+    door: Door,
+    connection: Connection,
+    evicted: oneshot::Receiver<()>,
+) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let service =
-        service_fn(|request| async move { Ok::<_, Infallible>(finish(answer(daemon, door, request).await)) });
-    let connection = http1::Builder::new()
-        .timer(Clock)
+    let service = service_fn(|request| async {
+        let reply = answer(&daemon, door, &connection, request).await;
+        // A reader of events has its answer for as long as it likes; there are few of them.
+        match &reply {
+            Reply::Json { body, .. } | Reply::File { body, .. } => connection.waiting(body.len()),
+            Reply::Events(_) => {}
+        }
+        Ok::<_, Infallible>(response(reply))
+    });
+    let http = http1::Builder::new()
+        .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
         .max_header_size(MAX_HEAD)
-        // What one connection may hold in memory, besides a body that is read.
+        // The memory limit of one connection, besides one request body and one answer.
         .max_buf_size(4 * MAX_HEAD)
-        .serve_connection(Io(stream), service);
-    let mut connection = pin!(connection);
-    // A connection that broke is the other side's business.
-    if let First::Right(()) = first(connection.as_mut(), daemon.stop.heard()).await {
-        connection.as_mut().graceful_shutdown();
-        let _ = connection.await;
+        .serve_connection(TokioIo::new(WriteDeadline::new(stream, connection.unread())), service);
+    let mut http = pin!(http);
+    tokio::select! {
+        // Ignore a broken connection: the peer caused it.
+        _ = http.as_mut() => return,
+        _ = evicted => return,
+        () = daemon.shutdown.requested() => {}
     }
+    http.as_mut().graceful_shutdown();
+    let _ = http.await;
 }
 
-async fn answer(daemon: &Arc<Daemon>, door: Door, request: Request<Incoming>) -> Reply {
+async fn answer(
+    daemon: &Arc<Daemon>,
+    door: Door,
+    connection: &Connection,
+    request: Request<Incoming>,
+) -> Reply {
+    connection.waiting(0);
     let (head, body) = request.into_parts();
+    let path = head.uri.path();
     let proof = match auth::admit(door, &head, &daemon.secrets) {
         Ok(proof) => proof,
-        Err(refusal) => return Reply::error(refusal.status, refusal.why),
+        // A refused peer must reconnect, so that nobody can hold a slot with refused requests.
+        Err(refusal) => {
+            let reply = match refusal.status {
+                StatusCode::METHOD_NOT_ALLOWED => routes::not_allowed(path),
+                status => Reply::error(status, refusal.why),
+            };
+            return reply.with_header(header::CONNECTION, "close");
+        }
     };
-    let (operation, id) = match routes::find(&head.method, head.uri.path()) {
+    if head.method == Method::GET
+        && let Some(asset) = page::find(path)
+    {
+        return asset.reply(&head.headers);
+    }
+    let (operation, id) = match routes::find(&head.method, path) {
         Ok(found) => found,
         Err(reply) => return reply,
     };
     if !operation.is_open_to(proof) {
-        return Reply::error(StatusCode::FORBIDDEN, "this is asked through the unix socket only");
+        return Reply::error(StatusCode::FORBIDDEN, "this can be asked only through the unix socket");
+    }
+    if proof == (Proof::Cookie { confirmed: false }) && operation.is_change() && !daemon.config().page.write {
+        return Reply::error(StatusCode::FORBIDDEN, page::READ_ONLY);
     }
     let body = match tokio::time::timeout(BODY, read(body)).await {
         Ok(Ok(body)) => body,
         Ok(Err(reply)) => return reply,
         Err(_) => return Reply::error(StatusCode::REQUEST_TIMEOUT, "the body did not come in time"),
     };
+    connection.working();
     let query = head.uri.query().unwrap_or_default().to_owned();
-    api::answer(daemon, operation, Ask { door, id, query, headers: head.headers, body }).await
+    api::answer(daemon, operation, ApiRequest { door, proof, id, query, headers: head.headers, body }).await
 }
 
-/// The body. Its length was said and found good before; the server holds its sender to it.
-async fn read(mut body: Incoming) -> Result<Bytes, Reply> {
-    let mut whole = Vec::new();
-    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-        let Ok(frame) = frame else {
-            return Err(Reply::error(StatusCode::BAD_REQUEST, "the body broke off"));
-        };
-        let Ok(data) = frame.into_data() else { continue };
-        // The usual case: it came in one piece.
-        if whole.is_empty() && body.is_end_stream() {
-            return Ok(data);
+/// A request's body. The guard has checked its declared length.
+async fn read(body: Incoming) -> Result<Bytes, Reply> {
+    match Limited::new(body, MAX_BODY).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(e) if e.is::<LengthLimitError>() => {
+            Err(Reply::error(StatusCode::PAYLOAD_TOO_LARGE, "a body has at most 1 MiB"))
         }
-        if whole.len() + data.len() > MAX_BODY {
-            return Err(Reply::error(StatusCode::PAYLOAD_TOO_LARGE, "a body has at most 1 MiB"));
-        }
-        whole.extend_from_slice(&data);
+        Err(_) => Err(Reply::error(StatusCode::BAD_REQUEST, "the body broke off")),
     }
-    Ok(whole.into())
 }
 
 /// Headers of every answer. There is no CORS header, so no page of another origin can read one.
@@ -190,10 +232,13 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-fn finish(reply: Reply) -> Response<Answer> {
-    let (status, kind, body, cookie) = match reply {
-        Reply::Json { status, body, cookie } => (status, "application/json", Answer::whole(body), cookie),
-        Reply::Events(events) => (StatusCode::OK, "text/event-stream", Answer::Stream(events), None),
+fn response(reply: Reply) -> Response<ResponseBody> {
+    let (status, kind, body, own) = match reply {
+        Reply::Json { status, body, headers } => {
+            (status, "application/json", Either::Left(Full::new(body)), headers)
+        }
+        Reply::File { status, kind, body, headers } => (status, kind, Either::Left(Full::new(body)), headers),
+        Reply::Events(events) => (StatusCode::OK, "text/event-stream", Either::Right(events), Vec::new()),
     };
     let mut response = Response::new(body);
     *response.status_mut() = status;
@@ -202,8 +247,8 @@ fn finish(reply: Reply) -> Response<Answer> {
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    if let Some(cookie) = cookie.and_then(|c| HeaderValue::from_str(&c).ok()) {
-        headers.insert(header::SET_COOKIE, cookie);
+    for (name, value) in own {
+        headers.insert(name, value);
     }
     response
 }

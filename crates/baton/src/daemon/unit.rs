@@ -1,24 +1,24 @@
-//! Units that start the daemon at login, for those who want it there before the first command needs it.
+//! Units that start the daemon at login, for users who do not want to wait until a command needs it.
 
 use std::path::Path;
 
-pub fn systemd(program: &Path) -> String {
+pub(crate) fn systemd(program: &Path) -> String {
     format!(
         "[Unit]\nDescription=baton: keeps coding agents working across the limit of their context window\n\n\
          [Service]\nExecStart={} serve\nRestart=on-failure\n\
-         # The agents it started are not its own to take along.\nKillMode=process\n\n\
+         # The agents that it started must survive it.\nKillMode=process\n\n\
          [Install]\nWantedBy=default.target\n",
         escaped(program)
     )
 }
 
-/// A path as systemd reads it: quoted, with its own marks doubled.
+/// A path in systemd's syntax: quoted, with special characters escaped.
 fn escaped(program: &Path) -> String {
     let text = program.display().to_string().replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
     format!("\"{}\"", text.replace('$', "$$"))
 }
 
-pub fn launchd(program: &Path) -> String {
+pub(crate) fn launchd(program: &Path) -> String {
     let text = program.display().to_string();
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     format!(

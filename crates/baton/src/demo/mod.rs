@@ -1,5 +1,3 @@
-//! What the demo and the tests run instead of a real client, and the demo itself.
+//! What the demo and the tests run instead of a real client.
 
-pub mod agent;
-pub mod stage;
-pub mod story;
+pub(crate) mod agent;

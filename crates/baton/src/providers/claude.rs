@@ -1,4 +1,4 @@
-//! Claude Code, and the scripted agent, which speaks its language.
+//! Claude Code, and the scripted agent, which speaks its protocol.
 
 use std::path::{Path, PathBuf};
 
@@ -7,11 +7,11 @@ use baton_core::event::HookEvent;
 use baton_core::ids::SessionId;
 use baton_core::launch::{Grammar, Resume};
 use baton_core::transcript::tail;
-use baton_core::wire::claude::output::{BUDGET, HookOutput};
+use baton_core::wire::claude::output::{BUDGET, HookOutput, permission};
 use baton_core::wire::claude::parse_hook;
 
-use super::{Caller, Hooks, Integration, Program, Provider};
-use crate::paths::Paths;
+use crate::providers::{Archive, Caller, Dialect, Hooks, Integration, Program, Provider};
+use crate::sys::paths::Paths;
 use crate::sys::process;
 
 const GRAMMAR: Grammar = Grammar {
@@ -57,6 +57,19 @@ const GRAMMAR: Grammar = Grammar {
     model: "--model",
     permission_mode: Some("--permission-mode"),
     resume: Resume::Option("--resume"),
+    harmless: &[
+        "--model",
+        "--fallback-model",
+        "--effort",
+        "--max-turns",
+        "--max-budget-usd",
+        "--name",
+        "-n",
+        "--verbose",
+        "--disallowedTools",
+        "--disallowed-tools",
+        "--permission-mode=plan",
+    ],
     interactive: &[],
 };
 
@@ -65,15 +78,21 @@ const HOOKS: Hooks = Hooks {
     tail: |file, reach| tail::last_usage(file, reach),
     base: 0,
     budget: BUDGET,
+    files_budget: BUDGET,
     veto: |reason| HookOutput::new("PreCompact").block(reason).to_json(),
     veto_ends_turn: false,
+    hears_at_stop: true,
     tells_idle: true,
     end_is_late: false,
     caller,
     compaction,
+    window: None,
+    decide: permission,
+    takes_changes: true,
+    dialog_stays: true,
 };
 
-pub const CLAUDE: Provider = Provider {
+pub(super) const CLAUDE: Provider = Provider {
     name: "claude",
     title: "Claude Code",
     spoken: "Claude",
@@ -84,19 +103,26 @@ pub const CLAUDE: Provider = Provider {
     hooks: HOOKS,
     integration: Integration::PluginDir("--plugin-dir"),
     instructions: "CLAUDE.md",
+    expands_paths: true,
     tools: "Bash, Read, Edit, Write, Grep, Glob and TodoWrite",
     session_variable: "CLAUDE_CODE_SESSION_ID",
     transcripts,
     place: |paths, cwd, session, _| Some(folder(paths, cwd).join(format!("{session}.jsonl"))),
     queue: None,
     session_of,
+    archive: Some(Archive {
+        root: |paths| paths.claude.join("projects"),
+        depth: 1,
+        dialect: Dialect::Claude,
+    }),
 };
 
-pub const DEMO: Provider = Provider {
+pub(super) const DEMO: Provider = Provider {
     name: "demo",
     title: "the scripted agent",
     program: Program::Own("demo-agent"),
     install: "it is part of baton",
+    archive: None,
     ..CLAUDE
 };
 
@@ -105,7 +131,7 @@ fn read(bytes: &[u8]) -> Result<HookEvent<'_>, String> {
     HookEvent::try_from(payload).map_err(|e| e.to_string())
 }
 
-/// It says itself which process it is; else it is the one that started us.
+/// The client names its own process; otherwise it is the one that started us.
 fn caller() -> Caller {
     let pid =
         std::env::var("CLAUDE_PID").ok().and_then(|pid| pid.parse().ok()).unwrap_or_else(process::parent_pid);
@@ -116,29 +142,39 @@ fn caller() -> Caller {
     }
 }
 
-fn compaction(paths: &Paths, cwd: &Path, _: &Caller) -> CompactionSettings {
-    let names =
+/// Its settings, its environment (which hooks inherit) and its command line.
+fn compaction(paths: &Paths, cwd: &Path, caller: &Caller) -> CompactionSettings {
+    const KNOWN: [&str; 3] =
         ["DISABLE_AUTO_COMPACT", "CLAUDE_CODE_AUTO_COMPACT_WINDOW", "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE"];
-    let values: Vec<(&str, String)> =
-        names.iter().filter_map(|n| Some((*n, std::env::var(n).ok()?))).collect();
-    let enabled = crate::client::auto_compact_enabled(paths, cwd);
-    CompactionSettings::from_env(enabled, |name| {
-        values.iter().find(|(n, _)| *n == name).map(|(_, v)| v.as_str())
-    })
+    let ours = |name: &str| name.starts_with("CLAUDE") && name.contains("COMPACT");
+    let values: Vec<(String, String)> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| ours(name) || KNOWN.contains(&name.as_str()))
+        .collect();
+    let settings = crate::providers::settings::compaction(paths, cwd);
+    let mut found = CompactionSettings::from_env(settings.enabled, |name| {
+        values.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
+    });
+    found.unknown = settings.unknown || values.iter().any(|(name, _)| !KNOWN.contains(&name.as_str()));
+    match &caller.process {
+        Some(client) => found.with_options(&process::arguments(client.pid)),
+        None => found,
+    }
 }
 
-/// Where it keeps the conversations of `cwd`.
-pub fn folder(paths: &Paths, cwd: &Path) -> PathBuf {
+/// The folder in which it keeps the conversations of `cwd`.
+pub(crate) fn folder(paths: &Paths, cwd: &Path) -> PathBuf {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     paths.claude.join("projects").join(cwd.display().to_string().chars().map(plain).collect::<String>())
 }
 
-/// A folder for each working folder, a file for each conversation.
+/// There is a folder for each working folder, and a file for each conversation.
 fn transcripts(paths: &Paths, cwd: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder(paths, cwd)).into_iter().flatten().flatten();
     entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|x| x == "jsonl")).collect()
 }
 
 fn session_of(transcript: &Path) -> Option<SessionId> {
-    SessionId::new(transcript.file_stem()?.to_str()?).ok()
+    let stem = transcript.file_stem()?.to_str()?;
+    if stem.starts_with("agent-") { None } else { SessionId::new(stem).ok() }
 }

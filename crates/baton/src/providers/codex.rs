@@ -8,15 +8,16 @@ use baton_core::event::HookEvent;
 use baton_core::ids::SessionId;
 use baton_core::launch::{Grammar, Resume};
 use baton_core::transcript::rollout;
-use baton_core::wire::codex::{BASE_TOKENS, parse_hook, veto};
+use baton_core::wire::claude::output::permission;
+use baton_core::wire::codex::{BASE_TOKENS, parse_hook, refuse_tool, veto};
 use jiff::{Timestamp, ToSpan as _};
 use toml::de::{DeTable, DeValue};
 
-use super::{Caller, Hooks, Integration, Program, Provider, Queue};
-use crate::paths::Paths;
+use crate::providers::{Archive, Caller, Dialect, Hooks, Integration, Program, Provider, Queue, Window};
+use crate::sys::paths::Paths;
 use crate::sys::{fs, process};
 
-pub const CODEX: Provider = Provider {
+pub(super) const CODEX: Provider = Provider {
     name: "codex",
     title: "Codex",
     spoken: "Codex",
@@ -60,7 +61,8 @@ pub const CODEX: Provider = Provider {
         model: "--model",
         permission_mode: None,
         resume: Resume::Word("resume"),
-        // On its shared daemon the agent would outlive the client that we stop, in another's environment.
+        harmless: &["-m", "--model", "--color", "-s=read-only", "--sandbox=read-only"],
+        // On its shared daemon the agent would outlive the client that we stop, and run in another environment.
         interactive: &["--no-daemon"],
     },
     install: "npm install -g @openai/codex",
@@ -70,15 +72,28 @@ pub const CODEX: Provider = Provider {
         tail: |file, reach| rollout::last_usage(file, reach),
         base: BASE_TOKENS,
         budget: 9_500,
+        // Five files of 5,000 tokens, within the limit that our entries set, also where each character takes three bytes.
+        files_budget: 100_000,
         veto: |reason| Some(veto(reason)),
         veto_ends_turn: true,
+        hears_at_stop: false,
         tells_idle: false,
         end_is_late: true,
         caller,
         compaction,
+        window: Some(Window {
+            tool: "new_context",
+            feature: TOKEN_BUDGET,
+            is_on: has_window,
+            refuse: refuse_tool,
+        }),
+        decide: permission,
+        takes_changes: false,
+        dialog_stays: false,
     },
     integration: Integration::HooksFile,
     instructions: "AGENTS.md",
+    expands_paths: false,
     tools: "exec_command (a shell), apply_patch and update_plan",
     session_variable: "CODEX_THREAD_ID",
     transcripts,
@@ -86,24 +101,31 @@ pub const CODEX: Provider = Provider {
     queue: Some(Queue {
         args: |thread, text| ["queue", "--thread", thread, "--message", text].map(str::to_owned).to_vec(),
         home_variable: "CODEX_HOME",
+        home: home_of,
         socket: "app-server-control/app-server-control.sock",
     }),
     session_of,
+    archive: Some(Archive {
+        root: |paths| paths.codex().join("sessions"),
+        depth: 3,
+        dialect: Dialect::Codex,
+    }),
 };
 
-/// Codex inside another program, without a terminal: that program alone can begin a new thread there.
-pub const CODEX_APP: Provider = Provider {
+/// Codex inside another program, without a terminal; only that program can begin a new thread there.
+pub(super) const CODEX_APP: Provider = Provider {
     name: "codex-app",
     title: "Codex in an app",
     program: Program::Foreign,
     install: "it is started by its app",
     refuses_handoff: Some("sm handoff is not supported for codex-app sessions"),
     queue: None,
+    archive: None,
     ..CODEX
 };
 
-/// Of its window as it reports it (95 % of the model's), the share at which it compacts when it is not told: nine
-/// tenths of the model's.
+/// Where it compacts by default, in permille of the window that it reports, which is 95 % of the model's: nine tenths
+/// of the model's window.
 const COMPACTS_AT: u64 = 947;
 
 fn read(bytes: &[u8]) -> Result<HookEvent<'_>, String> {
@@ -122,7 +144,7 @@ fn place(paths: &Paths, _: &Path, session: &SessionId, was: &Path) -> Option<Pat
     is_its.then(|| paths.codex().join("sessions").join(year).join(month).join(day).join(name))
 }
 
-/// The process that started us is the client, its daemon, or below a wrapper of node's that is what was started.
+/// Our parent is the client or its daemon. If a node wrapper started the client, the wrapper is the process to watch.
 fn caller() -> Caller {
     let pid = process::parent_pid();
     let args = process::arguments(pid);
@@ -134,7 +156,7 @@ fn caller() -> Caller {
     Caller { process: process::identify(wrapper.unwrap_or(pid)), shared, row, headless, args }
 }
 
-/// The package's own starter: `node …/codex.js …`, often by the name of a link.
+/// Whether this is the package's own starter: `node …/codex.js …`, often by the name of a link.
 fn is_wrapper(args: &[String]) -> bool {
     let name = |at: usize| args.get(at).and_then(|a| Path::new(a).file_name()?.to_str());
     matches!(name(0), Some("node" | "bun")) && matches!(name(1), Some("codex" | "codex.js"))
@@ -149,8 +171,52 @@ fn compaction(paths: &Paths, cwd: &Path, caller: &Caller) -> CompactionSettings 
     CompactionSettings { limit, permille: Some(COMPACTS_AT), ..CompactionSettings::default() }
 }
 
+/// Under development in the client: an agent's tool for a fresh window, and compactions without a summary.
+const TOKEN_BUDGET: &str = "token_budget";
+
+/// As the command line says, else as the configuration does.
+fn has_window(paths: &Paths, cwd: &Path, caller: &Caller) -> bool {
+    let is_on =
+        |value: &str| value == "true" || value.contains("enabled = true") || value.contains("enabled=true");
+    let named = |option: &str| {
+        let mut words = caller.args.windows(2);
+        let inline = format!("{option}={TOKEN_BUDGET}");
+        words.any(|pair| pair[0] == option && pair[1] == TOKEN_BUDGET) || caller.args.contains(&inline)
+    };
+    if named("--disable") {
+        return false;
+    }
+    let given = ["", ".enabled"]
+        .iter()
+        .find_map(|key| config_override(&caller.args, &format!("features.{TOKEN_BUDGET}{key}")));
+    match given {
+        _ if named("--enable") => true,
+        Some(value) => is_on(value),
+        None => [cwd.join(".codex/config.toml"), paths.codex().join("config.toml")]
+            .iter()
+            .find_map(|path| read_feature(path, TOKEN_BUDGET))
+            .unwrap_or(false),
+    }
+}
+
+/// A feature in one of its configuration files: `true`, or a table that says `enabled`.
+fn read_feature(path: &Path, name: &str) -> Option<bool> {
+    let real = std::fs::canonicalize(path).ok()?;
+    let bytes = fs::read(&real, 4 << 20).ok()??;
+    let text = String::from_utf8_lossy(&bytes);
+    let table = DeTable::parse(&text).ok()?;
+    match table.get_ref().get("features")?.get_ref().get(name)?.get_ref() {
+        DeValue::Boolean(is_on) => Some(*is_on),
+        DeValue::Table(table) => match table.get("enabled")?.get_ref() {
+            DeValue::Boolean(is_on) => Some(*is_on),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// What `-c key=value` says on a command line; the last one counts.
-pub fn config_override<'a>(args: &'a [String], key: &str) -> Option<&'a str> {
+fn config_override<'a>(args: &'a [String], key: &str) -> Option<&'a str> {
     let inline = |arg: &'a str| arg.strip_prefix("--config=").or_else(|| arg.strip_prefix("-c"));
     args.iter()
         .enumerate()
@@ -164,8 +230,8 @@ pub fn config_override<'a>(args: &'a [String], key: &str) -> Option<&'a str> {
         .next_back()
 }
 
-/// A number or text at the top of one of its configuration files.
-pub fn read_config(path: &Path, key: &str) -> Option<String> {
+/// A top-level number or text in one of its configuration files.
+fn read_config(path: &Path, key: &str) -> Option<String> {
     let real = std::fs::canonicalize(path).ok()?;
     let bytes = fs::read(&real, 4 << 20).ok()??;
     let text = String::from_utf8_lossy(&bytes);
@@ -177,7 +243,7 @@ pub fn read_config(path: &Path, key: &str) -> Option<String> {
     }
 }
 
-/// `sessions/Y/M/D/rollout-…`, named by the day the thread began in local time; the first line tells the folder.
+/// `sessions/Y/M/D/rollout-…`, by the local day on which the thread began; the first line has the folder.
 fn transcripts(paths: &Paths, cwd: &Path) -> Vec<PathBuf> {
     let now = Timestamp::now();
     let days =
@@ -189,7 +255,7 @@ fn transcripts(paths: &Paths, cwd: &Path) -> Vec<PathBuf> {
 
 fn began_in(rollout: &Path, cwd: &Path) -> bool {
     #[derive(serde::Deserialize)]
-    struct Line {
+    struct MetaLine {
         payload: Meta,
     }
     #[derive(serde::Deserialize)]
@@ -199,7 +265,12 @@ fn began_in(rollout: &Path, cwd: &Path) -> bool {
     let Ok(file) = fs::open_read(rollout) else { return false };
     let mut line = String::new();
     let read = BufReader::new(file.take(1 << 20)).read_line(&mut line);
-    read.is_ok() && serde_json::from_str::<Line>(&line).is_ok_and(|line| line.payload.cwd == cwd)
+    read.is_ok() && serde_json::from_str::<MetaLine>(&line).is_ok_and(|line| line.payload.cwd == cwd)
+}
+
+/// `CODEX_HOME/sessions/2026/11/16/rollout-….jsonl`.
+fn home_of(rollout: &Path) -> Option<PathBuf> {
+    rollout.ancestors().find(|dir| dir.ends_with("sessions"))?.parent().map(Path::to_owned)
 }
 
 /// `rollout-2026-11-16T00-45-20-{id}`: an id has five groups.
@@ -228,11 +299,48 @@ mod tests {
     }
 
     #[test]
+    fn the_fresh_window_is_on_where_the_command_line_or_the_configuration_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let below = |name: &str| dir.path().join(name);
+        let paths = Paths {
+            home: dir.path().to_owned(),
+            claude: below(".claude"),
+            state: below("state"),
+            config: below("config.toml"),
+        };
+        let is_on = |line: &str| {
+            let caller = Caller { args: args(line), ..Caller::default() };
+            has_window(&paths, dir.path(), &caller)
+        };
+        assert!(!is_on("codex"));
+        assert!(is_on("codex --enable token_budget x") && is_on("codex -c features.token_budget=true"));
+        std::fs::create_dir_all(paths.codex()).unwrap();
+        for (config, expected) in [
+            ("[features]\ntoken_budget = true\n", true),
+            ("[features.token_budget]\nenabled = true\n", true),
+            ("[features.token_budget]\nreminder_threshold_tokens = 3\n", false),
+            ("[features]\ntoken_budget = false\n", false),
+        ] {
+            std::fs::write(paths.codex().join("config.toml"), config).unwrap();
+            assert_eq!(is_on("codex exec x"), expected, "{config}");
+        }
+        std::fs::write(paths.codex().join("config.toml"), "[features]\ntoken_budget = true\n").unwrap();
+        assert!(!is_on("codex --disable token_budget") && !is_on("codex -c features.token_budget=false"));
+    }
+
+    #[test]
     fn the_starter_of_the_package_is_known_by_its_name() {
         assert!(is_wrapper(&args("node /usr/local/bin/codex exec x")));
         assert!(is_wrapper(&args("/usr/bin/node /x/bin/codex.js")));
         assert!(!is_wrapper(&args("node server.js codex")));
         assert!(!is_wrapper(&args("bash -c codex")));
+    }
+
+    #[test]
+    fn the_clients_folder_is_above_its_rollouts() {
+        let home = home_of(Path::new("/h/.codex/sessions/2026/11/16/rollout-x.jsonl")).unwrap();
+        assert_eq!(home, Path::new("/h/.codex"));
+        assert_eq!(home_of(Path::new("/h/.claude/projects/x.jsonl")), None);
     }
 
     #[test]
@@ -242,5 +350,7 @@ mod tests {
         assert_eq!(id.as_str(), "01a1e1d0-cefd-7b10-9097-bc70d02604ff");
         assert_eq!(session_of(Path::new("/x/notes.jsonl")), None);
         assert_eq!(session_of(Path::new("/x/rollout-short.jsonl")), None);
+        let cut = "/x/rollout-ééééééééééééééééééé.jsonl";
+        assert_eq!(session_of(Path::new(cut)), None, "the cut falls inside a character");
     }
 }

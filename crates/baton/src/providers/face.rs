@@ -1,28 +1,28 @@
-//! How each provider's client looks and behaves in a terminal, for whoever must type into it. Recorded from the real
-//! clients; see `docs/panes.md`.
+//! How each provider's client looks and behaves in a terminal, for typing into it. Recorded from the real clients; see
+//! `docs/panes.md`.
 
 use baton_core::pane::Manners;
 use baton_core::pane::screen::Face;
 
-/// One row: what is on its screen, what its keys do.
+/// One row: what is on its screen, and what its keys do.
 #[derive(Debug)]
-pub struct Typing {
+pub(crate) struct Typing {
     pub provider: &'static str,
     pub face: Face,
     pub manners: Manners,
     /// Arguments that a client in a pane needs.
     pub spawn_args: &'static [&'static str],
-    /// The key that puts a draft by.
+    /// The key that puts a draft aside.
     pub stash: &'static str,
     /// The command that begins a fresh context.
     pub clear: &'static str,
     /// The key that ends a turn.
     pub interrupt: &'static str,
-    /// The record with which the transcript tells that a turn was interrupted.
+    /// The text by which the transcript's record of an interrupted turn is known.
     pub interrupted: &'static str,
-    /// What a record of the conversation itself holds; others are the client's notes.
+    /// Texts by which records of the conversation itself are known; others are the client's notes.
     pub speaks: &'static [&'static str],
-    /// What a record of a prompt holds.
+    /// Texts by which records of prompts are known.
     pub prompts: &'static [&'static str],
 }
 
@@ -48,7 +48,7 @@ const ROWS: &[Typing] = &[
             refusal: Some("'/clear' is disabled while a task is in progress"),
         },
         manners: Manners { can_stash: false, lazy_start: true },
-        // On its daemon the hooks would run in another process, with another's environment.
+        // On its daemon the hooks would run in another process, with another environment.
         spawn_args: &["--no-daemon"],
         stash: "",
         clear: "/clear",
@@ -74,6 +74,6 @@ const ROWS: &[Typing] = &[
 ];
 
 /// The row of a provider, if text can be typed to it.
-pub fn of(provider: &str) -> Option<&'static Typing> {
+pub(crate) fn of(provider: &str) -> Option<&'static Typing> {
     ROWS.iter().find(|row| row.provider == provider)
 }

@@ -1,4 +1,5 @@
-//! `agents/{id}.json`, and `processes/{pid}.json`, which tells whose client a process is.
+//! `agents/{id}.json`; `processes/{pid}.json`, the agent of a client process; `processes/first.json`, the first client
+//! since the machine started.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,36 +7,98 @@ use std::time::Duration;
 use baton_core::agent::Agent;
 use baton_core::ids::AgentId;
 use baton_core::process::Process;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::record::{self, RecordError};
-use super::sessions::Sessions;
+use crate::store::log::Log;
+use crate::store::record::{self, RecordError};
 use crate::sys::fs::FileError;
+use crate::sys::lock::Lock;
 use crate::sys::process;
 
 pub struct Agents {
     dir: PathBuf,
     processes: PathBuf,
+    renamed: PathBuf,
 }
 
-/// Which agent a client process belongs to. The pid is the file's name; the rest tells a reused one apart.
+/// The new name of a renamed agent: `renamed/{old}.json`.
+#[derive(Debug, Serialize, Deserialize)]
+struct Forward {
+    to: AgentId,
+    at: Timestamp,
+}
+
+/// How long an old name redirects to the new one.
+const LEADS: SignedDuration = SignedDuration::from_hours(24 * 7);
+
+/// The agent of a client process. The file is named after the pid; the start time detects a reused pid.
 #[derive(Debug, Serialize, Deserialize)]
 struct Client {
     process: Process,
     agent: AgentId,
 }
 
+/// How long to wait for the record of a name that may be free.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long a rename waits for the record.
+const RENAME: Duration = Duration::from_secs(2);
+
+/// Words that people can say, for the second and later agents of a project.
+const WORDS: [&str; 24] = [
+    "oak", "elm", "ash", "fir", "pine", "birch", "maple", "cedar", "hazel", "rowan", "willow", "aspen",
+    "larch", "beech", "alder", "spruce", "linden", "poplar", "holly", "laurel", "olive", "juniper",
+    "cypress", "acacia",
+];
+
+/// The names for a project's agents, in the order of preference.
+fn names(project: &str) -> impl Iterator<Item = String> {
+    let worded = WORDS.iter().map(move |word| format!("{project}-{word}"));
+    let numbered =
+        (2..).flat_map(move |n: u64| WORDS.iter().map(move |word| format!("{project}-{word}-{n}")));
+    std::iter::once(project.to_owned()).chain(worded).chain(numbered)
+}
+
+/// Names that mean someone else, so no agent may have them.
+const RESERVED: [&str; 2] = ["user", "baton"];
+
+/// Whether no agent may have this name.
+pub(crate) fn is_reserved(name: &AgentId) -> bool {
+    RESERVED.contains(&name.as_str())
+}
+
 impl Agents {
     pub fn new(state: &Path) -> Self {
-        Self { dir: state.join("agents"), processes: state.join("processes") }
+        Self { dir: state.join("agents"), processes: state.join("processes"), renamed: state.join("renamed") }
     }
 
-    fn path(&self, id: &AgentId) -> PathBuf {
+    /// The folder of the records, for watchers and cleanup.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The folder that maps client processes to agents.
+    pub(crate) fn processes_folder(&self) -> &Path {
+        &self.processes
+    }
+
+    /// The path of this agent's record. Its lock is beside it.
+    pub(crate) fn path(&self, id: &AgentId) -> PathBuf {
         self.dir.join(format!("{id}.json"))
     }
 
     pub fn get(&self, id: &AgentId) -> Result<Option<Agent>, FileError> {
         record::read(&self.path(id))
+    }
+
+    /// For display and lookup only: an unreadable record is logged and skipped. Use [`Self::get`] to decide by its
+    /// absence.
+    pub(crate) fn readable(&self, id: &AgentId) -> Option<Agent> {
+        self.get(id).unwrap_or_else(|e| {
+            Log::beside(&self.dir).fault(Timestamp::now(), "read the record of an agent", &e);
+            None
+        })
     }
 
     pub fn put(&self, agent: &Agent) -> Result<(), FileError> {
@@ -51,47 +114,115 @@ impl Agents {
         record::update(&self.path(id), patience, change)
     }
 
-    /// Registers an agent under its own name; `false` if the name has been given.
+    /// Writes the records of these agents again as they are, so that whoever watches them shows them anew: something that
+    /// stands elsewhere has changed.
+    pub(crate) fn show_again(&self, of: impl Fn(&Agent) -> bool) -> Result<(), FileError> {
+        for agent in self.all().into_iter().filter(|agent| agent.ended.is_none() && of(agent)) {
+            let path = self.path(&agent.id);
+            // Whoever holds the lock writes it anyway.
+            let Ok(_lock) = Lock::acquire(&path.with_extension("lock"), PATIENCE) else { continue };
+            if let Some(agent) = record::read::<Agent>(&path)? {
+                record::write(&path, &agent)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn forward_path(&self, old: &AgentId) -> PathBuf {
+        self.renamed.join(format!("{old}.json"))
+    }
+
+    /// The current name of the agent that was called `old`. Ask only if no agent has that name now.
+    pub(crate) fn renamed(&self, old: &AgentId) -> Option<AgentId> {
+        let mut name = old.clone();
+        // Follow chains of renames; the bound ends a cycle.
+        for _ in 0..16 {
+            let forward = record::read::<Forward>(&self.forward_path(&name)).ok().flatten();
+            let fresh = |f: &Forward| Timestamp::now().duration_since(f.at) < LEADS;
+            match forward.filter(fresh) {
+                Some(forward) => name = forward.to,
+                None => break,
+            }
+        }
+        (&name != old).then_some(name)
+    }
+
+    /// Makes the old name redirect to the new one.
+    pub(crate) fn lead_to(&self, old: &AgentId, new: &AgentId, now: Timestamp) -> Result<(), FileError> {
+        // A new owner of a name overrides an old forward.
+        crate::sys::fs::remove(&self.forward_path(new))?;
+        record::write(&self.forward_path(old), &Forward { to: new.clone(), at: now })
+    }
+
+    /// Moves the record of `old` to its new name. Processes that wait to change it find it gone.
+    pub(crate) fn rename(&self, old: &AgentId, new: &AgentId) -> Result<Agent, RecordError> {
+        let (from, to) = (self.path(old), self.path(new));
+        let lock = Lock::acquire(&from.with_extension("lock"), RENAME)?;
+        let mut agent = match record::read::<Agent>(&from)? {
+            Some(agent) => agent,
+            // An earlier rename was interrupted between the two steps below.
+            None => record::read(&to)?.ok_or_else(|| {
+                FileError::new("read", &from, std::io::Error::from(std::io::ErrorKind::NotFound))
+            })?,
+        };
+        agent.former.retain(|name| name != new && name != old);
+        agent.former.push(old.clone());
+        agent.id = new.clone();
+        record::write(&to, &agent)?;
+        crate::sys::fs::remove(&from)?;
+        drop(lock);
+        let _ = crate::sys::fs::remove(&from.with_extension("lock"));
+        Ok(agent)
+    }
+
+    /// Registers an agent under its own name. Returns `false` if the name is taken.
     pub fn create_named(&self, agent: &Agent) -> Result<bool, FileError> {
         record::create(&self.path(&agent.id), agent)
     }
 
-    /// Registers a new agent under the first free name `{project}-{n}`.
-    pub fn create(&self, project: &str, make: impl Fn(AgentId) -> Agent) -> Result<Agent, FileError> {
-        let mut n = self.count_of(project) + 1;
-        loop {
-            let Ok(id) = AgentId::new(format!("{project}-{n}")) else {
-                n += 1;
-                continue;
-            };
+    /// Registers a new agent under the first free name of its project: `{project}`, then `{project}-{word}`. A name that
+    /// an agent left behind is given again where `is_free` says so, and a name that `may_have` refuses is passed over.
+    pub fn create(
+        &self,
+        project: &str,
+        make: impl Fn(AgentId) -> Agent,
+        may_have: impl Fn(&AgentId) -> bool,
+        is_free: impl Fn(&Agent) -> bool,
+    ) -> Result<Agent, FileError> {
+        let names = names(project).filter_map(|name| AgentId::new(name).ok());
+        for id in names.filter(|id| !is_reserved(id) && may_have(id)) {
             let agent = make(id);
             if record::create(&self.path(&agent.id), &agent)? {
                 return Ok(agent);
             }
-            n += 1;
+            // Only one of two concurrent claimants finds the name free.
+            let taken = self.update(&agent.id, PATIENCE, |known| {
+                let free = is_free(known);
+                if free {
+                    known.clone_from(&agent);
+                }
+                free
+            });
+            // If the record cannot be updated, treat the name as taken.
+            if let Ok(Some(true)) = taken {
+                return Ok(agent);
+            }
         }
-    }
-
-    /// How many numbers of `project` are taken, counting gaps: a name is never given twice while its record is
-    /// kept.
-    fn count_of(&self, project: &str) -> u32 {
-        let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
-        entries
-            .filter_map(|e| {
-                let name = e.file_name();
-                name.to_str()?.strip_suffix(".json")?.strip_prefix(project)?.strip_prefix('-')?.parse().ok()
-            })
-            .max()
-            .unwrap_or(0)
+        unreachable!("the names of a project never end")
     }
 
     /// The agent recorded for this very process.
-    pub fn of_process(&self, client: &Process) -> Option<Agent> {
-        let known: Client = record::read(&self.client_path(client.pid)).ok()??;
-        if &known.process == client { self.get(&known.agent).ok()? } else { None }
+    pub(crate) fn of_process(&self, client: &Process) -> Result<Option<Agent>, FileError> {
+        self.name_of_process(client)?.map_or(Ok(None), |id| self.get(&id))
     }
 
-    /// Notes that `client` runs `agent`, and forgets processes that are gone.
+    /// The name of the agent recorded for this very process.
+    pub(crate) fn name_of_process(&self, client: &Process) -> Result<Option<AgentId>, FileError> {
+        let known = record::read::<Client>(&self.client_path(client.pid))?;
+        Ok(known.filter(|known| &known.process == client).map(|known| known.agent))
+    }
+
+    /// Records that `client` runs `agent`, and removes the records of processes that are gone.
     pub fn note_process(&self, client: &Process, agent: &AgentId) -> Result<(), FileError> {
         for entry in std::fs::read_dir(&self.processes).into_iter().flatten().flatten() {
             let pid = entry.path().file_stem().and_then(|s| s.to_str()).and_then(|s| s.parse().ok());
@@ -99,50 +230,37 @@ impl Agents {
                 crate::sys::fs::remove(&entry.path())?;
             }
         }
+        self.note_client(client)?;
         let known = Client { process: client.clone(), agent: agent.clone() };
         record::write(&self.client_path(client.pid), &known)
+    }
+
+    /// Records that a client runs, whichever agent it belongs to.
+    pub(crate) fn note_client(&self, client: &Process) -> Result<(), FileError> {
+        let first = self.first_client()?;
+        if first.is_none_or(|first| first.boot != client.boot || client.start < first.start) {
+            record::write(&self.first_client_path(), client)?;
+        }
+        Ok(())
+    }
+
+    /// The first client since its machine started, whether it still runs or not.
+    pub(crate) fn first_client(&self) -> Result<Option<Process>, FileError> {
+        record::read(&self.first_client_path())
+    }
+
+    fn first_client_path(&self) -> PathBuf {
+        self.processes.join("first.json")
     }
 
     fn client_path(&self, pid: u32) -> PathBuf {
         self.processes.join(format!("{pid}.json"))
     }
 
-    /// All records that can be read, by name.
+    /// All readable records, by name.
     pub fn all(&self) -> Vec<Agent> {
-        let mut agents: Vec<Agent> = std::fs::read_dir(&self.dir)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.path())
-            .filter(|path| path.extension().is_some_and(|e| e == "json"))
-            .filter_map(|path| record::read(&path).ok().flatten())
-            .collect();
+        let mut agents: Vec<Agent> = record::all_readable(&self.dir);
         agents.sort_by(|a, b| a.id.cmp(&b.id));
         agents
-    }
-
-    /// Does somebody wait for a handoff addressed to this agent: does its client or its supervisor live?
-    ///
-    /// Whoever is served by a shared daemon does not count: after `/clear` nothing tells that the new conversation is
-    /// the same agent's, and its handoff must not wait for the one that was left.
-    pub fn is_live(&self, id: &AgentId) -> bool {
-        self.get(id).ok().flatten().is_some_and(|agent| {
-            agent.ended.is_none()
-                && [&agent.process, &agent.supervisor].into_iter().flatten().any(process::is_alive)
-        })
-    }
-
-    /// Its client or supervisor runs, or its conversation is served by a daemon that has not said that it was left.
-    pub fn lives(&self, agent: &Agent) -> bool {
-        if agent.ended.is_some() {
-            return false;
-        }
-        let mut own = [&agent.process, &agent.supervisor].into_iter().flatten().peekable();
-        if own.peek().is_some() {
-            return own.any(process::is_alive);
-        }
-        let sessions = self.dir.parent().map(Sessions::new);
-        let session = agent.session.as_ref().zip(sessions).and_then(|(id, all)| all.get(id).ok().flatten());
-        session.is_some_and(|s| s.shared && s.ended.is_none())
     }
 }

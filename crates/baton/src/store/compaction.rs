@@ -1,32 +1,38 @@
-//! `compaction.json`: the totals at which automatic compactions were seen to come.
+//! `compaction.json`: the token totals at which automatic compactions came.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use baton_core::compaction::{CompactionSettings, Observations};
 
-use super::record::{self, RecordError};
+use crate::store::record::{self, RecordError};
 use crate::sys::lock::Lock;
 
-fn path(state: &Path) -> PathBuf {
-    state.join("compaction.json")
+pub struct Compactions {
+    path: PathBuf,
 }
 
-pub fn observations(state: &Path) -> Observations {
-    record::read(&path(state)).ok().flatten().unwrap_or_default()
-}
+impl Compactions {
+    pub fn new(state: &Path) -> Self {
+        Self { path: state.join("compaction.json") }
+    }
 
-/// An automatic compaction came at `total` tokens.
-pub fn record(
-    state: &Path,
-    model: Option<&str>,
-    window: u64,
-    settings: &CompactionSettings,
-    total: u64,
-) -> Result<(), RecordError> {
-    let path = path(state);
-    let _lock = Lock::acquire(&path.with_extension("lock"), Duration::from_millis(200))?;
-    let mut seen: Observations = record::read(&path)?.unwrap_or_default();
-    seen.record(model, window, settings, total);
-    Ok(record::write(&path, &seen)?)
+    /// What was observed. If it cannot be read, the formula remains, which is the prior in any case.
+    pub fn observations(&self) -> Observations {
+        record::read(&self.path).unwrap_or(None).unwrap_or_default()
+    }
+
+    /// Records that an automatic compaction came at `total` tokens.
+    pub fn observe(
+        &self,
+        model: Option<&str>,
+        window: u64,
+        settings: &CompactionSettings,
+        total: u64,
+    ) -> Result<(), RecordError> {
+        let _lock = Lock::acquire(&self.path.with_extension("lock"), Duration::from_millis(200))?;
+        let mut seen: Observations = record::read(&self.path)?.unwrap_or_default();
+        seen.record(model, window, settings, total);
+        Ok(record::write(&self.path, &seen)?)
+    }
 }

@@ -1,6 +1,6 @@
-//! Files in the formats of older scripts, written for others: `.current-session`, `.context-status`,
-//! `.restart-session` in the client's folder, and the percentage in `/tmp`. One such file cannot serve two
-//! sessions, so nothing of ours decides by them.
+//! Files in the formats of older scripts, for others to read: `.current-session`, `.context-status`, `.restart-session`
+//! in the client's folder, and the percentage in `/tmp`. One such file cannot serve two sessions, so baton itself does
+//! not rely on them.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ impl<'a> Published<'a> {
         self.write(&self.current_session_path(), &format!("{session}:{transcript}\n"))
     }
 
-    /// What another process last published: session id and transcript path.
+    /// The session id and transcript path that another process last published.
     pub fn read_current_session(&self) -> Result<Option<(SessionId, String)>, FileError> {
         Self::read_pair(&self.current_session_path())
     }
@@ -48,7 +48,7 @@ impl<'a> Published<'a> {
         self.write(&self.claude.join(".context-status"), &format!("{status}\n"))
     }
 
-    /// `{session}:{folder}`: a fresh context was asked for.
+    /// `{session}:{folder}`: a fresh context was requested.
     pub fn restart(&self, session: &SessionId, cwd: &str) -> Result<(), FileError> {
         self.write(&self.restart_path(), &format!("{session}:{cwd}\n"))
     }
@@ -57,7 +57,7 @@ impl<'a> Published<'a> {
         Self::read_pair(&self.restart_path())
     }
 
-    /// Removes a restart signal that is about `session`, whose fresh context has come or will not.
+    /// Removes the restart signal of `session`, whose fresh context has come or will not come.
     pub fn clear_restart(&self, session: &SessionId) -> Result<(), FileError> {
         match self.read_restart()? {
             Some((id, _)) if &id == session => fs::remove(&self.restart_path()),
@@ -66,7 +66,7 @@ impl<'a> Published<'a> {
     }
 
     fn write(&self, path: &Path, text: &str) -> Result<(), FileError> {
-        // The client's folder is the client's to create; without it nobody reads these files.
+        // Only the client creates its folder; without it nobody reads these files.
         if !self.claude.is_dir() {
             return Ok(());
         }
@@ -81,25 +81,25 @@ impl<'a> Published<'a> {
     }
 }
 
-/// `/tmp/claude-context-pct-{session}.txt` holds the integer alone. A file that we made is written over; anything else
-/// under that predictable name is replaced by rename, and a link refused: none is ever followed.
-pub fn percentage(session: &SessionId, percentage: u8) -> Result<(), FileError> {
+/// `/tmp/claude-context-pct-{session}.txt` holds the integer alone. Overwrites a file that we made, replaces anything
+/// else under that predictable name by rename, and refuses links, so that none is ever followed.
+pub(crate) fn percentage(session: &SessionId, percentage: u8) -> Result<(), FileError> {
     if percentage_over(session, percentage) {
         return Ok(());
     }
     fs::replace(&percentage_path(session), percentage.to_string().as_bytes(), PRIVATE, Sync::No)
 }
 
-/// Only where the file can be written over, which syncs, creates and removes nothing; `false` where it must be replaced.
-pub fn percentage_over(session: &SessionId, percentage: u8) -> bool {
+/// Overwrites the file in place, which syncs, creates and removes nothing. Returns `false` if it must be replaced.
+pub(crate) fn percentage_over(session: &SessionId, percentage: u8) -> bool {
     fs::overwrite(&percentage_path(session), percentage.to_string().as_bytes())
 }
 
-/// The session is over; its percentage means nothing any more.
-pub fn remove_percentage(session: &SessionId) -> Result<(), FileError> {
+/// Removes the percentage of a session that is over.
+pub(crate) fn remove_percentage(session: &SessionId) -> Result<(), FileError> {
     fs::remove(&percentage_path(session))
 }
 
-pub fn percentage_path(session: &SessionId) -> PathBuf {
+pub(crate) fn percentage_path(session: &SessionId) -> PathBuf {
     PathBuf::from(format!("/tmp/claude-context-pct-{session}.txt"))
 }

@@ -1,13 +1,17 @@
-//! `sessions/{id}.json` and, apart from it, `sessions/{id}.gauge`. Both change at every turn, so they grow by lines:
-//! the last one counts.
+//! `sessions/{id}.json` and, apart from it, `sessions/{id}.gauge`. Both change at every turn, so they grow by lines,
+//! and the last line is the record.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use baton_core::gauge::Gauge;
 use baton_core::ids::SessionId;
-use baton_core::session::{Gauge, Session};
+use baton_core::session::Session;
+use jiff::Timestamp;
 
-use super::record::{self, Growing, RecordError};
+use crate::store::log::Log;
+use crate::store::record::{self, GrowingRecord, RecordError};
 use crate::sys::fs::FileError;
 use crate::sys::lock::{Lock, LockError};
 
@@ -15,15 +19,15 @@ pub struct Sessions {
     dir: PathBuf,
 }
 
-/// A gauge that has been read and may be changed. No lock: the newest reading wins.
+/// A gauge that was read and may be changed. There is no lock: the newest reading wins.
 pub struct OpenGauge {
     path: PathBuf,
     pub before: Gauge,
-    growing: Growing<Gauge>,
+    growing: GrowingRecord<Gauge>,
 }
 
 impl OpenGauge {
-    /// Writes `gauge` if it shows something else than before.
+    /// Writes `gauge` if it differs from before.
     pub fn keep(self, gauge: &Gauge) -> Result<(), FileError> {
         if *gauge == self.before { Ok(()) } else { self.growing.write(&self.path, gauge) }
     }
@@ -34,7 +38,13 @@ impl Sessions {
         Self { dir: state.join("sessions") }
     }
 
-    fn path(&self, id: &SessionId) -> PathBuf {
+    /// The folder of the records, for watchers.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The path of this session's record. Its gauge and its lock are beside it.
+    pub(crate) fn path(&self, id: &SessionId) -> PathBuf {
         self.dir.join(format!("{id}.json"))
     }
 
@@ -44,6 +54,15 @@ impl Sessions {
 
     pub fn get(&self, id: &SessionId) -> Result<Option<Session>, FileError> {
         record::read(&self.path(id))
+    }
+
+    /// For display and lookup only: an unreadable record is logged and skipped. Use [`Self::get`] to decide by its
+    /// absence.
+    pub(crate) fn readable(&self, id: &SessionId) -> Option<Session> {
+        self.get(id).unwrap_or_else(|e| {
+            Log::beside(&self.dir).fault(Timestamp::now(), "read the record of a session", &e);
+            None
+        })
     }
 
     pub fn put(&self, session: &Session) -> Result<(), FileError> {
@@ -59,55 +78,81 @@ impl Sessions {
         record::grow(&self.path(id), None, patience, change)
     }
 
-    /// The record, to be changed by [`Self::update_open`] without being read again.
-    pub fn open(&self, id: &SessionId) -> Result<Growing<Session>, FileError> {
+    /// Opens the record, so that [`Self::update_open`] need not read it again.
+    pub fn open(&self, id: &SessionId) -> Result<GrowingRecord<Session>, FileError> {
         let path = self.path(id);
-        match Growing::read(&path) {
+        match GrowingRecord::read(&path) {
             Ok(growing) => Ok(growing),
-            // What must not be written may still be read.
-            Err(_) => Ok(Growing::of(record::read(&path)?)),
+            // A record that must not be written may still be read.
+            Err(_) => Ok(GrowingRecord::of(record::read(&path)?)),
         }
     }
 
-    /// [`Self::update`] of a record that was opened a moment ago.
+    /// [`Self::update`] for a record that was opened a moment ago.
     pub fn update_open<R>(
         &self,
         id: &SessionId,
-        open: Option<Growing<Session>>,
+        open: Option<GrowingRecord<Session>>,
         patience: Duration,
         change: impl FnOnce(&mut Session) -> R,
     ) -> Result<Option<R>, RecordError> {
         record::grow(&self.path(id), open, patience, change)
     }
 
-    /// Nobody else changes the record while this is held.
+    /// Keeps everybody else from changing the record while it is held.
     pub fn lock(&self, id: &SessionId, patience: Duration) -> Result<Lock, LockError> {
         Lock::acquire(&self.path(id).with_extension("lock"), patience)
     }
 
-    /// A damaged or missing gauge is an empty one: the next reading fills it.
+    /// A damaged or missing gauge is empty: the next reading fills it.
     pub fn gauge(&self, id: &SessionId) -> Gauge {
         record::read(&self.gauge_path(id)).ok().flatten().unwrap_or_default()
     }
 
-    /// The gauge as it is, to be kept when it shows something else.
+    /// Opens the gauge, to write it back if it changes.
     pub fn open_gauge(&self, id: &SessionId) -> OpenGauge {
         let path = self.gauge_path(id);
-        match Growing::read(&path) {
+        match GrowingRecord::read(&path) {
             Ok(mut growing) => OpenGauge { path, before: growing.record.take().unwrap_or_default(), growing },
-            // What must not be written may still be read.
-            Err(_) => OpenGauge { path, before: self.gauge(id), growing: Growing::default() },
+            // A gauge that must not be written may still be read.
+            Err(_) => OpenGauge { path, before: self.gauge(id), growing: GrowingRecord::default() },
         }
     }
 
-    /// Records that were written after `since`; the others are not even opened.
+    /// Records written after `since`; the others are not even opened.
     pub fn changed_since(&self, since: std::time::SystemTime) -> Vec<Session> {
         let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let recent =
             |e: &std::fs::DirEntry| e.metadata().and_then(|m| m.modified()).is_ok_and(|m| m >= since);
         entries
-            .filter(|e| e.path().extension().is_some_and(|x| x == "json") && recent(e))
+            .filter(|e| is_record(&e.path()) && recent(e))
             .filter_map(|e| record::read(&e.path()).ok().flatten())
+            .collect()
+    }
+
+    /// All records, in no order. Fails if one of them, or the folder, cannot be read.
+    pub(crate) fn every(&self) -> Result<Vec<Session>, FileError> {
+        let unread = |e| FileError::new("list", &self.dir, e);
+        let mut sessions = Vec::new();
+        let entries = match std::fs::read_dir(&self.dir) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(sessions),
+            entries => entries.map_err(unread)?,
+        };
+        for entry in entries {
+            let path = entry.map_err(unread)?.path();
+            if is_record(&path) {
+                sessions.extend(record::read(&path)?);
+            }
+        }
+        Ok(sessions)
+    }
+
+    /// The short ids of all recorded sessions, from the file names alone.
+    pub(crate) fn short_ids(&self) -> HashSet<String> {
+        let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        entries
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter_map(|name| Some(SessionId::new(name.strip_suffix(".json")?).ok()?.short().to_owned()))
             .collect()
     }
 
@@ -115,17 +160,18 @@ impl Sessions {
         self.open_gauge(id).keep(gauge)
     }
 
-    /// All records that can be read, newest first.
+    /// All readable records, newest first. Use [`Self::every`] to decide by what is missing.
     pub fn all(&self) -> Vec<Session> {
-        let mut sessions: Vec<Session> = std::fs::read_dir(&self.dir)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.path())
-            .filter(|path| path.extension().is_some_and(|e| e == "json"))
+        let paths = std::fs::read_dir(&self.dir).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut sessions: Vec<Session> = paths
+            .filter(|path| is_record(path))
             .filter_map(|path| record::read(&path).ok().flatten())
             .collect();
         sessions.sort_by(|a, b| b.started.cmp(&a.started).then_with(|| a.id.cmp(&b.id)));
         sessions
     }
+}
+
+fn is_record(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "json")
 }

@@ -1,40 +1,36 @@
-//! The memory of a process that lives for a moment.
+//! A bump allocator for short-lived processes.
 //!
-//! A hook asks for a few hundred small pieces and ends. The first of them are cut from one block, in order, and never
-//! looked for again: an allocator that finds room for what was given back costs a hook a quarter of its instructions.
-//! What does not fit, and all that a process asks for later, comes from the allocator underneath.
-//!
-//! A listing of thousands does the same on all processors, so it asks for more room first ([`make_room`]): each thread
-//! cuts from a share of its own, where the allocator underneath would make them wait for each other.
+//! A hook makes a few hundred small allocations and exits. They are cut from one static block, in order, and not
+//! reused. Requests that do not fit go to the allocator underneath.
 
 #![expect(unsafe_code, reason = "an allocator hands out raw memory")]
 
 use std::alloc::{GlobalAlloc, Layout};
-use std::cell::{Cell, UnsafeCell};
+use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Pages that are not touched cost nothing.
+/// Untouched pages cost nothing.
 const SIZE: usize = 128 << 10;
-/// So much of it most hooks use.
+/// How much of it most hooks use.
 #[cfg(target_os = "linux")]
 const USUAL: usize = 36 << 10;
-/// Where pages are larger, the system refuses, and they come one by one.
+/// If the pages are larger, the system refuses to populate them, and they are faulted in one by one.
 const PAGE: usize = 4096;
-/// Larger pieces are few, and theirs to grow.
+/// Larger pieces are few, and likely to grow.
 const LARGEST: usize = SIZE / 4;
 
-/// Hands out a block of its own first, then what `inner` gives.
+/// Allocates from its own block first, then from `inner`.
 ///
-/// In this order: how much is used lies in the page of the first pieces, and no page of its own is touched for it.
+/// The order of the fields matters: `used` shares a page with the first pieces, so that it needs no page of its own.
 #[repr(C)]
 pub struct Arena<A> {
     inner: A,
-    /// How much of the block is given away.
+    /// How much of the block is allocated.
     used: AtomicUsize,
     block: Block,
 }
 
-/// Not aligned to pages: it then shares its first page with what else the process writes to from its first moment on.
+/// Not aligned to pages, so that it shares its first page with other data that the process writes from its start.
 #[repr(align(64))]
 struct Block(UnsafeCell<[u8; SIZE]>);
 
@@ -47,14 +43,14 @@ impl<A> Arena<A> {
         Self { inner, used: AtomicUsize::new(0), block: Block(UnsafeCell::new([0; SIZE])) }
     }
 
-    /// Asks for the pages that a hook will use at once, instead of by a fault for each. A system that cannot does it
-    /// that other way.
+    /// Populates the pages that a hook will use in one call, instead of one fault for each. A system that cannot do
+    /// that faults them in.
     pub fn warm(&self) {
         #[cfg(target_os = "linux")]
         {
             let block = self.block.0.get().cast::<u8>();
             let before = block as usize % PAGE;
-            // SAFETY: nothing changes but that the pages are there. What shares the first of them is ours to write to.
+            // SAFETY: this only populates the pages. What shares the first of them is ours to write to.
             let _ = unsafe {
                 let page = block.wrapping_sub(before).cast();
                 rustix::mm::madvise(page, before + USUAL, rustix::mm::Advice::LinuxPopulateWrite)
@@ -62,13 +58,13 @@ impl<A> Arena<A> {
         }
     }
 
-    /// Where `ptr` lies in the block, if it does.
+    /// The offset of `ptr` in the block, if it is in it.
     fn offset(&self, ptr: *mut u8) -> Option<usize> {
         let offset = (ptr as usize).wrapping_sub(self.block.0.get() as usize);
         (offset < SIZE).then_some(offset)
     }
 
-    /// Moves the end of what is given away from `from` to `to`, if it is still there.
+    /// Moves the end of the allocated part from `from` to `to`, if it is still at `from`.
     fn shift(&self, from: usize, to: usize) -> bool {
         self.used.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
@@ -85,7 +81,7 @@ impl<A> Arena<A> {
                 return None;
             }
             if self.shift(used, end) {
-                // SAFETY: `start` lies in the block, or at its end for a piece of no size.
+                // SAFETY: `start` is in the block, or at its end for a piece of no size.
                 return Some(unsafe { self.block.0.get().cast::<u8>().add(start) });
             }
         }
@@ -97,30 +93,25 @@ impl<A> Arena<A> {
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Arena<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the contract of `alloc`.
-        self.cut(layout).or_else(|| ROOM.cut(layout)).unwrap_or_else(|| unsafe { self.inner.alloc(layout) })
+        self.cut(layout).unwrap_or_else(|| unsafe { self.inner.alloc(layout) })
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
         match self.offset(ptr) {
-            // The piece cut last is given back; the others stay where they are.
+            // Only the piece cut last can be freed; the others stay allocated.
             Some(start) => drop(self.shift(start + layout.size(), start)),
-            None if ROOM.holds(ptr) => drop(Room::shift(ptr, layout.size(), 0)),
-            // SAFETY: what does not lie in the block came from `inner`.
+            // SAFETY: what is not in the block came from `inner`.
             None => unsafe { self.inner.dealloc(ptr, layout) },
         }
     }
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let in_place = match self.offset(ptr) {
-            Some(start) => {
-                let end = start + layout.size();
-                size <= LARGEST && start + size <= SIZE && self.shift(end, start + size)
-            }
-            None if ROOM.holds(ptr) => Room::shift(ptr, layout.size(), size),
-            // SAFETY: what lies in neither came from `inner`.
-            None => return unsafe { self.inner.realloc(ptr, layout, size) },
+        let Some(start) = self.offset(ptr) else {
+            // SAFETY: what is not in the block came from `inner`.
+            return unsafe { self.inner.realloc(ptr, layout, size) };
         };
-        if in_place || size <= layout.size() {
+        let fits = size <= LARGEST && start + size <= SIZE;
+        if fits && self.shift(start + layout.size(), start + size) || size <= layout.size() {
             return ptr;
         }
         // SAFETY: the new size is not zero and, as the caller promises, not too large with this alignment.
@@ -134,111 +125,13 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Arena<A> {
     }
 }
 
-/// Room that is never given back.
-struct Room {
-    /// Where it begins, 0 while there is none.
-    start: AtomicUsize,
-    /// How much of it the threads have taken.
-    taken: AtomicUsize,
-}
-
-static ROOM: Room = Room { start: AtomicUsize::new(0), taken: AtomicUsize::new(0) };
-
-/// Pages that are not touched cost nothing here either.
-const ROOM_SIZE: usize = 64 << 20;
-/// What a thread takes at a time. Larger pieces are taken for themselves.
-const SHARE: usize = 128 << 10;
-const LARGEST_IN_ROOM: usize = 8 << 20;
-
-thread_local! {
-    /// What this thread may still cut from: the addresses from the first to the second.
-    static MINE: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
-}
-
-/// From now on this process cuts what it needs from a larger block, and gives nothing back. For one that ends soon.
-pub fn make_room() {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: it maps memory that nobody has yet.
-        let Ok(start) = (unsafe {
-            mmap_anonymous(std::ptr::null_mut(), ROOM_SIZE, ProtFlags::READ | ProtFlags::WRITE, flags)
-        }) else {
-            return;
-        };
-        // Asked for twice, the first stays.
-        let _ = ROOM.start.compare_exchange(0, start as usize, Ordering::Release, Ordering::Relaxed);
-    }
-}
-
-impl Room {
-    fn holds(&self, ptr: *mut u8) -> bool {
-        let start = self.start.load(Ordering::Relaxed);
-        start != 0 && (ptr as usize).wrapping_sub(start) < ROOM_SIZE
-    }
-
-    fn take(&self, start: usize, size: usize) -> Option<usize> {
-        let size = size.next_multiple_of(PAGE);
-        let at = self.taken.fetch_add(size, Ordering::Relaxed);
-        if at + size > ROOM_SIZE {
-            return None;
-        }
-        #[cfg(target_os = "linux")]
-        // At once, instead of by a fault for each page. Not by huge pages: a system that must first move others out of
-        // their way lets a listing wait for that.
-        // SAFETY: nothing changes but that the pages are there.
-        let _ = unsafe {
-            rustix::mm::madvise((start + at) as *mut _, size, rustix::mm::Advice::LinuxPopulateWrite)
-        };
-        Some(start + at)
-    }
-
-    fn cut(&self, layout: Layout) -> Option<*mut u8> {
-        let start = self.start.load(Ordering::Acquire);
-        let size = layout.size();
-        if start == 0 || layout.align() > 64 || size > LARGEST_IN_ROOM {
-            return None;
-        }
-        if size > SHARE / 4 {
-            return self.take(start, size).map(|at| at as *mut u8);
-        }
-        // A thread that is ending has no share any more.
-        MINE.try_with(|mine| {
-            let (mut from, mut to) = mine.get();
-            let mut at = from.next_multiple_of(layout.align());
-            if from == 0 || at + size > to {
-                from = self.take(start, SHARE)?;
-                (at, to) = (from, from + SHARE);
-            }
-            mine.set((at + size, to));
-            Some(at as *mut u8)
-        })
-        .ok()
-        .flatten()
-    }
-
-    /// Makes the piece that this thread cut last larger or smaller where it is; `false` if it is another.
-    fn shift(ptr: *mut u8, old: usize, new: usize) -> bool {
-        let change = |mine: &Cell<(usize, usize)>| {
-            let (from, to) = mine.get();
-            let is_last = ptr as usize + old == from && ptr as usize + new <= to;
-            if is_last {
-                mine.set((ptr as usize + new, to));
-            }
-            is_last
-        };
-        MINE.try_with(change).unwrap_or(false)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::alloc::System;
 
     use super::*;
 
-    /// A piece of memory that is filled with a byte of its own, which nobody else may change.
+    /// A piece of memory filled with its own byte, which nobody else may change.
     struct Piece(*mut u8, Layout, u8);
 
     impl Piece {
@@ -308,46 +201,6 @@ mod tests {
         unsafe { arena.dealloc(grown, Layout::from_size_align(1000, 1).unwrap()) };
         assert_eq!(arena.used.load(Ordering::Relaxed), 0);
         assert!(arena.offset(Piece::cut(&arena, LARGEST + 1, 1, 2).0).is_none());
-    }
-
-    /// The room is one for the process, so all that is to be shown of it is shown here.
-    #[test]
-    fn with_more_room_each_thread_cuts_from_its_own_and_pieces_never_overlap() {
-        static ARENA: Arena<System> = Arena::new(System);
-        // So that what follows comes from the room.
-        let mut full = Vec::new();
-        while let Some(ptr) = ARENA.cut(Layout::from_size_align(512, 1).unwrap()) {
-            full.push(ptr);
-        }
-        make_room();
-        make_room();
-        std::thread::scope(|scope| {
-            for mark in 1..=8_u8 {
-                scope.spawn(move || {
-                    let mut pieces: Vec<Piece> = Vec::new();
-                    for n in 0..4_000_usize {
-                        let size = if n % 500 == 0 { 100_000 } else { 1 + n * 7 % 300 };
-                        pieces.push(Piece::cut(&ARENA, size, 1 << (n % 7), mark));
-                        let last = pieces.last_mut().unwrap();
-                        let grown = size + 1 + n % 90;
-                        // SAFETY: it came from this arena with this layout.
-                        let moved = unsafe { ARENA.realloc(last.0, last.1, grown) };
-                        (last.0, last.1) = (moved, Layout::from_size_align(grown, last.1.align()).unwrap());
-                        assert!(last.is_whole(size), "it kept what was in it");
-                        // SAFETY: it has this size now.
-                        unsafe { last.0.write_bytes(mark, grown) };
-                        if n % 3 == 0 {
-                            let piece = pieces.swap_remove(n / 2 % pieces.len());
-                            assert!(piece.is_whole(piece.1.size()));
-                            // SAFETY: it came from this arena with this layout.
-                            unsafe { ARENA.dealloc(piece.0, piece.1) };
-                        }
-                    }
-                    assert!(pieces.iter().all(|p| p.is_whole(p.1.size())));
-                    assert!(cfg!(not(target_os = "linux")) || pieces.iter().any(|p| ROOM.holds(p.0)));
-                });
-            }
-        });
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A child that shares our terminal and our process group: started, watched, signalled by what it is.
+//! A child that shares our terminal and our process group, watched and signalled by its identity.
 
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
@@ -7,53 +7,83 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Duration;
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
 
 use baton_core::process::Process;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, waitid};
 
-use super::handle::Handle;
-use super::process;
+use crate::sys::handle::Handle;
+use crate::sys::process;
 
-/// A running child. Not reaped by anybody else, so its pid cannot be reused while we hold this.
+/// Runs `command` beside us, in a process group of its own and without input or output. It continues when we end; while
+/// we live, we reap it, and kill it after `limit`. The channel reports whether it succeeded; `None` if it cannot be
+/// started.
+pub(crate) fn run_aside(mut command: Command, limit: Duration) -> Option<Receiver<bool>> {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    let mut child = command.spawn().ok()?;
+    let (tell, outcome) = mpsc::channel();
+    std::thread::spawn(move || {
+        let began = Instant::now();
+        let mut nap = Duration::from_millis(2);
+        let status = loop {
+            match child.try_wait() {
+                Ok(None) if began.elapsed() < limit => std::thread::sleep(nap),
+                Ok(None) => {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    break None;
+                }
+                Ok(status) => break status,
+                Err(_) => break None,
+            }
+            nap = (nap * 2).min(Duration::from_millis(50));
+        };
+        // Nobody listens if the caller does not wait.
+        let _ = tell.send(status.is_some_and(|status| status.success()));
+    });
+    Some(outcome)
+}
+
+/// A running child. Only we reap it, so its pid cannot be reused while we hold this.
 #[derive(Debug)]
-pub struct Child {
+pub(crate) struct Child {
     pid: Pid,
     handle: Handle,
     pub process: Process,
     pub stdout: Option<OwnedFd>,
 }
 
-/// What became of it.
+/// What happened to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub(crate) enum Change {
     Exited(i32),
     Killed(i32),
-    /// Suspended by job control; its shell must see us suspended too.
+    /// Suspended by job control; the shell must see us suspended too.
     Stopped,
 }
 
-/// The word with which our own program is started to wait in place of another, and become it.
+/// The argument that starts our own program to wait in place of another, and become it.
 pub const HELD: &str = "held-client";
 
-/// A child that has its pid but is not yet the program it shall be. If we die now, it ends.
+/// A child that has its pid but has not become its program yet. If we die now, it ends.
 #[derive(Debug)]
-pub struct Held {
+pub(crate) struct Held {
     child: Child,
     gate: UnixStream,
 }
 
 impl Held {
-    /// Who it is, now and as its program.
-    pub fn process(&self) -> &Process {
+    /// Its identity, which stays when it becomes its program.
+    pub(crate) fn process(&self) -> &Process {
         &self.child.process
     }
 
-    /// Lets it become its program. An error is the system's, as if it had been started directly.
-    pub fn release(mut self) -> io::Result<Child> {
+    /// Lets it become its program. The error is the system's, as after a direct start.
+    pub(crate) fn release(mut self) -> io::Result<Child> {
         self.gate.write_all(&[1])?;
-        // Closed by the program that was started, or told why there is none.
+        // The program closes it when it starts; otherwise we read why there is none.
         let mut why = Vec::new();
         self.gate.read_to_end(&mut why)?;
         match <[u8; 4]>::try_from(why) {
@@ -66,8 +96,8 @@ impl Held {
     }
 }
 
-/// The other side of [`Child::hold`]: waits for the word, then becomes the program. Returns only if it shall not or
-/// cannot.
+/// The other side of [`Child::hold`]: waits for the release, then becomes the program. Returns only if it is not
+/// released or fails.
 pub fn become_client(args: &[OsString]) -> ExitCode {
     let gate = args.first().and_then(|fd| fd.to_str()).and_then(|fd| fd.parse::<RawFd>().ok());
     let (Some(gate), Some(program)) = (gate.filter(|fd| *fd > 2), args.get(1)) else {
@@ -75,11 +105,11 @@ pub fn become_client(args: &[OsString]) -> ExitCode {
         return ExitCode::from(2);
     };
     #[expect(unsafe_code, reason = "a descriptor that comes by its number")]
-    // SAFETY: whoever started us passed this descriptor for us alone to own.
+    // SAFETY: our parent passed this descriptor for us alone to own.
     let mut gate = UnixStream::from(unsafe { OwnedFd::from_raw_fd(gate) });
     let mut word = [0];
     if gate.read_exact(&mut word).is_err() || fcntl_setfd(&gate, FdFlags::CLOEXEC).is_err() {
-        // Who would have watched the client is gone.
+        // The process that would watch the client has died.
         return ExitCode::FAILURE;
     }
     let error = Command::new(program).args(&args[2..]).exec();
@@ -88,12 +118,12 @@ pub fn become_client(args: &[OsString]) -> ExitCode {
 }
 
 impl Child {
-    /// Starts a process that will be `command`, so that who it is can be recorded before it does anything: a supervisor
-    /// that is killed leaves no client behind that nobody knows of.
-    pub fn hold(command: &Command, capture: bool) -> io::Result<Held> {
+    /// Starts a process that will become `command`, so that its identity can be recorded before it does anything: a
+    /// killed supervisor must not leave an unknown client behind.
+    pub(crate) fn hold(command: &Command, capture: bool) -> io::Result<Held> {
         let (gate, theirs) = UnixStream::pair()?;
         fcntl_setfd(&theirs, FdFlags::empty())?;
-        // Through /proc it is this very program, even if an update has taken its name away.
+        // `/proc` leads to this very program, even if an update has replaced its file.
         let ours = Path::new("/proc/self/exe");
         let ours = if ours.exists() { ours.to_owned() } else { std::env::current_exe()? };
         let mut held = Command::new(ours);
@@ -111,7 +141,7 @@ impl Child {
         Ok(Held { child: Self::spawn(held, capture)?, gate })
     }
 
-    /// Starts `command` on our terminal; with `capture` its output comes to us.
+    /// Starts `command` on our terminal; with `capture` we get its output.
     fn spawn(mut command: Command, capture: bool) -> io::Result<Self> {
         if capture {
             command.stdout(Stdio::piped());
@@ -130,17 +160,17 @@ impl Child {
         Ok(Self { pid, handle, process, stdout })
     }
 
-    /// Readable when the child has ended, where the system can tell so; SIGCHLD tells it everywhere.
-    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+    /// Readable when the child has ended, if the system supports that; SIGCHLD reports it everywhere.
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.handle.fd()
     }
 
-    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+    pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
         self.handle.signal(signal)
     }
 
-    /// What has changed since the last look, without waiting.
-    pub fn poll(&self) -> io::Result<Option<Change>> {
+    /// What has changed since the last call, without waiting.
+    pub(crate) fn poll(&self) -> io::Result<Option<Change>> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
         let status = match waitid(WaitId::Pid(self.pid), options) {
             Ok(status) => status,
@@ -158,26 +188,41 @@ fn change(status: &WaitIdStatus) -> Option<Change> {
     status.exit_status().map(Change::Exited).or_else(|| status.terminating_signal().map(Change::Killed))
 }
 
-/// Suspends ourselves as the child was, until the shell continues the job; then continues the child.
-pub fn stop_with(child: &Child) -> io::Result<()> {
+/// Suspends this process like the child, until the shell continues the job; then continues the child.
+pub(crate) fn stop_with(child: &Child) -> io::Result<()> {
     rustix::process::kill_process(rustix::process::getpid(), Signal::STOP)?;
     child.signal(Signal::CONT)
 }
 
-/// Ends `who` if it is still that very process. `false` if it is gone.
-pub fn terminate(who: &Process) -> io::Result<bool> {
+/// Ends `who` if it is still that very process. Returns `false` if it is gone.
+pub(crate) fn terminate(who: &Process) -> io::Result<bool> {
+    signal(who, Signal::TERM)
+}
+
+/// Ends `who` if it is still that very process, whether it wants to or not: it has `grace` to do so by itself.
+pub(crate) fn end(who: &Process, grace: Duration) -> io::Result<()> {
+    if signal(who, Signal::TERM)? {
+        wait_for_end(who, grace);
+        if signal(who, Signal::KILL)? {
+            wait_for_end(who, grace);
+        }
+    }
+    Ok(())
+}
+
+fn signal(who: &Process, signal: Signal) -> io::Result<bool> {
     let Some(pid) = i32::try_from(who.pid).ok().and_then(Pid::from_raw) else { return Ok(false) };
     let Some(handle) = Handle::open(pid)? else { return Ok(false) };
-    // Checked after the handle is ours: from here on it means one process, whatever its pid becomes.
+    // Check after opening the handle, which from here on means one process, even if its pid is reused.
     if !process::is_alive(who) {
         return Ok(false);
     }
-    handle.signal(Signal::TERM)?;
+    handle.signal(signal)?;
     Ok(true)
 }
 
-/// Waits until `who` has ended, or `patience` is over; it need not be a child of ours.
-pub fn wait_for_end(who: &Process, patience: Duration) {
+/// Waits until `who` has ended, at most `patience`; it need not be our child.
+pub(crate) fn wait_for_end(who: &Process, patience: Duration) {
     let Some(pid) = i32::try_from(who.pid).ok().and_then(Pid::from_raw) else { return };
     let Ok(Some(handle)) = Handle::open(pid) else { return };
     if process::is_alive(who) {
@@ -186,10 +231,10 @@ pub fn wait_for_end(who: &Process, patience: Duration) {
 }
 
 /// Ends this process as the child ended, so that the shell sees the same.
-pub fn end_like(change: Change) -> ! {
+pub(crate) fn end_like(change: Change) -> ! {
     match change {
         Change::Killed(signal) => {
-            // Default action for the signals that have one; SIGKILL needs no help.
+            // Take the default action of the signals that have one; SIGKILL needs no help.
             if let Some(signal) = Signal::from_named_raw(signal) {
                 let _ = signal_hook::low_level::emulate_default_handler(signal.as_raw());
                 let _ = rustix::process::kill_process(rustix::process::getpid(), signal);

@@ -1,12 +1,13 @@
-//! The time of day.
+//! The time of day, and how people read it.
 
-use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 
-/// Now. The library's way goes through code that the kernel maps into each process, which must first be found there:
-/// two page faults and three thousand instructions, against one system call. For hooks, which ask once.
+/// Now, by one system call. The library goes through code that the kernel maps into each process and that must first be
+/// found there: two page faults and three thousand instructions. For hooks, which ask once.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "a system call that no library makes without looking for a faster way first")]
-pub fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes one `timespec`, which is there.
     let done = unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_REALTIME, &raw mut time) };
@@ -19,8 +20,56 @@ pub fn now() -> Timestamp {
     Timestamp::now()
 }
 
+/// `3m`, `2h`, `5d`: how long ago, in the largest whole unit.
+pub(crate) fn age(then: Timestamp, now: Timestamp) -> String {
+    let seconds = now.duration_since(then).max(SignedDuration::ZERO).as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86400),
+    }
+}
+
+/// `54 min`, `20 h 54 min`, `3 d 4 h`: how long until then.
+pub(crate) fn left(then: Timestamp, now: Timestamp) -> String {
+    let minutes = then.duration_since(now).as_mins().max(0);
+    let (large, small, units) = match minutes {
+        0..60 => return format!("{minutes} min"),
+        60..1440 => (minutes / 60, minutes % 60, ("h", "min")),
+        _ => (minutes / 1440, minutes % 1440 / 60, ("d", "h")),
+    };
+    match small {
+        0 => format!("{large} {}", units.0),
+        _ => format!("{large} {} {small} {}", units.0, units.1),
+    }
+}
+
+/// `05:30`, or `Nov 18 05:30` on another day, in the reader's own time zone.
+pub(crate) fn clock(at: Timestamp, now: Timestamp) -> String {
+    let here = |at: Timestamp| at.to_zoned(TimeZone::system());
+    let format = if here(at).date() == here(now).date() { "%H:%M" } else { "%b %-d %H:%M" };
+    here(at).strftime(format).to_string()
+}
+
+/// A time zone by its name, or the user's own.
+pub(crate) fn zone(name: Option<&str>) -> Option<TimeZone> {
+    name.map_or_else(|| Some(TimeZone::system()), |name| TimeZone::get(name).ok())
+}
+
 #[cfg(test)]
 mod tests {
+    use jiff::{SignedDuration, Timestamp};
+
+    #[test]
+    fn what_is_left_is_said_in_units_that_people_count_in() {
+        let now = Timestamp::UNIX_EPOCH;
+        let left = |minutes| super::left(now + SignedDuration::from_mins(minutes), now);
+        assert_eq!([left(-5), left(0), left(59)], ["0 min", "0 min", "59 min"]);
+        assert_eq!([left(60), left(1254), left(1439)], ["1 h", "20 h 54 min", "23 h 59 min"]);
+        assert_eq!([left(1440), left(4500)], ["1 d", "3 d 3 h"]);
+    }
+
     #[test]
     fn it_is_the_time_that_the_library_tells() {
         let before = jiff::Timestamp::now();

@@ -1,4 +1,4 @@
-//! Copies of large files: blocks shared where the file system can, else copied inside the kernel.
+//! Copies large files: shares blocks if the file system can, else copies inside the kernel.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use super::fs::{FileError, PRIVATE, remove, rename_new};
+use crate::sys::fs::{FileError, PRIVATE, remove, rename_new};
 
-/// Makes `to`, which is empty, hold what `from` holds, without copying a byte. `false` where the file system cannot.
+/// Makes the empty `to` share the content of `from`, without copying a byte. Returns `false` if the file system cannot.
 #[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "only Linux clones open files"))]
-pub fn share_blocks(from: &File, to: &File) -> bool {
+pub(crate) fn share_blocks(from: &File, to: &File) -> bool {
     #[cfg(target_os = "linux")]
     return rustix::fs::ioctl_ficlone(to, from).is_ok();
     #[cfg(not(target_os = "linux"))]
@@ -19,7 +19,7 @@ pub fn share_blocks(from: &File, to: &File) -> bool {
 }
 
 /// Copies the first `len` bytes of `from` to a new file, whole or not at all.
-pub fn copy_new(from: &File, len: u64, path: &Path) -> Result<(), FileError> {
+pub(crate) fn copy_new(from: &File, len: u64, path: &Path) -> Result<(), FileError> {
     let temp = temp_beside(path);
     let all = || -> io::Result<()> {
         let mut to = private_file(&temp)?;
@@ -47,8 +47,8 @@ fn temp_beside(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{name}.{}.0.tmp", std::process::id()))
 }
 
-/// A file of `len` bytes at `path` of which only the last are there, the rest being a hole; whole or not at all.
-pub fn with_hole(path: &Path, len: u64, tail: &[u8]) -> Result<(), FileError> {
+/// Makes a file of `len` bytes that ends in `tail` and is a hole before it; whole or not at all.
+pub(crate) fn with_hole(path: &Path, len: u64, tail: &[u8]) -> Result<(), FileError> {
     let fail = |e: io::Error| FileError::new("create", path, e);
     let temp = temp_beside(path);
     let made = private_file(&temp)
@@ -60,8 +60,8 @@ pub fn with_hole(path: &Path, len: u64, tail: &[u8]) -> Result<(), FileError> {
     })
 }
 
-/// A new private file for us alone; what a killed process with our number left there is replaced.
-pub fn private_file(path: &Path) -> io::Result<File> {
+/// A new private file. Replaces one that a killed process with our pid left there.
+pub(crate) fn private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true).mode(PRIVATE);
     options.custom_flags((OFlags::NOFOLLOW | OFlags::CLOEXEC).bits().cast_signed());

@@ -1,25 +1,24 @@
-//! Writing and reading small files so that nobody ever sees half of one.
+//! Reads and writes small files so that nobody ever sees half of one.
 //!
-//! A replaced file is written beside its final place under a name of its own, with its mode from the first
-//! instant, and moved over it. Links planted at the final name are refused, not followed.
+//! To replace a file, the new one is written beside it under a temporary name, with its final mode from the first
+//! instant, and renamed over it. A symbolic link at the final name is refused, not followed.
 
-use std::ffi::CStr;
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, SystemTime};
 
-use rustix::fs::{AtFlags, OFlags, RenameFlags};
+use baton_core::plain::plain_line;
+use rustix::fs::{OFlags, RenameFlags};
 use rustix::io::Errno;
 
 /// Files that only their owner may read.
-pub const PRIVATE: u32 = 0o600;
+pub(crate) const PRIVATE: u32 = 0o600;
 /// Files in a project that are meant to be shared; the umask decides.
-pub const SHARED: u32 = 0o666;
+pub(crate) const SHARED: u32 = 0o666;
 
-/// Something about a file did not work: what was being done, to which path, why, and what to do.
+/// A file operation that failed: what was being done, to which path, why, and what to do about it.
 #[derive(Debug)]
 pub struct FileError {
     pub action: &'static str,
@@ -27,13 +26,15 @@ pub struct FileError {
     pub source: io::Error,
 }
 
-/// The message tells the whole story, so it names no further source: that would be printed a second time.
+/// The message includes the cause, so `source` returns none: it would be printed twice.
 impl std::error::Error for FileError {}
 
 impl std::fmt::Display for FileError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { action, path, source } = self;
-        write!(f, "could not {action} {}: {source}; {}", path.display(), remedy(action, source))
+        // A clone chooses the names of its folders, so keep control characters out of the message.
+        let path = plain_line(&path.display().to_string(), 4096);
+        write!(f, "could not {action} {path}: {source}; {}", remedy(action, source))
     }
 }
 
@@ -65,23 +66,24 @@ fn remedy(action: &str, source: &io::Error) -> &'static str {
 /// The one action that fails after the change itself has been made.
 const SYNC_FOLDER: &str = "sync the folder";
 
-/// Whether a change must have reached the disk before it counts.
+/// Whether a change must reach the disk before it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sync {
+pub(crate) enum Sync {
     /// Survives a crash of ours, not of the machine. For the hot path and for what can be rebuilt.
     No,
-    /// The same, replaced by a plain rename: a failing step leaves nothing behind. For the cold path.
+    /// The same, but by a plain rename, so that a step that fails leaves nothing behind. For the cold path.
     Later,
     /// Survives power loss.
     Yes,
 }
 
-/// Creates `dir` and what is missing above it, private from the first instant. A new folder is synced into the one
-/// above it: what is acknowledged inside would otherwise be unreachable after a power failure.
-pub fn private_dir(dir: &Path) -> Result<(), FileError> {
+/// Creates `dir` and what is missing above it, private from the first instant. Syncs the folder above a new one,
+/// because what is acknowledged inside would otherwise be unreachable after a power failure.
+pub(crate) fn private_dir(dir: &Path) -> Result<(), FileError> {
     let fail = |e: io::Error| FileError::new("create the folder", dir, e);
     let create = || std::fs::DirBuilder::new().mode(0o700).create(dir);
-    let created = match (create(), dir.parent()) {
+    let above = above(dir);
+    let created = match (create(), above) {
         (Err(e), Some(above)) if e.kind() == io::ErrorKind::NotFound => {
             private_dir(above)?;
             create()
@@ -89,20 +91,116 @@ pub fn private_dir(dir: &Path) -> Result<(), FileError> {
         (result, _) => result,
     };
     match created {
+        Ok(()) if above.is_some_and(is_strangers) => {
+            let _ = std::fs::remove_dir(dir);
+            let above = above.unwrap_or(dir);
+            Err(fail(io::Error::other(format!("{} belongs to someone else", above.display()))))
+        }
         Ok(()) => sync_parent(dir),
-        Err(_) if dir.is_dir() => Ok(()),
+        Err(_) if is_own_dir(dir) => Ok(()),
+        Err(_) if dir.is_dir() => Err(fail(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "it is there and belongs to someone else, or anybody may write to it",
+        ))),
         Err(e) => Err(fail(e)),
     }
 }
 
-/// Several folders in `above`, as [`private_dir`] makes one; `above` is synced once for all of them.
-pub fn private_dirs(above: &Path, names: &[&str]) -> Result<(), FileError> {
+/// Makes a folder of ours private again if others may enter it, for whatever reason: with its root closed, nobody
+/// reaches what is below. If it cannot be changed, `doctor` reports it.
+pub(crate) fn tighten(dir: &Path) {
+    let me = rustix::process::geteuid().as_raw();
+    let is_open = |meta: std::fs::Metadata| meta.is_dir() && meta.uid() == me && meta.mode() & 0o077 != 0;
+    if std::fs::symlink_metadata(dir).is_ok_and(is_open) {
+        let _ = std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700));
+    }
+}
+
+/// The folder that `path` is in; `.` for a bare name.
+fn above(path: &Path) -> Option<&Path> {
+    path.parent().map(|above| if above.as_os_str().is_empty() { Path::new(".") } else { above })
+}
+
+/// Whether `dir` belongs to neither us nor root.
+fn is_strangers(dir: &Path) -> bool {
+    let is_roots = std::fs::metadata(dir).is_ok_and(|meta| meta.uid() == 0);
+    !is_roots && !is_own_dir(dir)
+}
+
+/// Whether `dir` is a folder that only its owner (us) and their group can change. As root, also one that belongs to the
+/// owner of the folder it is in, such as somebody's home.
+fn is_own_dir(dir: &Path) -> bool {
+    let (Ok(meta), Ok(named)) = (std::fs::metadata(dir), std::fs::symlink_metadata(dir)) else {
+        return false;
+    };
+    let me = rustix::process::geteuid().as_raw();
+    let is_mine = |uid: u32| {
+        uid == me || (me == 0 && above(dir).and_then(|p| p.metadata().ok()).is_some_and(|p| p.uid() == uid))
+    };
+    // Whoever makes a link chooses its target.
+    let is_strangers_link = named.is_symlink() && named.uid() != 0 && !is_mine(named.uid());
+    let is_shared = meta.mode() & 0o002 != 0;
+    meta.is_dir() && is_mine(meta.uid()) && !is_shared && !is_strangers_link
+}
+
+/// Names in `dir` that `keep` accepts, in order; a missing folder is empty.
+pub(crate) fn sorted_names(dir: &Path, keep: impl Fn(&str) -> bool) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| keep(name)).collect();
+    names.sort();
+    names
+}
+
+/// Whether `path` is a folder and not a link to one.
+pub(crate) fn is_plain_dir(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir())
+}
+
+/// Refuses `dir` if anything on the way to it from `above` is a link or not a folder, because a clone could redirect
+/// what we write or read below. Missing parts are fine.
+pub(crate) fn refuse_links_between(above: &Path, dir: &Path) -> Result<(), FileError> {
+    let mut at = above.to_owned();
+    for name in dir.strip_prefix(above).into_iter().flat_map(Path::components) {
+        at.push(name);
+        match std::fs::symlink_metadata(&at) {
+            Ok(meta) if meta.is_dir() => {}
+            Ok(_) => {
+                let why =
+                    io::Error::other("it is a link or no folder; remove it, or put a folder in its place");
+                return Err(FileError::new("use", &at, why));
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(e) => return Err(FileError::new("look at", &at, e)),
+        }
+    }
+    Ok(())
+}
+
+/// Creates a private folder under a name that nobody can predict.
+pub(crate) fn temporary_dir(prefix: &str) -> Result<PathBuf, FileError> {
+    loop {
+        let mut random = [0; 8];
+        let dir = std::env::temp_dir();
+        getrandom::fill(&mut random)
+            .map_err(|e| FileError::new("choose a name in", &dir, io::Error::from(e)))?;
+        let dir = dir.join(format!("{prefix}-{}", crate::sys::hash::hex(&random)));
+        match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
+            Ok(()) => return Ok(dir),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(FileError::new("create the folder", &dir, e)),
+        }
+    }
+}
+
+/// Creates several folders in `above`, like [`private_dir`], and syncs `above` once for all of them.
+pub(crate) fn private_dirs(above: &Path, names: &[&str]) -> Result<(), FileError> {
     private_dir(above)?;
     let mut made = None;
     for dir in names.iter().map(|name| above.join(name)) {
         match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
             Ok(()) => made = Some(dir),
-            Err(_) if dir.is_dir() => {}
+            Err(_) if is_own_dir(&dir) => {}
             Err(e) => return Err(FileError::new("create the folder", &dir, e)),
         }
     }
@@ -110,11 +208,11 @@ pub fn private_dirs(above: &Path, names: &[&str]) -> Result<(), FileError> {
 }
 
 /// Replaces `path` by `bytes`, whole or not at all.
-pub fn replace(path: &Path, bytes: &[u8], mode: u32, sync: Sync) -> Result<(), FileError> {
+pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32, sync: Sync) -> Result<(), FileError> {
     refuse_link(path)?;
     let temp = Temp::write(path, bytes, mode, sync)?;
     if sync == Sync::No && exchange(&temp.path, path) {
-        // The old file has the temporary name now and goes with it.
+        // The old file has the temporary name now and is removed with it.
         return Ok(());
     }
     std::fs::rename(&temp.path, path).map_err(|e| FileError::new("replace", path, e))?;
@@ -125,8 +223,8 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32, sync: Sync) -> Result<(), F
     Ok(())
 }
 
-/// Swaps two files in one step, where both are there and the system can. For a file that replaces another by a plain
-/// rename, ext4 at once sends the new one to the disk: measured 168 µs (p90 3.2 ms) on a busy disk, against 49 µs (p90 0.13 ms).
+/// Swaps two files in one step, if both exist and the system can. After a plain rename over an existing file, ext4
+/// flushes the new one to the disk at once: measured 168 µs (p90 3.2 ms) on a busy disk, against 49 µs (p90 0.13 ms).
 #[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "only Linux swaps files"))]
 fn exchange(temp: &Path, path: &Path) -> bool {
     #[cfg(target_os = "linux")]
@@ -136,10 +234,10 @@ fn exchange(temp: &Path, path: &Path) -> bool {
     return false;
 }
 
-/// Writes a few bytes over as many that are there, by a single write: too few for anybody to see half of them, and a
-/// quarter of what a replacement costs. `false` where that cannot be done, because the file is not there, has another
-/// length, or is not ours alone.
-pub fn overwrite(path: &Path, bytes: &[u8]) -> bool {
+/// Overwrites a file of a few bytes with as many others, by a single write: too few for anybody to see half of them, at
+/// a quarter of the cost of a replacement. Returns `false` if the file does not exist, has another length, or is not
+/// ours alone.
+pub(crate) fn overwrite(path: &Path, bytes: &[u8]) -> bool {
     debug_assert!(bytes.len() <= 8);
     let Ok(file) = open(path, OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK, 0) else { return false };
     let ours = file.metadata().is_ok_and(|meta| {
@@ -151,8 +249,8 @@ pub fn overwrite(path: &Path, bytes: &[u8]) -> bool {
     ours && file.write_at(bytes, 0).is_ok_and(|written| written == bytes.len())
 }
 
-/// Replaces a file that is not ours, whole or not at all, with the mode and the owner it has now.
-pub fn replace_as_it_was(path: &Path, bytes: &[u8], sync: Sync) -> Result<(), FileError> {
+/// Replaces a file that is not ours, whole or not at all, and keeps its mode and owner.
+pub(crate) fn replace_as_it_was(path: &Path, bytes: &[u8], sync: Sync) -> Result<(), FileError> {
     refuse_link(path)?;
     let fail = |e: io::Error| FileError::new("replace", path, e);
     let now = std::fs::symlink_metadata(path).map_err(fail)?;
@@ -171,7 +269,7 @@ pub fn replace_as_it_was(path: &Path, bytes: &[u8], sync: Sync) -> Result<(), Fi
 }
 
 /// Creates `path` with `bytes`, whole or not at all. `Ok(false)` if something is there already.
-pub fn create(path: &Path, bytes: &[u8], mode: u32, sync: Sync) -> Result<bool, FileError> {
+pub(crate) fn create(path: &Path, bytes: &[u8], mode: u32, sync: Sync) -> Result<bool, FileError> {
     let temp = Temp::write(path, bytes, mode, sync)?;
     match rename_noreplace(&temp.path, path) {
         Ok(()) => temp.keep(),
@@ -188,7 +286,7 @@ fn rename_noreplace(from: &Path, to: &Path) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "macos"))]
     match rustix::fs::renameat_with(rustix::fs::CWD, from, rustix::fs::CWD, to, RenameFlags::NOREPLACE) {
         Ok(()) => return Ok(()),
-        // Some file systems do not know the flag; a hard link has the same all-or-nothing meaning.
+        // Some file systems do not know the flag; a hard link is atomic too.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
         Err(e) => return Err(e.into()),
     }
@@ -196,14 +294,14 @@ fn rename_noreplace(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::remove_file(from)
 }
 
-/// Gives `from` the name `to`, which nothing may have yet.
-pub fn rename_new(from: &Path, to: &Path) -> Result<(), FileError> {
+/// Renames `from` to `to`, which must not exist.
+pub(crate) fn rename_new(from: &Path, to: &Path) -> Result<(), FileError> {
     rename_noreplace(from, to).map_err(|e| FileError::new("rename", from, e))
 }
 
-/// Appends one record, which must end in a newline, by a single write. A torn last line left by a crash is
-/// closed first, so that it spoils nothing but itself.
-pub fn append_line(path: &Path, record: &[u8], mode: u32) -> Result<(), FileError> {
+/// Appends one record, which must end in a newline, by a single write. If a crash left a torn last line, ends it first,
+/// so that it spoils only itself.
+pub(crate) fn append_line(path: &Path, record: &[u8], mode: u32) -> Result<(), FileError> {
     debug_assert!(record.ends_with(b"\n"));
     let fail = |e: io::Error| FileError::new("append to", path, e);
     let how = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW;
@@ -223,8 +321,8 @@ pub fn append_line(path: &Path, record: &[u8], mode: u32) -> Result<(), FileErro
     }
 }
 
-/// Reads a regular file of at most `max` bytes; `None` if there is none. Links at the final name are refused.
-pub fn read(path: &Path, max: u64) -> Result<Option<Vec<u8>>, FileError> {
+/// Reads a regular file of at most `max` bytes; `None` if there is none. Refuses a link at the final name.
+pub(crate) fn read(path: &Path, max: u64) -> Result<Option<Vec<u8>>, FileError> {
     let read = open_regular(path).and_then(|(file, about)| read_from(&file, 0, about.len(), max));
     match read {
         Ok(bytes) => Ok(Some(bytes)),
@@ -233,26 +331,13 @@ pub fn read(path: &Path, max: u64) -> Result<Option<Vec<u8>>, FileError> {
     }
 }
 
-/// The same for as long as the process, of a file that is only ever replaced whole, by [`replace`]. Where the disk is
-/// our own, its pages are taken as they are; a system elsewhere might take them away again.
-pub fn read_for_good(path: &Path, max: u64) -> Result<Option<&'static [u8]>, FileError> {
-    if let Ok((file, about)) = open_regular(path)
-        && about.len() <= max
-        && is_local(&file)
-        && let Some(mapped) = super::map::whole(&file, about.len())
-    {
-        return Ok(Some(mapped));
-    }
-    read(path, max).map(|bytes| bytes.map(|bytes| &*bytes.leak()))
-}
-
-/// The bytes from `start` on of a file that had `len` when it was opened.
+/// The bytes from `start` on of a file that was `len` bytes long when it was opened.
 fn read_from(file: &File, start: u64, len: u64, max: u64) -> io::Result<Vec<u8>> {
     if len > max {
         return Err(io::Error::other(format!("it has {len} bytes, more than the {max} expected")));
     }
     let expected = usize::try_from(len - start).unwrap_or(usize::MAX);
-    // Room for one byte more than there is: a read that leaves it free has seen the end, and need not be repeated.
+    // One byte of extra capacity: a read that leaves it free has seen the end and need not be repeated.
     let mut bytes = Vec::with_capacity(expected + 1);
     loop {
         let at = start + bytes.len() as u64;
@@ -268,21 +353,21 @@ fn read_from(file: &File, start: u64, len: u64, max: u64) -> io::Result<Vec<u8>>
     }
 }
 
-/// A small file that grows by lines, of which the last whole one counts: a change is one write of one line instead
-/// of a new file, a rename and a removal (measured on ext4: 9 µs against 40 µs).
-pub struct Grown {
+/// A small file that grows by lines; the last complete one is its content. A change is one write of one line instead of
+/// a new file, a rename and a removal (measured on ext4: 9 µs against 40 µs).
+pub(crate) struct GrownFile {
     file: File,
     len: u64,
-    /// Its end, from the beginning of a line on.
+    /// Its last lines; the first of them is complete.
     pub end: Vec<u8>,
 }
 
-/// So much of the end is read at first; most often it holds several lines.
+/// How much of the end to read at first; usually several lines.
 const END: u64 = 4 << 10;
 
-impl Grown {
+impl GrownFile {
     /// Reads the end of the file at `path`; `None` if there is none.
-    pub fn open(path: &Path, max: u64, access: Access) -> Result<Option<Self>, FileError> {
+    pub(crate) fn open(path: &Path, max: u64, access: Access) -> Result<Option<Self>, FileError> {
         let how = match access {
             Access::Read => OFlags::RDONLY,
             Access::Append => OFlags::RDWR | OFlags::APPEND,
@@ -302,26 +387,26 @@ impl Grown {
         Ok(Some(Self { file, len, end }))
     }
 
-    pub fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.len
     }
 
-    /// Nobody has appended to it, replaced it or removed it since it was opened.
-    pub fn is_current(&self) -> bool {
+    /// Whether nobody has appended to it, replaced it or removed it since it was opened.
+    pub(crate) fn is_current(&self) -> bool {
         self.file.metadata().is_ok_and(|now| now.len() == self.len && now.nlink() > 0)
     }
 
-    pub fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.end.len() as u64 == self.len
     }
 
-    /// All of it, for when the end did not tell enough.
-    pub fn all(&self, path: &Path, max: u64) -> Result<Vec<u8>, FileError> {
+    /// All of it, for when the end is not enough.
+    pub(crate) fn all(&self, path: &Path, max: u64) -> Result<Vec<u8>, FileError> {
         read_from(&self.file, 0, self.len, max).map_err(|e| FileError::new("read", path, e))
     }
 
-    /// Appends a line by a single write. A torn one before it is closed first.
-    pub fn append(&mut self, line: &[u8]) -> io::Result<()> {
+    /// Appends a line by a single write, after ending a torn one.
+    pub(crate) fn append(&mut self, line: &[u8]) -> io::Result<()> {
         debug_assert!(line.ends_with(b"\n"));
         let mut last = [self.end.last().copied().unwrap_or(b'\n')];
         if self.end.is_empty() && self.len > 0 {
@@ -334,20 +419,20 @@ impl Grown {
     }
 }
 
-/// What a file that grows by lines is opened for.
+/// Why a file that grows by lines is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub(crate) enum Access {
     Read,
     Append,
 }
 
 /// Opens a regular file for reading without following a link at its name and without blocking on a pipe.
-pub fn open_read(path: &Path) -> io::Result<File> {
+pub(crate) fn open_read(path: &Path) -> io::Result<File> {
     open_regular(path).map(|(file, _)| file)
 }
 
-/// By one system call; musl makes a second one to set what `CLOEXEC` has set.
-pub fn open(path: &Path, how: OFlags, mode: u32) -> io::Result<File> {
+/// Opens with one system call; musl makes a second one to set what `CLOEXEC` has already set.
+pub(crate) fn open(path: &Path, how: OFlags, mode: u32) -> io::Result<File> {
     let mode = rustix::fs::Mode::from_raw_mode(mode as rustix::fs::RawMode);
     loop {
         match rustix::fs::open(path, how | OFlags::CLOEXEC, mode) {
@@ -357,8 +442,8 @@ pub fn open(path: &Path, how: OFlags, mode: u32) -> io::Result<File> {
     }
 }
 
-/// The same, with what is known of it now.
-pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
+/// Like [`open_read`], with the metadata.
+pub(crate) fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
     let file = open(path, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK, 0)?;
     let about = regular(&file)?;
     Ok((file, about))
@@ -369,107 +454,16 @@ fn regular(file: &File) -> io::Result<Metadata> {
     if about.is_file() { Ok(about) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
-/// A file as its folder shows it.
-#[derive(Debug, Clone, Copy)]
-pub struct Looked {
-    pub is_file: bool,
-    pub size: u64,
-    /// Nanoseconds.
-    pub modified: i64,
-    pub inode: u64,
-}
-
-/// A folder that is open: what lies in it is looked at without walking the path to it again.
-#[derive(Debug)]
-pub struct Folder(File);
-
-/// What changed within this time may change again without showing it in its time stamp.
-pub const STILL: Duration = Duration::from_secs(2);
-
-impl Folder {
-    pub fn open(path: &Path) -> io::Result<Self> {
-        open(path, OFlags::RDONLY | OFlags::DIRECTORY, 0).map(Self)
-    }
-
-    /// When a name was last added to it or taken from it, in nanoseconds: with the same answer before and after, it
-    /// holds the same names. Nothing if that was a moment ago, or if its file system may not tell.
-    pub fn changed(&self) -> Option<i64> {
-        let about = self.0.metadata().ok()?;
-        // Not the time of its last modification, which whoever copies folders sets to what it was.
-        let changed = about.ctime().checked_mul(1_000_000_000)?.checked_add(about.ctime_nsec())?;
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?.as_nanos();
-        let is_still = i128::try_from(now).ok()? - i128::from(changed) > STILL.as_nanos().cast_signed();
-        (is_still && is_local(&self.0)).then_some(changed)
-    }
-
-    /// What its entry `name` is now. A link is not followed.
-    pub fn look(&self, name: &str) -> io::Result<Looked> {
-        let about = rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let is_file = rustix::fs::FileType::from_raw_mode(about.st_mode).is_file();
-        let (seconds, rest) = (about.st_mtime, i64::try_from(about.st_mtime_nsec).unwrap_or(0));
-        let modified = seconds.saturating_mul(1_000_000_000).saturating_add(rest);
-        let size = u64::try_from(about.st_size).unwrap_or(0);
-        Ok(Looked { is_file, size, modified, inode: about.st_ino })
-    }
-
-    /// The names in it that can be written as text; up to the error, if there is one.
-    pub fn names(&self, mut each: impl FnMut(&str)) -> io::Result<()> {
-        names_in(&self.0, |name| {
-            if let Ok(name) = name.to_str() {
-                each(name);
-            }
-        })
-    }
-}
-
-/// Does it lie on a disk of this machine, in a file system of Linux's own? Those note every change of a folder as it
-/// happens, and a file that was replaced stays as it was for whoever has it open.
-#[cfg(target_os = "linux")]
-fn is_local(file: &File) -> bool {
-    const EXT: u64 = 0xef53;
-    const XFS: u64 = 0x5846_5342;
-    const BTRFS: u64 = 0x9123_683e;
-    const F2FS: u64 = 0xf2f5_2010;
-    const TMPFS: u64 = 0x0102_1994;
-    const ZFS: u64 = 0x2fc1_2fc1;
-    let kind = rustix::fs::fstatfs(file).map_or(0, |about| u64::try_from(about.f_type).unwrap_or(0));
-    [EXT, XFS, BTRFS, F2FS, TMPFS, ZFS].contains(&kind)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_local(_file: &File) -> bool {
-    false
-}
-
-/// As many at a time as a few pages hold.
-#[cfg(target_os = "linux")]
-fn names_in(folder: &File, mut each: impl FnMut(&CStr)) -> io::Result<()> {
-    let mut buffer = [std::mem::MaybeUninit::uninit(); 16 << 10];
-    let mut entries = rustix::fs::RawDir::new(folder, &mut buffer);
-    while let Some(entry) = entries.next() {
-        each(entry?.file_name());
-    }
-    Ok(())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn names_in(folder: &File, mut each: impl FnMut(&CStr)) -> io::Result<()> {
-    for entry in rustix::fs::Dir::read_from(folder)? {
-        each(entry?.file_name());
-    }
-    Ok(())
-}
-
-/// Removes `path`; it is fine if it was not there.
-pub fn remove(path: &Path) -> Result<(), FileError> {
+/// Removes `path`, if it exists.
+pub(crate) fn remove(path: &Path) -> Result<(), FileError> {
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(FileError::new("remove", path, e)),
         _ => Ok(()),
     }
 }
 
-/// Moves `path` aside under a name that says so; never deletes. Returns the new name.
-pub fn set_aside(path: &Path, stamp: &str) -> Result<PathBuf, FileError> {
+/// Renames a damaged file so that its name says so; never deletes it. Returns the new name.
+pub(crate) fn set_aside(path: &Path, stamp: &str) -> Result<PathBuf, FileError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     for n in 1..1000 {
         let suffix = if n == 1 { String::new() } else { format!("-{n}") };
@@ -483,8 +477,8 @@ pub fn set_aside(path: &Path, stamp: &str) -> Result<PathBuf, FileError> {
     Err(FileError::new("set aside", path, io::Error::other("a thousand damaged copies are there already")))
 }
 
-/// Removes what crashed writers left behind in `dir`: our temporary names whose process is gone.
-pub fn sweep_temps(dir: &Path, alive: impl Fn(u32) -> bool) -> Result<usize, FileError> {
+/// Removes the temporary files that crashed writers left behind in `dir`.
+pub(crate) fn sweep_temps(dir: &Path, alive: impl Fn(u32) -> bool) -> Result<usize, FileError> {
     let entries = std::fs::read_dir(dir).map_err(|e| FileError::new("list", dir, e))?;
     let mut swept = 0;
     for entry in entries.flatten() {
@@ -499,14 +493,14 @@ pub fn sweep_temps(dir: &Path, alive: impl Fn(u32) -> bool) -> Result<usize, Fil
     Ok(swept)
 }
 
-/// The process that a temporary name of ours belongs to.
-pub fn temp_owner(name: &str) -> Option<u32> {
+/// The process that made a temporary file of this name.
+pub(crate) fn temp_owner(name: &str) -> Option<u32> {
     let mut parts = name.strip_prefix('.')?.strip_suffix(".tmp")?.rsplitn(3, '.');
     let (_count, pid) = (parts.next()?.parse::<u32>().ok()?, parts.next()?);
     pid.parse().ok()
 }
 
-/// A file being written beside its final place; removed unless it is kept.
+/// A file written beside its final place; removed unless it is kept.
 struct Temp {
     path: PathBuf,
 }
@@ -519,7 +513,7 @@ impl Temp {
         let name = target.file_name().unwrap_or_default().to_string_lossy();
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = target.with_file_name(format!(".{name}.{}.{count}.tmp", std::process::id()));
-        // A leftover of an earlier process with our pid would be in the way.
+        // An earlier process with our pid may have left one behind.
         let create = || open(&path, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, mode);
         let mut file = match create() {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
@@ -557,67 +551,24 @@ fn refuse_link(path: &Path) -> Result<(), FileError> {
     }
 }
 
-pub fn sync_parent(path: &Path) -> Result<(), FileError> {
+pub(crate) fn sync_parent(path: &Path) -> Result<(), FileError> {
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(parent).and_then(|dir| dir.sync_all()).map_err(|e| FileError::new(SYNC_FOLDER, parent, e))
 }
 
-/// Is there anything called `name` in `dir`? Hooks ask this of every folder above them, and nearly always hear no.
-pub fn is_in(dir: &Path, name: &str) -> bool {
+/// Whether there is anything called `name` in `dir`. Hooks ask this of every folder above them, and the answer is
+/// nearly always no.
+pub(crate) fn is_in(dir: &Path, name: &str) -> bool {
     let mut path = dir.as_os_str().to_owned();
     path.push("/");
     path.push(name);
     rustix::fs::stat(&path).is_ok()
 }
 
-/// Do these two name the same file right now?
-pub fn same_file(file: &File, path: &Path) -> bool {
+/// Whether `file` is what `path` names right now.
+pub(crate) fn same_file(file: &File, path: &Path) -> bool {
     match (file.metadata(), std::fs::symlink_metadata(path)) {
         (Ok(open), Ok(named)) => open.dev() == named.dev() && open.ino() == named.ino(),
         _ => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_folder_tells_when_it_changed_once_it_has_been_still_and_another_time_after_the_next_change() {
-        let home = tempfile::tempdir().unwrap();
-        let folder = Folder::open(home.path()).unwrap();
-        if !is_local(&folder.0) {
-            return;
-        }
-        let still = || {
-            loop {
-                if let Some(changed) = folder.changed() {
-                    return changed;
-                }
-                std::thread::yield_now();
-            }
-        };
-        assert_eq!(folder.changed(), None, "it was made a moment ago");
-        let first = still();
-        assert_eq!(folder.changed(), Some(first));
-        std::fs::write(home.path().join("a"), "").unwrap();
-        assert_eq!(folder.changed(), None, "it changed a moment ago");
-        assert!(still() > first);
-    }
-
-    #[test]
-    fn a_file_that_is_read_for_good_stays_what_it_was_when_another_takes_its_name() {
-        let home = tempfile::tempdir().unwrap();
-        let path = home.path().join("cache");
-        assert!(read_for_good(&path, 100).unwrap().is_none());
-        for text in ["", "the first", "the second, which is longer"] {
-            replace(&path, text.as_bytes(), PRIVATE, Sync::Later).unwrap();
-            let was = read_for_good(&path, 100).unwrap().unwrap();
-            assert_eq!(was, text.as_bytes());
-            replace(&path, b"another", PRIVATE, Sync::Later).unwrap();
-            assert_eq!(was, text.as_bytes());
-        }
-        replace(&path, &[0; 101], PRIVATE, Sync::Later).unwrap();
-        assert!(read_for_good(&path, 100).is_err(), "more than was expected");
     }
 }

@@ -1,4 +1,4 @@
-//! A process that can be signalled and waited for without its pid being mistaken for another's.
+//! A process to signal and wait for, which cannot be confused with another one that reuses its pid.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal};
 
 /// On Linux a pidfd; elsewhere the pid, which the caller has checked against the process it means.
 #[derive(Debug)]
-pub struct Handle {
+pub(crate) struct Handle {
     #[cfg(target_os = "linux")]
     fd: std::os::fd::OwnedFd,
     #[cfg(not(target_os = "linux"))]
@@ -18,7 +18,7 @@ pub struct Handle {
 #[cfg(target_os = "linux")]
 impl Handle {
     /// `None` if no process has this pid.
-    pub fn open(pid: Pid) -> io::Result<Option<Self>> {
+    pub(crate) fn open(pid: Pid) -> io::Result<Option<Self>> {
         match rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
             Ok(fd) => Ok(Some(Self { fd })),
             Err(rustix::io::Errno::SRCH) => Ok(None),
@@ -26,17 +26,18 @@ impl Handle {
         }
     }
 
-    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+    pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
         Ok(rustix::process::pidfd_send_signal(&self.fd, signal)?)
     }
 
     /// Readable when the process has ended.
-    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+    #[expect(clippy::unnecessary_wraps, reason = "other systems have none")]
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(std::os::fd::AsFd::as_fd(&self.fd))
     }
 
     /// Waits until it has ended, at most `patience`.
-    pub fn wait(&self, patience: Duration) {
+    pub(crate) fn wait(&self, patience: Duration) {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let timeout =
             Timespec { tv_sec: patience.as_secs().cast_signed(), tv_nsec: patience.subsec_nanos().into() };
@@ -46,24 +47,24 @@ impl Handle {
 
 #[cfg(not(target_os = "linux"))]
 impl Handle {
-    pub fn open(pid: Pid) -> io::Result<Option<Self>> {
-        let there = super::process::pid_exists(pid.as_raw_nonzero().get().unsigned_abs());
+    pub(crate) fn open(pid: Pid) -> io::Result<Option<Self>> {
+        let there = crate::sys::process::pid_exists(pid.as_raw_nonzero().get().unsigned_abs());
         Ok(there.then_some(Self { pid }))
     }
 
-    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+    pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
         Ok(rustix::process::kill_process(self.pid, signal)?)
     }
 
-    /// The end of a child is told by SIGCHLD alone.
-    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+    /// Only SIGCHLD reports the end of a child here.
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    pub fn wait(&self, patience: Duration) {
+    pub(crate) fn wait(&self, patience: Duration) {
         let until = std::time::Instant::now() + patience;
         let pid = self.pid.as_raw_nonzero().get().unsigned_abs();
-        while super::process::pid_exists(pid) && std::time::Instant::now() < until {
+        while crate::sys::process::pid_exists(pid) && std::time::Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -1,7 +1,7 @@
 //! Locks: flock on a file, which the kernel frees when its holder dies, so a stale lock cannot exist.
 //!
-//! A channel's lock file also shows who holds it; that text is for people, and tells the next holder that
-//! the one before was killed.
+//! A channel's lock file also names its holder, for people. A name that is still there tells the next holder that the
+//! one before was killed.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek};
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use rustix::fs::OFlags;
 
-use super::fs::{FileError, private_dir, same_file};
+use crate::sys::fs::{FileError, private_dir, same_file};
 
 /// Held until dropped.
 #[derive(Debug)]
 pub struct Lock {
     file: File,
     shown: bool,
-    /// The holder before us did not let go by itself: it was killed, and may have left things half done.
+    /// The holder before us was killed, and may have left things half done.
     pub predecessor_died: bool,
 }
 
@@ -35,7 +35,7 @@ pub enum LockError {
 }
 
 impl Lock {
-    /// Takes the lock `path` and shows us in it as `{pid}:{timestamp}`, waiting at most `patience`.
+    /// Takes the lock `path`, waiting at most `patience`, and writes us into it as `{pid}:{timestamp}`.
     pub fn acquire_shown(path: &Path, patience: Duration) -> Result<Self, LockError> {
         let mut lock = Self::acquire(path, patience)?;
         lock.show();
@@ -44,7 +44,7 @@ impl Lock {
 
     /// Takes the lock `path`, waiting at most `patience`.
     pub fn acquire(path: &Path, patience: Duration) -> Result<Self, LockError> {
-        // A free lock is taken without a look at the clock.
+        // Taking a free lock needs no clock.
         let mut began = None;
         let mut nap = Duration::from_micros(200);
         loop {
@@ -71,13 +71,19 @@ impl Lock {
     fn show(&mut self) {
         self.predecessor_died = !read_text(&self.file).is_empty();
         self.shown = true;
-        // Written over the old text and only then cut to length: at no instant is a held lock empty, so whoever
-        // comes after a killed holder knows. For people otherwise; a full disk must not keep anybody from the lock.
+        // Overwrite the old text, and only then cut it to length: a held lock is never empty, so that the next holder
+        // notices a killed one. Ignore errors, because a full disk must not keep anybody from the lock.
         let holder = format!("{}:{}", std::process::id(), Timestamp::now().as_second());
         if self.file.write_all_at(holder.as_bytes(), 0).is_ok() {
             let _ = self.file.set_len(holder.len() as u64);
         }
     }
+}
+
+/// Whether somebody holds the lock `path`. A missing file is not held.
+pub(crate) fn is_held(path: &Path) -> bool {
+    crate::sys::fs::open_read(path)
+        .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 impl Drop for Lock {
@@ -90,7 +96,15 @@ impl Drop for Lock {
 }
 
 fn open(path: &Path) -> Result<File, FileError> {
-    let open = || super::fs::open(path, OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW, super::fs::PRIVATE);
+    let open = || {
+        let how = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = crate::sys::fs::open(path, how, crate::sys::fs::PRIVATE)?;
+        if file.metadata()?.is_file() {
+            Ok(file)
+        } else {
+            Err(std::io::Error::other("it is not a regular file"))
+        }
+    };
     match open() {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             private_dir(path.parent().unwrap_or(Path::new("/")))?;

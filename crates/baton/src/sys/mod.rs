@@ -1,17 +1,22 @@
 //! The operating system: files, locks, processes. The only place that may need `unsafe`.
 
-pub mod arena;
-#[cfg(all(target_arch = "x86_64", target_os = "linux", any(test, target_env = "musl")))]
-mod bytes;
-pub mod changes;
-pub mod child;
-pub mod clock;
-pub mod copy;
-pub mod fs;
-pub mod handle;
-pub mod lock;
-mod map;
-pub mod process;
-pub mod ready;
-pub mod terminal;
-pub mod watch;
+pub(crate) mod arena;
+pub(crate) mod browser;
+pub(crate) mod child;
+pub(crate) mod clock;
+pub(crate) mod copy;
+pub(crate) mod deadline;
+pub(crate) mod editor;
+pub(crate) mod fs;
+pub(crate) mod git;
+pub(crate) mod handle;
+pub(crate) mod hash;
+pub(crate) mod lock;
+pub(crate) mod paths;
+pub(crate) mod port;
+pub(crate) mod process;
+pub(crate) mod ready;
+pub(crate) mod shell;
+pub(crate) mod stdin;
+pub(crate) mod terminal;
+pub(crate) mod watch;

@@ -1,4 +1,4 @@
-//! Who a process is, and whether it still is that one.
+//! Identifies processes, and tells whether one is still the same.
 
 use baton_core::process::Process;
 use rustix::process::{Pid, test_kill_process};
@@ -8,13 +8,13 @@ pub fn identify(pid: u32) -> Option<Process> {
     Some(Process { pid, start: start_time(pid)?, boot: boot_id() })
 }
 
-/// Does exactly this process still run? A reused pid or another boot is not it; a zombie has ended.
-pub fn is_alive(process: &Process) -> bool {
+/// Whether exactly this process still runs. A reused pid or another boot is not it; a zombie has ended.
+pub(crate) fn is_alive(process: &Process) -> bool {
     start_time(process.pid) == Some(process.start) && boot_id() == process.boot
 }
 
-/// Does any process have this pid?
-pub fn pid_exists(pid: u32) -> bool {
+/// Whether any process has this pid.
+pub(crate) fn pid_exists(pid: u32) -> bool {
     i32::try_from(pid)
         .ok()
         .and_then(Pid::from_raw)
@@ -23,12 +23,30 @@ pub fn pid_exists(pid: u32) -> bool {
 
 /// The parent of `pid`, if both run.
 #[cfg(target_os = "linux")]
-pub fn parent_of(pid: u32) -> Option<u32> {
+pub(crate) fn parent_of(pid: u32) -> Option<u32> {
     stat_field(pid, 1)
 }
 
-/// How many parents up `pid` is from this process; `None` if it is none of them.
-pub fn distance_to(pid: u32) -> Option<u32> {
+/// The leader of the session that `pid` is in; 0 if it is outside our pid namespace.
+#[cfg(target_os = "linux")]
+pub(crate) fn session_leader_of(pid: u32) -> Option<u32> {
+    stat_field(pid, 3)
+}
+
+/// Whether the session of `pid` has a controlling terminal.
+#[cfg(target_os = "linux")]
+pub(crate) fn has_terminal(pid: u32) -> bool {
+    stat_field::<i64>(pid, 4).is_some_and(|tty| tty != 0)
+}
+
+/// Whether `pid` adopts processes whose parents have ended.
+pub(crate) fn adopts_orphans(pid: u32) -> bool {
+    // A user's own systemd does so, besides the system's.
+    pid == 1 || matches!(std::fs::read(format!("/proc/{pid}/comm")), Ok(name) if name == b"systemd\n")
+}
+
+/// How many parents `pid` is above this process; `None` if it is not an ancestor.
+pub(crate) fn distance_to(pid: u32) -> Option<u32> {
     let mut at = std::process::id();
     for steps in 0..64 {
         if at == pid {
@@ -40,7 +58,7 @@ pub fn distance_to(pid: u32) -> Option<u32> {
 }
 
 /// The command line of `pid`, as far as it can be read.
-pub fn arguments(pid: u32) -> Vec<String> {
+pub(crate) fn arguments(pid: u32) -> Vec<String> {
     let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
     if bytes.is_empty() {
@@ -54,11 +72,11 @@ fn start_time(pid: u32) -> Option<u64> {
     stat_field(pid, 19)
 }
 
-/// A field of `/proc/{pid}/stat`, counted from the state; nothing for a process that has ended.
+/// A field of `/proc/{pid}/stat`, counted from the state; `None` for a process that has ended.
 #[cfg(target_os = "linux")]
 fn stat_field<T: std::str::FromStr>(pid: u32, index: usize) -> Option<T> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything, parentheses and spaces included; count from the last one.
+    // The name in parentheses may contain anything, even parentheses and spaces, so count from the last one.
     let after = baton_core::scan::last(b')', &stat)? + 2;
     let fields = || stat.get(after..).into_iter().flat_map(|rest| rest.split(|b| *b == b' '));
     if matches!(fields().next()?, b"Z" | b"X") {
@@ -74,25 +92,77 @@ fn boot_id() -> String {
         .unwrap_or_default()
 }
 
-/// Without /proc a pid that exists counts as the process we recorded.
-#[cfg(not(target_os = "linux"))]
+/// What the macOS kernel reports about a process.
+#[cfg(target_os = "macos")]
+#[expect(unsafe_code, reason = "no library asks for it without a dependency on all of its own")]
+fn bsd_info(pid: u32) -> Option<libc::proc_bsdinfo> {
+    let pid = libc::c_int::try_from(pid).ok()?;
+    let size = libc::c_int::try_from(size_of::<libc::proc_bsdinfo>()).ok()?;
+    let mut info = std::mem::MaybeUninit::<libc::proc_bsdinfo>::zeroed();
+    // SAFETY: the call writes at most `size` bytes, which is what there is room for.
+    let written =
+        unsafe { libc::proc_pidinfo(pid, libc::PROC_PIDTBSDINFO, 0, info.as_mut_ptr().cast(), size) };
+    // SAFETY: zeroes are a valid value, and so is what the kernel wrote.
+    (written == size).then(|| unsafe { info.assume_init() }).filter(|info| info.pbi_status != libc::SZOMB)
+}
+
+/// Microseconds since the epoch.
+#[cfg(target_os = "macos")]
 fn start_time(pid: u32) -> Option<u64> {
-    pid_exists(pid).then_some(0)
+    bsd_info(pid).map(|info| info.pbi_start_tvsec * 1_000_000 + info.pbi_start_tvusec)
 }
 
-#[cfg(not(target_os = "linux"))]
-pub fn parent_of(_pid: u32) -> Option<u32> {
-    None
+#[cfg(target_os = "macos")]
+pub fn parent_of(pid: u32) -> Option<u32> {
+    bsd_info(pid).map(|info| info.pbi_ppid)
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(target_os = "macos")]
+pub(crate) fn session_leader_of(pid: u32) -> Option<u32> {
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    rustix::process::getsid(Some(pid)).ok().map(|leader| leader.as_raw_nonzero().get().unsigned_abs())
+}
+
+#[cfg(target_os = "macos")]
+pub(crate) fn has_terminal(pid: u32) -> bool {
+    bsd_info(pid).is_some_and(|info| info.e_tdev != u32::MAX)
+}
+
+/// A start time is a time of day there, so it already differs between boots.
+#[cfg(target_os = "macos")]
 fn boot_id() -> String {
     String::new()
 }
 
-/// A variable of another process's environment, as it was started with.
+/// If neither is known, an existing pid is taken for the recorded process.
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+fn start_time(pid: u32) -> Option<u64> {
+    pid_exists(pid).then_some(0)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+pub fn parent_of(_pid: u32) -> Option<u32> {
+    None
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+pub(crate) fn session_leader_of(_pid: u32) -> Option<u32> {
+    None
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+pub(crate) fn has_terminal(_pid: u32) -> bool {
+    true
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+fn boot_id() -> String {
+    String::new()
+}
+
+/// A variable of another process's environment, as of its start.
 #[cfg(target_os = "linux")]
-pub fn variable(pid: u32, name: &str) -> Option<String> {
+pub(crate) fn variable(pid: u32, name: &str) -> Option<String> {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
     let mut pairs = environment.split(|b| *b == 0);
     let value = pairs.find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
@@ -105,13 +175,13 @@ pub fn variable(_pid: u32, _name: &str) -> Option<String> {
 }
 
 /// The process that started this one.
-pub fn parent_pid() -> u32 {
+pub(crate) fn parent_pid() -> u32 {
     rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs())
 }
 
-/// Ends this process at once: what the library would tidy up first ends with it anyway. Everything must be written out.
+/// Ends this process at once, without the library's cleanup, which is of no use now. Everything must be written out.
 #[expect(unsafe_code, reason = "a system call that no library makes without tidying up first")]
-pub fn leave() -> ! {
+pub(crate) fn leave() -> ! {
     // SAFETY: it takes a number and does not return.
     unsafe { libc::_exit(0) }
 }

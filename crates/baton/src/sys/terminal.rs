@@ -1,9 +1,9 @@
-//! The terminal's state: kept before an agent gets it, put back after one was killed.
+//! The terminal's state: saved before an agent gets it, restored after one was killed.
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
@@ -16,16 +16,16 @@ const UNDO: &[u8] =
 
 /// The settings of standard input's terminal, if it is one.
 #[derive(Debug, Clone)]
-pub struct Kept(Option<Termios>);
+pub(crate) struct SavedTerminal(Option<Termios>);
 
-impl Kept {
-    pub fn now() -> Self {
+impl SavedTerminal {
+    pub(crate) fn now() -> Self {
         let stdin = rustix::stdio::stdin();
         Self(if isatty(stdin) { tcgetattr(stdin).ok() } else { None })
     }
 
-    /// Puts the line settings back. After a kill also switches off what the screen was left in.
-    pub fn restore(&self, after_kill: bool) {
+    /// Restores the line settings. After a kill, also switches off the screen modes that were left on.
+    pub(crate) fn restore(&self, after_kill: bool) {
         let Some(termios) = &self.0 else { return };
         let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, termios);
         let mut out = std::io::stdout().lock();
@@ -34,33 +34,44 @@ impl Kept {
             let _ = out.flush();
         }
     }
+}
 
-    pub fn is_terminal(&self) -> bool {
-        self.0.is_some()
-    }
+/// The kernel records input in steps of eight seconds, so that nobody can time keys. Returns the start of the step of
+/// `at`.
+pub(crate) fn grain(at: SystemTime) -> SystemTime {
+    const STEP: u64 = 8;
+    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    SystemTime::UNIX_EPOCH + Duration::from_secs(since - since % STEP)
+}
+
+/// When somebody last typed into standard input's terminal, to about eight seconds; `None` if it is no terminal.
+pub(crate) fn last_input() -> Option<SystemTime> {
+    let stdin = rustix::stdio::stdin();
+    let stat = isatty(stdin).then(|| rustix::fs::fstat(stdin).ok()).flatten()?;
+    let seconds = u64::try_from(stat.st_atime).ok()?;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
 
 /// Columns and rows of standard output's terminal, if it is one.
-pub fn size() -> Option<(u16, u16)> {
+pub(crate) fn size() -> Option<(u16, u16)> {
     let size = tcgetwinsize(rustix::stdio::stdout()).ok()?;
     (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
 }
 
-/// What to show while something is asked of the user: the alternate screen, lines not wrapped.
+/// Written before the user is asked something: the alternate screen, lines not wrapped.
 const ASK: &[u8] = b"\x1b[?1049h\x1b[?7l";
 const ASKED: &[u8] = b"\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-/// The terminal while it gives us key by key; put back when dropped, and signals that end programs end the asking
-/// first.
-pub struct Raw {
+/// The terminal in raw mode, restored when dropped. Signals that would end the program end the question first.
+pub(crate) struct Raw {
     before: Termios,
     ended: Arc<AtomicBool>,
     signals: Vec<signal_hook::SigId>,
 }
 
 impl Raw {
-    /// `None` where there is nobody to ask.
-    pub fn enter() -> io::Result<Option<Self>> {
+    /// `None` if there is no terminal, and so nobody to ask.
+    pub(crate) fn enter() -> io::Result<Option<Self>> {
         let (stdin, stdout) = (rustix::stdio::stdin(), rustix::stdio::stdout());
         if !isatty(stdin) || !isatty(stdout) {
             return Ok(None);
@@ -80,14 +91,16 @@ impl Raw {
         Ok(Some(it))
     }
 
-    pub fn show(&self, bytes: &[u8]) -> io::Result<()> {
+    #[expect(clippy::unused_self, reason = "only a terminal that was asked for is written to")]
+    pub(crate) fn show(&self, bytes: &[u8]) -> io::Result<()> {
         let mut out = io::stdout().lock();
         out.write_all(bytes)?;
         out.flush()
     }
 
-    /// The next bytes that were typed; nothing if none came in time. The error: the terminal is gone, or we shall end.
-    pub fn read<'b>(&self, buffer: &'b mut [u8], patience: Duration) -> io::Result<&'b [u8]> {
+    /// The next bytes that were typed; empty if none came in time. Fails if the terminal is gone or we were told to
+    /// end.
+    pub(crate) fn read<'b>(&self, buffer: &'b mut [u8], patience: Duration) -> io::Result<&'b [u8]> {
         let stdin = rustix::stdio::stdin();
         let timeout = Timespec::try_from(patience).map_err(io::Error::other)?;
         let mut fds = [PollFd::new(&stdin, PollFlags::IN)];

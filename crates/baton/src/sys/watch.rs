@@ -1,100 +1,277 @@
-//! Wakes when one of a few files is replaced. A wake-up says "look again", nothing more.
+//! Watches folders for changes, with inotify.
+//!
+//! The kernel queues a change before the call that made it returns. A reader that drains the queue before it reads a
+//! file never sees a version older than one whose write was acknowledged.
+//!
+//! Without inotify nothing wakes the caller: it looks from time to time, and each drain reports that everything may
+//! have changed.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::time::Duration;
 
-/// Others may write all day where we watch. After a change that was nobody's of ours, the next ones are heard together
-/// after this time, and not each for itself.
-pub const TOGETHER: std::time::Duration = std::time::Duration::from_millis(20);
+/// Others write all day in the folders that we watch. Changes that come within this time of an irrelevant one are read
+/// together instead of waking the process one by one.
+const DEBOUNCE: Duration = Duration::from_millis(20);
 
-/// Readable when something in the watched folders may have changed.
+/// A watched folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct FolderId(i32);
+
+/// What to report of a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interest {
+    /// Files that are written, replaced or removed.
+    Files,
+    /// Files that are moved in or out, as in a maildir.
+    Queue,
+    /// New folders.
+    Folders,
+    /// Files that disappear.
+    Loss,
+}
+
+/// Something happened in a watched folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FolderChange<'a> {
+    /// The entry of this name, in the way that the folder's [`Interest`] asks for.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there nothing reports single changes"))]
+    Entry(FolderId, &'a str),
+    /// The kernel's queue overflowed and changes were lost: look at everything.
+    Everything,
+}
+
+/// A set of watched folders.
 #[derive(Debug)]
-pub struct Watch {
+pub(crate) struct Watch {
     #[cfg(target_os = "linux")]
-    fd: OwnedFd,
-    #[cfg(not(target_os = "linux"))]
-    fd: OwnedFd,
+    fd: std::os::fd::OwnedFd,
+    /// The last changes concerned others: let more of them collect before the next read.
+    is_debouncing: bool,
+}
+
+impl Watch {
+    /// Watches the files of these folders. Skips one that does not exist yet.
+    pub(crate) fn folders(dirs: &[&Path]) -> io::Result<Self> {
+        let watch = Self::new()?;
+        for dir in dirs {
+            match watch.add(dir, Interest::Files) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+        }
+        Ok(watch)
+    }
+
+    /// How long to poll [`Watch::fd`] at most, for a caller that would wait for `left`. Drain afterwards, whatever woke
+    /// the caller, because the descriptor does not wake it while changes collect.
+    pub(crate) fn timeout(&self, left: Option<Duration>) -> Option<Duration> {
+        if self.is_debouncing { Some(left.map_or(DEBOUNCE, |left| left.min(DEBOUNCE))) } else { left }
+    }
+
+    /// Reads what is queued. `concerns_us` decides whether a change is of interest; returns whether any was.
+    /// [`FolderChange::Everything`] always is.
+    pub(crate) fn drain(&mut self, mut concerns_us: impl FnMut(FolderChange<'_>) -> bool) -> bool {
+        let (mut any, mut ours) = (false, false);
+        self.read(|change| {
+            any = true;
+            ours |= concerns_us(change) || change == FolderChange::Everything;
+        });
+        self.is_debouncing = any && !ours;
+        ours
+    }
 }
 
 #[cfg(target_os = "linux")]
 impl Watch {
-    /// Watches folders for files that are moved into place or closed after writing.
-    pub fn folders(dirs: &[&Path]) -> std::io::Result<Self> {
-        use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
-        let fd = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        for dir in dirs {
-            match add_watch(&fd, *dir, WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE) {
-                Ok(_) | Err(rustix::io::Errno::NOENT) => {}
-                Err(e) => return Err(e.into()),
+    /// Whether changes wake the caller.
+    pub(crate) const WAKES: bool = true;
+
+    pub(crate) fn new() -> io::Result<Self> {
+        use rustix::fs::inotify::{CreateFlags, init};
+        Ok(Self { fd: init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?, is_debouncing: false })
+    }
+
+    /// Watches one more folder. Watching a folder twice gives the same id.
+    pub(crate) fn add(&self, dir: &Path, interest: Interest) -> io::Result<FolderId> {
+        use rustix::fs::inotify::{WatchFlags, add_watch};
+        let flags = match interest {
+            Interest::Files => WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE | WatchFlags::DELETE,
+            Interest::Queue => WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::DELETE,
+            Interest::Folders => WatchFlags::CREATE | WatchFlags::MOVED_TO,
+            Interest::Loss => WatchFlags::DELETE | WatchFlags::MOVED_FROM,
+        };
+        Ok(FolderId(add_watch(&self.fd, dir, flags | WatchFlags::ONLYDIR)?))
+    }
+
+    /// Readable when something has changed; `None` while changes collect.
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        use std::os::fd::AsFd as _;
+        (!self.is_debouncing).then(|| self.fd.as_fd())
+    }
+
+    /// Like [`Watch::fd`], for the daemon's event loop.
+    pub(crate) fn wakeups(&self) -> io::Result<Wakeups> {
+        crate::sys::ready::readable(self.fd.try_clone()?).map(Wakeups)
+    }
+
+    fn read(&self, mut each: impl FnMut(FolderChange<'_>)) {
+        use rustix::fs::inotify::{ReadFlags, Reader};
+        use rustix::io::Errno;
+        let mut buffer = [std::mem::MaybeUninit::uninit(); 8192];
+        let mut reader = Reader::new(&self.fd, &mut buffer);
+        loop {
+            match reader.next() {
+                Ok(event) if event.events().contains(ReadFlags::QUEUE_OVERFLOW) => {
+                    each(FolderChange::Everything);
+                }
+                // All our file names are UTF-8; events without a name are about the watch itself.
+                Ok(event) => {
+                    if let Some(name) = event.file_name().and_then(|n| n.to_str().ok()) {
+                        each(FolderChange::Entry(FolderId(event.wd()), name));
+                    }
+                }
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR) => {}
+                // After a read error anything may have changed.
+                Err(_) => return each(FolderChange::Everything),
             }
         }
-        Ok(Self { fd })
-    }
-
-    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.fd.as_fd())
-    }
-
-    /// Watches one more folder; its number tells what [`Watch::take`] speaks of.
-    pub fn add(&self, dir: &Path) -> std::io::Result<i32> {
-        use rustix::fs::inotify::{WatchFlags, add_watch};
-        Ok(add_watch(&self.fd, dir, WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE)?)
-    }
-
-    /// Takes what is queued: the folder's number and the file's name.
-    pub fn take(&self) -> Vec<(i32, String)> {
-        let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
-        let mut reader = rustix::fs::inotify::Reader::new(&self.fd, &mut buffer);
-        let mut taken = Vec::new();
-        while let Ok(event) = reader.next() {
-            let name = event.file_name().and_then(|n| n.to_str().ok()).unwrap_or_default().to_owned();
-            taken.push((event.wd(), name));
-        }
-        taken
-    }
-
-    /// Takes what is queued. Tells whether one of `names` was among it.
-    pub fn drain(&self, names: &[&str]) -> bool {
-        self.drain_where(|name| names.contains(&name))
-    }
-
-    /// Takes what is queued. Tells whether a name that `ours` knows was among it.
-    pub fn drain_where(&self, ours: impl Fn(&str) -> bool) -> bool {
-        let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
-        let mut reader = rustix::fs::inotify::Reader::new(&self.fd, &mut buffer);
-        let mut found = false;
-        while let Ok(event) = reader.next() {
-            found |= event.file_name().and_then(|n| n.to_str().ok()).is_some_and(&ours);
-        }
-        found
     }
 }
 
-/// Elsewhere the datagrams of the hooks must do; the supervisor also looks from time to time.
 #[cfg(not(target_os = "linux"))]
 impl Watch {
-    pub fn folders(_dirs: &[&Path]) -> std::io::Result<Self> {
-        Ok(Self { fd: std::fs::File::open("/dev/null")?.into() })
+    pub(crate) const WAKES: bool = false;
+
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { is_debouncing: false })
     }
 
-    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn add(&self, _dir: &Path, _interest: Interest) -> io::Result<FolderId> {
+        Ok(FolderId(0))
+    }
+
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    pub fn add(&self, _dir: &Path) -> std::io::Result<i32> {
-        Ok(0)
+    pub(crate) fn wakeups(&self) -> io::Result<Wakeups> {
+        Ok(Wakeups())
     }
 
-    pub fn take(&self) -> Vec<(i32, String)> {
-        Vec::new()
+    fn read(&self, mut each: impl FnMut(FolderChange<'_>)) {
+        each(FolderChange::Everything);
+    }
+}
+
+/// Wakes the daemon's event loop for changes.
+pub(crate) struct Wakeups(#[cfg(target_os = "linux")] tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>);
+
+impl Wakeups {
+    /// Returns when something has changed, and changes had a moment to collect. Drain afterwards.
+    #[cfg(target_os = "linux")]
+    pub(crate) async fn next(&self) {
+        match self.0.readable().await {
+            Ok(mut ready) => ready.clear_ready(),
+            // The event loop is shutting down.
+            Err(_) => std::future::pending().await,
+        }
+        tokio::time::sleep(DEBOUNCE).await;
     }
 
-    pub fn drain(&self, _names: &[&str]) -> bool {
-        self.drain_where(|_| false)
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) async fn next(&self) {
+        std::future::pending().await
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use super::*;
+
+    /// What a drain reports: names of changed entries, and how often it said that everything may have changed.
+    fn drain(watch: &mut Watch, folder: FolderId) -> (Vec<String>, usize) {
+        let (mut names, mut overflows) = (Vec::new(), 0);
+        watch.drain(|change| {
+            match change {
+                FolderChange::Entry(id, name) => {
+                    assert_eq!(id, folder);
+                    names.push(name.to_owned());
+                }
+                FolderChange::Everything => overflows += 1,
+            }
+            false
+        });
+        (names, overflows)
     }
 
-    pub fn drain_where(&self, _ours: impl Fn(&str) -> bool) -> bool {
-        let _ = self.fd.as_fd();
-        false
+    fn watched() -> (tempfile::TempDir, Watch, FolderId) {
+        let dir = tempfile::tempdir().unwrap();
+        let watch = Watch::new().unwrap();
+        let folder = watch.add(dir.path(), Interest::Files).unwrap();
+        (dir, watch, folder)
+    }
+
+    #[test]
+    fn a_change_is_queued_before_the_call_that_made_it_returns() {
+        let (dir, mut watch, folder) = watched();
+        for n in 0..200 {
+            let name = format!("{n}.json");
+            let path = dir.path().join(&name);
+            crate::sys::fs::replace(&path, b"x", 0o600, crate::sys::fs::Sync::No).unwrap();
+            assert!(drain(&mut watch, folder).0.contains(&name), "{name}");
+            crate::sys::fs::remove(&path).unwrap();
+            let (names, _) = drain(&mut watch, folder);
+            assert!(names.contains(&name), "removal of {name}");
+        }
+    }
+
+    #[test]
+    fn an_overflow_says_to_look_at_everything_and_later_changes_are_reported_again() {
+        let (dir, mut watch, folder) = watched();
+        let limit = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+        let limit: usize = limit.trim().parse().unwrap();
+        // The kernel merges equal events in a row, so two files take turns.
+        for n in 0..=limit {
+            std::fs::write(dir.path().join(["a", "b"][n % 2]), "").unwrap();
+        }
+        std::fs::write(dir.path().join("lost"), "").unwrap();
+        let (names, overflows) = drain(&mut watch, folder);
+        assert!(!names.contains(&"lost".to_owned()), "the queue did not overflow");
+        assert_eq!((names.len(), overflows), (limit, 1));
+        std::fs::write(dir.path().join("after"), "").unwrap();
+        assert_eq!(drain(&mut watch, folder), (vec!["after".to_owned()], 0));
+    }
+
+    #[test]
+    fn only_changes_of_others_are_debounced() {
+        let (dir, mut watch, folder) = watched();
+        let hour = Duration::from_hours(1);
+        let write = |name: &str| std::fs::write(dir.path().join(name), "").unwrap();
+        assert!(watch.fd().is_some() && watch.timeout(None).is_none());
+        write("theirs");
+        assert!(!watch.drain(|change| change == FolderChange::Entry(folder, "ours")));
+        assert!(watch.fd().is_none());
+        assert_eq!([watch.timeout(None), watch.timeout(Some(hour))], [Some(DEBOUNCE); 2]);
+        assert_eq!(watch.timeout(Some(Duration::ZERO)), Some(Duration::ZERO));
+        write("theirs");
+        write("ours");
+        assert!(
+            watch.drain(|change| change == FolderChange::Entry(folder, "ours")),
+            "read although it is debounced"
+        );
+        assert!(watch.fd().is_some() && watch.timeout(Some(hour)) == Some(hour));
+        assert!(!watch.drain(|_| true) && watch.fd().is_some(), "nothing changed");
+    }
+
+    #[test]
+    fn a_folder_that_does_not_exist_is_left_out_and_a_file_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        assert!(Watch::folders(&[&dir.path().join("missing")]).is_ok());
+        assert!(Watch::folders(&[&dir.path().join("file")]).is_err());
     }
 }

@@ -1,14 +1,15 @@
-//! A conversation in one file: what `tar` reads, what comes back elsewhere, and what is refused.
+//! A conversation in one file: `tar` can read it, it can be restored elsewhere, and bad archives are refused.
 
 use std::path::{Path, PathBuf};
 
-use baton_testkit::{Home, Ran};
+use baton_testkit::{CommandOutput, Home};
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::{home, moved, past, past_with, walk};
 
 #[test]
-fn an_archive_is_one_that_tar_reads() {
+fn tar_can_read_an_archive() {
     let home = home();
     let past = past(&home, "Archive");
     home.run(&format!("backup export {} out.tar", past.session)).ok();
@@ -21,12 +22,12 @@ fn an_archive_is_one_that_tar_reads() {
     assert!(size("out.tar.zst") < size("out.tar") / 2);
 }
 
-fn restore(home: &Home, from: &Path, args: &[&str]) -> Ran {
+fn restore(home: &Home, from: &Path, args: &[&str]) -> CommandOutput {
     let mut command = home.baton(["backup", "restore"]);
     baton_testkit::home::run(command.arg(from).args(args))
 }
 
-/// Nothing of an archive is left where it was unpacked.
+/// Asserts that nothing is left where an archive was unpacked.
 fn leaves_nothing(home: &Home) {
     let left = walk(&home.state().join("mirror"));
     assert!(!left.iter().any(|p| p.to_string_lossy().contains(".import.")), "{left:?}");
@@ -98,7 +99,7 @@ fn an_earlier_generation_comes_back_from_an_archive_too() {
     assert!(text.contains("Before") && !text.contains("rewritten"), "{text}");
 }
 
-/// What comes from elsewhere says where it lay there; it is no place to write to.
+/// An export says where the file was on its machine; we never write to that path.
 #[test]
 fn an_export_is_restored_to_the_clients_own_place_whatever_it_says() {
     let home = home();
@@ -142,7 +143,7 @@ fn a_codex_conversation_comes_back_below_the_day_on_which_it_began() {
 }
 
 #[test]
-fn what_is_no_archive_of_ours_is_refused_and_writes_nothing() {
+fn a_file_that_is_not_our_archive_is_refused_and_writes_nothing() {
     let home = home();
     let past = past(&home, "Archive");
     home.run(&format!("backup export {} good.tar", past.session)).ok();
@@ -184,7 +185,7 @@ fn what_is_no_archive_of_ours_is_refused_and_writes_nothing() {
         ("cut-in-header.tar", "cut off"),
         ("cut.tar.zst", "could not read the archive"),
         ("garbage.tar.zst", "could not read the archive"),
-        ("claims.tar", "cut off"),
+        ("claims.tar", "raise --max-size"),
     ] {
         let said = restore(&other, &home.project().join(name), &["--to", &project]).fails(1);
         assert!(said.contains(why), "{name}: {said}");
@@ -194,4 +195,141 @@ fn what_is_no_archive_of_ours_is_refused_and_writes_nothing() {
     let mut after = walk(other.path());
     after.retain(|p| !before.contains(p) && !p.starts_with(other.state()));
     assert_eq!(after, Vec::<PathBuf>::new());
+}
+
+#[test]
+fn an_archive_with_too_many_files_is_refused_until_the_bound_is_raised() {
+    let home = home();
+    let past = past(&home, "Many");
+    home.run(&format!("backup export {} out.tar", past.session)).ok();
+    let other = Home::new(crate::BATON);
+    let project = other.project().display().to_string();
+    let archive = home.project().join("out.tar");
+    let said = restore(&other, &archive, &["--to", &project, "--max-files", "1"]).fails(1);
+    assert!(said.contains("more than 1 files") && said.contains("--max-files"), "{said}");
+    leaves_nothing(&other);
+    restore(&other, &archive, &["--to", &project, "--max-files", "2"]).ok();
+}
+
+#[test]
+fn the_folder_that_an_export_names_is_not_printed_when_a_terminal_would_obey_it() {
+    let home = home();
+    let past = past(&home, "Folder");
+    home.run(&format!("backup export {} out", past.session)).ok();
+    let about = home.project().join("out/baton.json");
+    let mut named: serde_json::Value = serde_json::from_slice(&std::fs::read(&about).unwrap()).unwrap();
+    named["cwd"] = "/x\u{1b}]0;owned\u{7}\n; rm -rf ~".into();
+    std::fs::write(&about, named.to_string()).unwrap();
+    let other = Home::new(crate::BATON);
+    let out = home.project().join("out");
+    for more in [&[][..], &["--dry-run"]] {
+        let said = restore(&other, &out, more).fails(1);
+        assert!(said.contains("--to PROJECT") && !said.contains(['\u{1b}', '\u{7}']), "{said:?}");
+    }
+    restore(&other, &out, &["--to", &other.project().display().to_string()]).ok();
+}
+
+/// A ustar header with any name, kind and size and a correct checksum.
+fn header(name: &[u8], kind: u8, size: &[u8], linked: &[u8]) -> [u8; 512] {
+    let mut block = [0; 512];
+    let mut put = |at: usize, bytes: &[u8], most: usize| {
+        let bytes = &bytes[..bytes.len().min(most)];
+        block[at..at + bytes.len()].copy_from_slice(bytes);
+    };
+    put(0, name, 100);
+    put(100, b"0000644\0", 8);
+    put(124, size, 12);
+    put(136, b"00000000000\0", 12);
+    put(156, &[kind], 1);
+    put(157, linked, 100);
+    put(257, b"ustar\x0000", 8);
+    block[148..156].fill(b' ');
+    let sum: u32 = block.iter().map(|b| u32::from(*b)).sum();
+    block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    block
+}
+
+/// Names that lead elsewhere, names as an export writes them, and arbitrary ones.
+fn names() -> impl Strategy<Value = Vec<u8>> {
+    let id = "0198c0de-0000-4000-8000-000000000001";
+    let chosen = [
+        "../../evil.jsonl",
+        "/tmp/evil.jsonl",
+        "baton.json",
+        "{id}.jsonl",
+        "{id}/subagents/agent-a1.jsonl",
+        "{id}/../../../evil.jsonl",
+        "./{id}.jsonl",
+        "{id}.jsonl/../x.jsonl",
+        "..",
+        "",
+        "{id}//..//x.jsonl",
+    ];
+    prop_oneof![
+        4 => proptest::sample::select(chosen.map(|name| name.replace("{id}", id).into_bytes()).to_vec()),
+        1 => proptest::collection::vec(any::<u8>(), 0..100),
+    ]
+}
+
+fn entries() -> impl Strategy<Value = Vec<u8>> {
+    let kinds = proptest::sample::select(b"0\x0012345679xgLK".to_vec());
+    let linked = proptest::sample::select(vec![&b""[..], b"/etc/passwd", b"../../../evil", b"."]);
+    let content = prop_oneof![
+        Just(
+            b"{\"type\":\"user\",\"cwd\":\"/tmp\",\"message\":{\"role\":\"user\",\"content\":\"x\"}}\n"
+                .to_vec()
+        ),
+        proptest::collection::vec(any::<u8>(), 0..1500),
+    ];
+    // Mostly the true size, sometimes any other.
+    let size = prop_oneof![3 => Just(None), 1 => "[0-7]{11}".prop_map(Some)];
+    (names(), kinds, linked, content, size).prop_map(|(name, kind, linked, content, size)| {
+        let size = size.unwrap_or_else(|| format!("{:011o}", content.len()));
+        let mut out = header(&name, kind, format!("{size}\0").as_bytes(), linked).to_vec();
+        out.extend(&content);
+        out.resize(out.len().next_multiple_of(512), 0);
+        out
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: u32::try_from(baton_testkit::times(48)).unwrap_or(48),
+        // Each case starts a process. The message of a failure is enough, so do not shrink it for minutes.
+        max_shrink_iters: 40,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Whatever an archive says, it creates files only where a restored conversation belongs.
+    #[test]
+    fn no_archive_writes_outside_the_folders_of_conversations(
+        entries in proptest::collection::vec(entries(), 0..5),
+        is_ended in any::<bool>(),
+        cut in proptest::option::of(0_usize..4096),
+    ) {
+        let home = Home::new(crate::BATON);
+        let mut bytes = entries.concat();
+        if is_ended {
+            bytes.extend([0; 1024]);
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut);
+        }
+        let archive = home.write("in.tar", &bytes);
+        let before = walk(home.path());
+        let project = home.project().display().to_string();
+        let ran = restore(&home, &archive, &["--to", &project]);
+        prop_assert!(matches!(ran.code, Some(0 | 1 | 3)), "{ran:?}");
+        let mut after = walk(home.path());
+        after.retain(|path| !before.contains(path));
+        after.retain(|path| !path.starts_with(home.state()));
+        after.retain(|path| !path.starts_with(home.path().join(".claude/projects")));
+        prop_assert_eq!(after, Vec::<PathBuf>::new());
+        prop_assert_eq!(std::fs::read(&archive).unwrap(), bytes);
+        prop_assert!(!Path::new("/tmp/evil.jsonl").exists());
+        leaves_nothing(&home);
+        let links = home.command("find").arg(home.path()).args(["-type", "l"]).output().unwrap();
+        prop_assert!(links.stdout.is_empty(), "{:?}", links);
+    }
 }

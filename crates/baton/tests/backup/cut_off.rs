@@ -1,12 +1,13 @@
-//! Long work that is killed, interrupted or finds the disk full at any call leaves what was there, and the next try does it.
+//! Long work that is killed, is interrupted or meets a full disk at any call keeps what was there, and the next try
+//! succeeds.
 
 use std::path::{Path, PathBuf};
 
-use baton_testkit::{Home, Ran, trace};
+use baton_testkit::{CommandOutput, Home, trace};
 
 use super::{Past, folder, home, moved, newest, past, walk};
 
-/// SIGKILL, Ctrl+C, a full disk; each at every call, or at every so many of them.
+/// SIGKILL, Ctrl+C, a full disk; and at which share of the calls each is tried.
 const FAULTS: [(&str, usize); 3] = [("signal=KILL", 1), ("signal=INT", 4), ("error=ENOSPC", 1)];
 
 /// When a check is made.
@@ -18,8 +19,8 @@ enum When {
     Done,
 }
 
-/// Puts each fault into each call by which `line` changes something, every time in a home of its own that `make` makes,
-/// and then lets it run. Returns how often.
+/// Injects each fault into each call with which `line` changes something, each time in a fresh home from `make`, and
+/// then lets it run undisturbed. Returns the number of tries.
 fn at_every_call(
     line: &str,
     make: impl Fn() -> (Home, Past),
@@ -29,7 +30,7 @@ fn at_every_call(
     let (home, past) = make();
     let (calls, ran) = trace::record(&home, &said(&past));
     ran.ok();
-    // The same calls, in the same order, for each home: only the names differ.
+    // Every home gives the same calls in the same order; only the names differ.
     let calls: Vec<_> = calls.into_iter().filter(|c| !c.name.starts_with("open")).collect();
     let mut tried = 0;
     for (fault, every) in FAULTS {
@@ -49,8 +50,8 @@ fn at_every_call(
     tried
 }
 
-/// Where something went wrong it is said what, in a line or two, and a code tells programs.
-fn explains_itself(ran: &Ran, what: &str) {
+/// Asserts that a failure is explained in a line or two and has its exit code.
+fn explains_itself(ran: &CommandOutput, what: &str) {
     let told = ran.err.starts_with("baton: ") && !ran.err.contains("panicked");
     match ran.code {
         Some(0) => {}
@@ -59,7 +60,7 @@ fn explains_itself(ran: &Ran, what: &str) {
     }
 }
 
-/// No file and no folder under a temporary name of ours.
+/// Asserts that none of our temporary files and folders is left.
 fn no_litter(home: &Home, what: &str) {
     fn look(dir: &Path, found: &mut Vec<PathBuf>) {
         for path in std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path()) {
@@ -100,9 +101,9 @@ fn compress_damages_nothing_wherever_it_is_cut_off() {
     assert!(tried > 10, "{tried}");
 }
 
-/// Verify takes first what no hook has seen.
+/// `verify` first copies what no hook has seen.
 #[test]
-fn verify_takes_all_or_a_beginning_wherever_it_is_cut_off() {
+fn verify_copies_everything_or_a_prefix_wherever_it_is_cut_off() {
     if !trace::available() {
         return;
     }
@@ -198,7 +199,7 @@ fn an_export_is_there_whole_or_not_at_all_wherever_it_is_cut_off() {
             let back = walk(&elsewhere.path().join(".claude/projects"));
             let whole = moved(home, past, &elsewhere.project());
             assert_eq!(std::fs::read_to_string(&back[0]).unwrap(), whole, "{what}");
-            // So that the next try is not refused.
+            // Otherwise the next try would be refused.
             std::fs::remove_dir_all(&out).or_else(|_| std::fs::remove_file(&out)).unwrap();
         });
         eprintln!("{line}: {tried} faults");

@@ -1,4 +1,4 @@
-//! What `baton backup prune` removes, and what it never does.
+//! What `baton backup prune` removes, and what it never removes.
 
 use std::path::PathBuf;
 
@@ -45,7 +45,7 @@ fn prune_removes_by_age_and_by_size_never_what_is_pinned_or_runs_and_says_what()
     assert!(folder(&home, &new.session).exists() && folder(&home, &running.session).exists(), "{said:#}");
 }
 
-/// A session in a project with a memory, ended, that said `kilobytes`: its id and the raw backup that it left.
+/// An ended session of so many `kilobytes` in a project with a memory: its id and its raw backup.
 fn raw_of(home: &Home, kilobytes: usize) -> (String, PathBuf) {
     let raw = home.project().join(".claude/memory/raw");
     let before = walk(&raw);
@@ -56,12 +56,12 @@ fn raw_of(home: &Home, kilobytes: usize) -> (String, PathBuf) {
     client.answers(1_000);
     client.hook_with("SessionEnd", json!({ "reason": "prompt_input_exit" })).ok();
     let mut new = walk(&raw);
-    new.retain(|path| !before.contains(path));
+    new.retain(|path| !before.contains(path) && path.extension().is_some_and(|x| x == "jsonl"));
     assert_eq!(new.len(), 1, "{new:?}");
     (client.session.clone(), new.remove(0))
 }
 
-/// Somebody has looked at everything that waited.
+/// Settles every backup that waited.
 fn look_at_all(home: &Home) {
     while home.project().join(".claude/memory/.pending-backup").exists() {
         home.run_with_input("memory context --update -", "Goal: read.\n").ok();
@@ -83,7 +83,7 @@ fn raw_backups_in_projects_are_bounded_like_the_mirror_and_what_waits_or_is_pinn
     for path in [&pinned, &old, &waits, &mine] {
         std::fs::File::open(path).unwrap().set_modified(long_ago).unwrap();
     }
-    // From another folder: every project that has a memory is meant.
+    // Run it elsewhere: it covers every project that has a memory.
     let elsewhere = home.path().join("elsewhere");
     std::fs::create_dir_all(&elsewhere).unwrap();
     let prune = |args: &[&str]| {
@@ -112,4 +112,32 @@ fn raw_backups_in_projects_are_bounded_like_the_mirror_and_what_waits_or_is_pinn
         .collect();
     assert_eq!(gone, [waits, new, large], "{said:#}");
     assert!(pinned.exists() && last.exists() && mine.exists(), "{said:#}");
+}
+
+/// An unreadable record may be that of a running session.
+#[test]
+fn the_mirror_of_a_session_whose_record_cannot_be_read_is_neither_removed_nor_restored_over() {
+    let home = home();
+    let old = past(&home, "Old");
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_hours(24 * 100);
+    for path in walk(&folder(&home, &old.session)) {
+        std::fs::File::open(path).unwrap().set_modified(long_ago).unwrap();
+    }
+    let record = home.state().join(format!("sessions/{}.json", old.session));
+    let known = std::fs::read(&record).unwrap();
+    std::fs::write(&record, "{\"v\":99}\n").unwrap();
+    home.run("backup prune").ok();
+    assert!(folder(&home, &old.session).exists());
+    std::fs::remove_file(&old.transcript).unwrap();
+    home.run(&format!("backup restore {}", old.session)).fails(1);
+    assert!(!old.transcript.exists());
+    // Nothing is removed either while it is unknown which backups wait.
+    std::fs::write(&record, known).unwrap();
+    let projects = home.write(".local/state/baton/memory/projects.json", "{\"v\":99,\"all\":[]}\n");
+    let said = home.run("backup prune").fails(1);
+    assert!(said.contains("nothing was removed") && said.contains("a newer baton wrote it"), "{said}");
+    assert!(folder(&home, &old.session).exists());
+    std::fs::remove_file(projects).unwrap();
+    home.run("backup prune").ok();
+    assert!(!folder(&home, &old.session).exists(), "it is old, and over");
 }

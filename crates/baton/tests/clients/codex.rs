@@ -1,50 +1,16 @@
-//! Codex.
-
-use std::fmt::Write as _;
-use std::time::{Duration, Instant};
+//! Codex with hooks.
 
 use anyhow::{Context as _, Result};
-use baton_testkit::clients::codex::{Codex, takes_input};
-use baton_testkit::clients::{Launch, Place};
-use baton_testkit::model::{Gate, Script, ScriptedModel, shell, text};
-use baton_testkit::tmux::{Ended, Tmux};
-use serde_json::Value;
+use baton_testkit::clients::codex::Codex;
+use baton_testkit::model::{Gate, Script, shell, text};
+use baton_testkit::tmux::Pane;
+use baton_testkit::tools;
+use baton_testkit::wait::LONG;
 
-use super::{LONG, baton, place};
-use crate::BATON;
-
-const START: Duration = Duration::from_secs(30);
-
-/// Codex with baton's hooks, trusted by an explicit word.
-pub(super) fn ready(place: &Place, model: &ScriptedModel) -> Result<Option<Codex>> {
-    let Some(codex) = Codex::new(place, model)? else { return Ok(None) };
-    baton(place, &["install", "--provider", "codex", "--trust", "--yes"])?;
-    // Its tools run in a login shell, which finds `baton` where the user's profile says.
-    place.write_home(".bash_profile", "export PATH=\"$HOME/.local/bin:$PATH\"\n")?;
-    Ok(Some(codex))
-}
-
-fn under_run(launch: Launch) -> Launch {
-    launch.under(BATON, &["run", "codex"])
-}
-
-/// What baton knows of the only agent here.
-pub(super) fn status(place: &Place) -> Result<Value> {
-    let all: Value = serde_json::from_str(&baton(place, &["status", "--all", "--json"])?)?;
-    Ok(all[0].clone())
-}
-
-/// Waits for something that comes without a word.
-pub(super) fn until<T>(what: &str, look: impl Fn() -> Result<Option<T>>) -> Result<T> {
-    let end = Instant::now() + LONG;
-    loop {
-        if let Some(found) = look()? {
-            return Ok(found);
-        }
-        anyhow::ensure!(Instant::now() < end, "{what} did not come");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
+use super::scene::{
+    self, LOADED, Scene, assert_over_three_contexts, assert_packed, assert_went_on, hands_over, long_handoff,
+    over_three_contexts,
+};
 
 /// The percentage that the client itself shows.
 fn shown(screen: &str) -> Option<u64> {
@@ -58,17 +24,13 @@ fn at_four_levels_the_reading_is_what_the_client_shows() -> Result<()> {
     let levels = [(20_000, "At one."), (35_500, "At two."), (60_500, "At three."), (78_500, "At four.")];
     let script =
         levels.iter().fold(Script::new(), |s, (tokens, answer)| s.turn(text(*answer).usage(*tokens)));
-    let model = ScriptedModel::start(script)?;
-    let place = place()?;
-    let Some(codex) = ready(&place, &model)? else { return Ok(()) };
-    let tmux = Tmux::new()?;
-    let pane = codex.start(&tmux, "codex")?;
+    let Some(scene) = scene::codex_with_hooks(script)? else { return Ok(()) };
+    let pane = scene.start()?;
     let mut seen = Vec::new();
     for (tokens, answer) in levels {
-        pane.submit("go on")?;
-        pane.wait_for(answer, LONG)?;
-        let told = until("the reading", || {
-            let status = status(&place)?;
+        scene.ask(&pane, "go on", answer)?;
+        let told = scene.wait_for("the reading", || {
+            let status = scene.status()?;
             let here = status["reading"]["tokens"].as_u64().is_some_and(|t| t.abs_diff(tokens) < 500);
             Ok((here && status["state"] == "idle").then(|| status["percentage"].as_u64().unwrap_or(101)))
         })?;
@@ -77,143 +39,131 @@ fn at_four_levels_the_reading_is_what_the_client_shows() -> Result<()> {
     }
     let told: Vec<u64> = seen.iter().map(|(told, _)| *told).collect();
     assert!(told.is_sorted() && told[0] < 15 && told[3] > 75, "{told:?}");
-    pane.submit("/quit")?;
-    assert_eq!(pane.wait_for_end(LONG)?, Ended::Code(0));
-    Ok(())
+    scene.exit(&pane)
 }
 
 #[test]
 fn a_thread_begins_with_the_handoff_that_waits_however_long_it_is() -> Result<()> {
-    let model = ScriptedModel::start(Script::new().otherwise(text("Read it.").usage(20_000)))?;
-    let place = place()?;
-    let Some(codex) = ready(&place, &model)? else { return Ok(()) };
-    let mut long = String::from("# Now\nBEGINNING-OF-IT: fix the parser. Größe: 漢字漢字.\n\n");
-    for n in 0..900 {
-        let _ = write!(long, "## Note {n}\nSomething that was found out on the way, number {n}: 漢字.\n\n");
-    }
-    let file = place.write_project("long.md", &long)?;
-    baton(&place, &["handoffs", "seal", &file.display().to_string()])?;
-    let tmux = Tmux::new()?;
-    let pane = codex.start(&tmux, "codex")?;
-    pane.submit("go on")?;
-    pane.wait_for("Read it.", LONG)?;
-    let seen = model.main_requests()[0].text();
-    assert!(seen.contains("BEGINNING-OF-IT"), "{seen}");
-    assert!(seen.contains("=== END HANDOFF ==="), "the client has cut it: {seen}");
-    assert!(seen.contains("/archive/HO-"), "the way to the whole is missing");
-    assert!(baton(&place, &["handoffs", "--json"])?.contains("\"status\": \"consumed\""));
+    let script = Script::new().otherwise(text("Read it.").usage(20_000));
+    let Some(scene) = scene::codex_with_hooks(script)? else { return Ok(()) };
+    scene.seal(&long_handoff())?;
+    let pane = scene.start()?;
+    scene.ask(&pane, "go on", "Read it.")?;
+    assert_packed(&scene.asked()[0]);
+    scene.assert_consumed();
     Ok(())
 }
 
 #[test]
 fn an_agent_that_hands_over_under_run_continues_in_a_new_process_with_its_handoff() -> Result<()> {
-    let script = Script::new()
-        .turn(
-            shell(
-                "baton handoff - <<'END'\n# Where I am\nThe parser is half done; MARK-OF-THE-HANDOFF.\nEND\n",
-            )
-            .usage(67_000),
-        )
-        .turn(text("Handed over.").usage(67_500))
-        .turn(text("I know where I was.").usage(20_000));
-    let model = ScriptedModel::start(script)?;
-    let place = place()?;
-    let Some(codex) = ready(&place, &model)? else { return Ok(()) };
-    let tmux = Tmux::new()?;
-    let pane = tmux.run("run", &under_run(codex.launch()))?;
-    pane.wait_until("the input line", START, takes_input)?;
+    let Some(scene) = scene::codex_with_hooks(hands_over(67_000))? else { return Ok(()) };
+    let pane = scene.start_under_run()?;
     pane.submit("Write the parser. Never change the grammar.")?;
-    let asked = model.wait_for(3, LONG)?;
-    let first_of_the_new = asked[2].text();
-    assert_ne!(asked[2].session, asked[0].session, "the conversation was not replaced");
-    assert!(first_of_the_new.contains("MARK-OF-THE-HANDOFF"), "{first_of_the_new}");
-    assert!(first_of_the_new.contains("Never change the grammar."), "the user's own words are missing");
-    assert!(first_of_the_new.contains("=== HANDOFF LOADED (ID: HO-"));
-    assert!(first_of_the_new.contains("Continue where the loaded handoff HO-"));
-    pane.wait_for("I know where I was.", LONG)?;
-    assert_eq!(status(&place)?["actuator"], "restart");
-    pane.wait_until("the input line", START, takes_input)?;
-    pane.submit("/quit")?;
-    assert_eq!(pane.wait_for_end(LONG)?, Ended::Code(0));
+    let asked = scene.wait_for_requests(3)?;
+    assert_went_on(&asked);
+    assert!(asked[2].text().contains("Never change the grammar."), "the user's own words are missing");
+    scene.hear(&pane, "I know where I was.")?;
+    assert_eq!(scene.status()?["actuator"], "restart");
+    scene.wait_for_input(&pane)?;
+    scene.exit(&pane)
+}
+
+/// Codex never reports that it is idle: the terminal shows that nobody is typing, and the supervisor continues on its
+/// own.
+#[test]
+fn a_critical_end_of_turn_under_run_is_followed_by_a_fresh_context_unless_somebody_types() -> Result<()> {
+    for typed in [false, true] {
+        let script = Script::new()
+            .turn(text("I go on.").usage(70_000))
+            .turn(text("I still go on.").usage(70_500))
+            .otherwise(text("I know where I was.").usage(20_000));
+        let Some(scene) = scene::codex_with_hooks(script)? else { return Ok(()) };
+        let pane = scene.start_under_run()?;
+        pane.submit("Write the parser. Never change the grammar.")?;
+        scene.wait_until("the sealed handoff", || {
+            scene.records("agents").iter().any(|a| a["rotation"]["wait_for_idle"] == true)
+        })?;
+        // As if the prompt had been typed long ago: the terminal's access time has steps of eight seconds.
+        let terminal = pane.format("#{pane_tty}")?;
+        let aged =
+            std::process::Command::new("touch").args(["-a", "-d", "2 minutes ago", &terminal]).status()?;
+        assert!(aged.success(), "{terminal}");
+        if typed {
+            pane.type_text("a draft")?;
+            scene.wait_until("the reason", || {
+                scene
+                    .records("agents")
+                    .iter()
+                    .any(|a| a["waits"].as_str().is_some_and(|w| w.contains("typed")))
+            })?;
+            assert!(pane.screen()?.contains("a draft"), "the draft is there");
+            assert!(!scene.asked().iter().any(|r| r.text().contains(LOADED)));
+        } else {
+            scene.hear(&pane, "I know where I was.")?;
+            let asked = scene.asked();
+            let fresh = asked.iter().find(|r| r.text().contains(LOADED)).unwrap();
+            assert!(fresh.text().contains("Never change the grammar."), "{}", fresh.text());
+        }
+    }
     Ok(())
 }
 
 #[test]
 fn in_a_worktree_of_its_own_the_agent_goes_on_where_it_was() -> Result<()> {
+    if !tools::has(&["git"]) {
+        return Ok(());
+    }
     let script = Script::new()
         .turn(shell("echo ONLY-IN-THE-WORKTREE > made.txt && echo half | baton handoff -").usage(67_000))
         .turn(text("Handed over.").usage(67_500))
         .turn(shell("cat made.txt; git rev-parse --git-common-dir").usage(20_000))
         .turn(text("It is still there.").usage(21_000));
-    let model = ScriptedModel::start(script)?;
-    let place = place()?;
-    place.git_init()?;
-    let Some(codex) = ready(&place, &model)? else { return Ok(()) };
-    let launch = codex.launch().args(&["exec", "--worktree", "Write made.txt."]);
-    let finished = under_run(launch).run(LONG)?;
+    let Some(scene) = scene::codex_with_hooks(script)? else { return Ok(()) };
+    scene.place.git_init()?;
+    let finished = scene.run_headless(&["exec", "--worktree", "Write made.txt."])?;
     assert_eq!(finished.stdout.trim(), "It is still there.", "{finished:?}");
-    assert!(!place.project().join("made.txt").exists(), "it did not work in a worktree");
-    let asked = model.main_requests();
+    assert!(!scene.place.project().join("made.txt").exists(), "it did not work in a worktree");
+    let asked = scene.asked();
     assert_ne!(asked[2].session, asked[0].session);
     assert!(asked[2].text().contains("=== HANDOFF LOADED"), "{}", asked[2].text());
     let last = asked[3].text();
-    let own = place.project().join(".git").display().to_string();
+    let own = scene.place.project().join(".git").display().to_string();
     assert!(last.contains("ONLY-IN-THE-WORKTREE") && last.contains(&own), "{last}");
     Ok(())
 }
 
 #[test]
 fn a_headless_task_goes_on_over_three_contexts_and_prints_one_result() -> Result<()> {
-    let hand_over = |mark: &str| shell(format!("printf 'state {mark}' | baton handoff -")).usage(70_000);
-    let script = Script::new()
-        .turn(hand_over("ONE"))
-        .turn(text("first context over").usage(70_100))
-        .turn(hand_over("TWO"))
-        .turn(text("second context over").usage(70_100))
-        .turn(text("All done.").usage(20_000));
-    let model = ScriptedModel::start(script)?;
-    let place = place()?;
-    let Some(codex) = ready(&place, &model)? else { return Ok(()) };
-    let launch = codex.launch().args(&["exec", "--skip-git-repo-check", "Do the long task."]);
-    let finished = under_run(launch).run(LONG)?;
-    assert_eq!(finished.code, Some(0), "{finished:?}");
-    assert_eq!(finished.stdout.trim(), "All done.", "{finished:?}");
-    let asked = model.main_requests();
-    assert_eq!(asked.len(), 5);
-    assert!(asked[2].text().contains("state ONE"), "{}", asked[2].text());
-    assert!(asked[4].text().contains("state TWO"), "{}", asked[4].text());
-    let mut sessions: Vec<_> = asked.iter().map(|r| r.session.clone()).collect();
-    sessions.dedup();
-    assert_eq!(sessions.len(), 3, "{sessions:?}");
+    let Some(scene) = scene::codex_with_hooks(over_three_contexts(70_000))? else { return Ok(()) };
+    let finished = scene.run_headless(&["exec", "--skip-git-repo-check", "Do the long task."])?;
+    assert_over_three_contexts(&finished, &scene.asked());
     Ok(())
 }
 
-/// The model ignores everything and the client compacts within the turn.
-fn compacted(seal: bool) -> Result<Option<(ScriptedModel, Place)>> {
+/// The model ignores everything, and the client compacts within the turn.
+fn compacted(seal: bool) -> Result<Option<Scene<Codex>>> {
     let script = Script::new()
         .turn(shell("echo 'fn main() {}' > parser.rs && echo made").usage(30_000))
         .turn(shell("echo second").usage(82_000))
         .turn(text("Done.").usage(20_000))
         .on_compaction(text("A summary that forgot everything."));
-    let model = ScriptedModel::start(script)?;
-    let place = place()?;
-    place.write_home(".config/baton/config.toml", format!("[handoff]\nseal = {seal}\n"))?;
-    let Some(codex) = ready(&place, &model)? else { return Ok(None) };
-    let finished = codex.exec("Write parser.rs. Never use regular expressions.", LONG)?;
+    let Some(scene) = scene::codex_with_hooks(script)? else { return Ok(None) };
+    scene.configure(&format!("[handoff]\nseal = {seal}\n"))?;
+    let finished = scene.client.exec("Write parser.rs. Never use regular expressions.", LONG)?;
     assert_eq!(finished.stdout.trim(), "Done.", "{finished:?}");
-    assert_eq!(model.compactions(), 1);
-    Ok(Some((model, place)))
+    assert_eq!(scene.model.compactions(), 1);
+    Ok(Some(scene))
 }
 
 #[test]
 fn when_compaction_comes_the_next_request_carries_the_ledger_and_without_sealing_it_does_not() -> Result<()> {
-    let Some((model, place)) = compacted(true)? else { return Ok(()) };
-    let after = model.main_requests()[2].text();
-    assert!(after.contains("=== HANDOFF LOADED (ID: HO-"), "{after}");
+    let Some(scene) = compacted(true)? else { return Ok(()) };
+    let after = scene.asked()[2].text();
+    assert!(after.contains(LOADED), "{after}");
     assert!(after.contains("parser.rs"), "{after}");
-    assert!(baton(&place, &["handoffs", "--json"])?.contains("\"type\": \"precompact\""));
-    let Some((model, _place)) = compacted(false)? else { return Ok(()) };
-    let after = model.main_requests()[2].text();
+    assert!(scene.baton(&["handoffs", "--json"])?.contains("\"type\": \"precompact\""));
+    let Some(scene) = compacted(false)? else { return Ok(()) };
+    let after = scene.asked()[2].text();
     assert!(
         after.contains("A summary that forgot everything.") && !after.contains("HANDOFF LOADED"),
         "{after}"
@@ -227,17 +177,12 @@ fn a_compaction_held_back_under_run_is_a_fresh_context_at_once() -> Result<()> {
         .turn(shell("echo MADE-BEFORE > made.txt").usage(30_000))
         .turn(shell("echo second").usage(82_000))
         .turn(text("In the fresh context.").usage(20_000));
-    let model = ScriptedModel::start(script)?;
-    let place = place()?;
-    place.write_home(".config/baton/config.toml", "[handoff]\nblock_compaction = true\n")?;
-    let Some(codex) = ready(&place, &model)? else { return Ok(()) };
-    let tmux = Tmux::new()?;
-    let pane = tmux.run("run", &under_run(codex.launch()))?;
-    pane.wait_until("the input line", START, takes_input)?;
-    pane.submit("Write made.txt. Never use regular expressions.")?;
-    pane.wait_for("In the fresh context.", LONG)?;
-    assert_eq!(model.compactions(), 0);
-    let asked = model.main_requests();
+    let Some(scene) = scene::codex_with_hooks(script)? else { return Ok(()) };
+    scene.configure("[handoff]\nblock_compaction = true\n")?;
+    let pane = scene.start_under_run()?;
+    scene.ask(&pane, "Write made.txt. Never use regular expressions.", "In the fresh context.")?;
+    assert_eq!(scene.model.compactions(), 0);
+    let asked = scene.asked();
     assert_ne!(asked[2].session, asked[0].session);
     let first = asked[2].text();
     assert!(first.contains("made.txt") && first.contains("Never use regular expressions."), "{first}");
@@ -246,32 +191,45 @@ fn a_compaction_held_back_under_run_is_a_fresh_context_at_once() -> Result<()> {
 
 #[test]
 fn hooks_that_nobody_trusted_are_noticed_and_the_user_is_told() -> Result<()> {
-    let model = ScriptedModel::start(Script::new().otherwise(text("Hello.").usage(20_000)))?;
-    let place = place()?;
-    let Some(codex) = Codex::new(&place, &model)? else { return Ok(()) };
-    let said = baton(&place, &["install", "--provider", "codex", "--yes"])?;
+    let script = Script::new().otherwise(text("Hello.").usage(20_000));
+    let Some(scene) = scene::codex(script)? else { return Ok(()) };
+    let said = scene.baton(&["install", "--provider", "codex", "--yes"])?;
     assert!(said.contains("before you have reviewed them"), "{said}");
-    // Without a terminal the client skips them and says nothing; baton says it.
-    let launch = codex.launch().args(&["exec", "--skip-git-repo-check", "Hello?"]);
-    let finished = under_run(launch).run(LONG)?;
+    // Without a terminal the client silently skips them; baton says so.
+    let finished = scene.run_headless(&["exec", "--skip-git-repo-check", "Hello?"])?;
     assert_eq!(finished.stdout.trim(), "Hello.", "{finished:?}");
-    assert!(finished.stderr.contains("does not run 11 of baton's 11 hooks"), "{finished:?}");
-    assert!(!place.home().join(".local/state/baton/sessions").exists(), "a hook ran without consent");
-    // In a terminal the client asks by itself; what the user accepts there is what baton then finds.
-    let tmux = Tmux::new()?;
-    let pane = tmux.run("codex", &codex.launch().arg("--no-daemon"))?;
-    pane.wait_for("Hooks need review", START)?;
-    // Drawn before it takes keys.
-    until("the choice", || {
+    assert!(finished.stderr.contains("does not run 12 of baton's 12 hooks"), "{finished:?}");
+    assert!(!scene.state().join("sessions").exists(), "a hook ran without consent");
+    // In a terminal the client asks by itself; baton then finds what the user accepted.
+    let pane = scene.open(&scene.client.launch().arg("--no-daemon"))?;
+    scene.hear(&pane, "Hooks need review")?;
+    // It is drawn before it accepts keys.
+    scene.wait_for("the choice", || {
         pane.keys(&["2"])?;
         Ok(pane.screen()?.contains("› 2. Trust all").then_some(()))
     })?;
     pane.keys(&["Enter"])?;
-    until("trust", || {
-        let doctor = place.launch(BATON).args(&["doctor", "--json"]).run(LONG)?;
-        Ok(doctor.stdout.contains("All 11 hooks of Codex are registered and trusted").then_some(()))
+    scene.wait_for("trust", || {
+        let doctor = scene.place.launch(crate::BATON).args(&["doctor", "--json"]).run(LONG)?;
+        Ok(doctor.stdout.contains("All 12 hooks of Codex are registered and trusted").then_some(()))
     })?;
     Ok(())
+}
+
+/// Mail wakes an idle agent while a person types, and the draft stays. Returns the agent's name.
+pub(super) fn wake_beside_draft(scene: &Scene<Codex>, pane: &Pane<'_>) -> Result<String> {
+    let idle = scene.wait_for_state("idle")?;
+    let agent = idle["agent"]["id"].as_str().context("an agent has a name")?.to_owned();
+    pane.type_text("half a draft")?;
+    scene.hear(pane, "half a draft")?;
+    let said = scene.baton(&["send", &agent, "MAIL-FOR-THE-IDLE"])?;
+    assert!(said.contains("has been woken"), "{said}");
+    scene.hear(pane, "The mail is read.")?;
+    assert!(pane.screen()?.contains("half a draft"), "the draft is gone: {}", pane.screen()?);
+    assert!(scene.asked()[1].text().contains("MAIL-FOR-THE-IDLE"));
+    pane.keys(&["C-u"])?;
+    pane.wait_until("an empty input line", LONG, |s| !s.contains("half a draft"))?;
+    Ok(agent)
 }
 
 #[test]
@@ -282,32 +240,17 @@ fn mail_reaches_an_idle_client_beside_its_draft_and_a_busy_one_at_its_next_tool_
         .turn(text("The mail is read.").usage(20_500))
         .turn(shell("echo working").usage(21_000).held_by(&gate))
         .turn(text("Both are read.").usage(21_500));
-    let model = ScriptedModel::start(script)?;
-    let place = place()?;
-    let Some(codex) = ready(&place, &model)? else { return Ok(()) };
-    let tmux = Tmux::new()?;
-    let pane = codex.start(&tmux, "codex")?;
-    pane.submit("hello")?;
-    pane.wait_for("Hello.", LONG)?;
-    let idle = until("an idle agent", || Ok(Some(status(&place)?).filter(|s| s["state"] == "idle")))?;
-    let agent = idle["agent"]["id"].as_str().context("an agent has a name")?.to_owned();
-    pane.type_text("half a draft")?;
-    pane.wait_for("half a draft", LONG)?;
-    let said = baton(&place, &["send", &agent, "MAIL-FOR-THE-IDLE"])?;
-    assert!(said.contains("has been woken"), "{said}");
-    pane.wait_for("The mail is read.", LONG)?;
-    assert!(pane.screen()?.contains("half a draft"), "the draft is gone: {}", pane.screen()?);
-    assert!(model.main_requests()[1].text().contains("MAIL-FOR-THE-IDLE"));
-
-    pane.keys(&["C-u"])?;
-    pane.wait_until("an empty input line", LONG, |s| !s.contains("half a draft"))?;
-    until("an idle agent", || Ok(Some(status(&place)?).filter(|s| s["state"] == "idle")))?;
+    let Some(scene) = scene::codex_with_hooks(script)? else { return Ok(()) };
+    let pane = scene.start()?;
+    scene.ask(&pane, "hello", "Hello.")?;
+    let agent = wake_beside_draft(&scene, &pane)?;
+    scene.wait_for_state("idle")?;
     pane.submit("work")?;
-    until("a busy agent", || Ok(Some(status(&place)?).filter(|s| s["state"] == "working")))?;
-    let said = baton(&place, &["send", &agent, "MAIL-FOR-THE-BUSY"])?;
-    assert!(said.contains("at its next step"), "{said}");
+    scene.wait_for_state("working")?;
+    let said = scene.baton(&["send", &agent, "--important", "MAIL-FOR-THE-BUSY"])?;
+    assert!(said.contains("next tool call"), "{said}");
     gate.open();
-    pane.wait_for("Both are read.", LONG)?;
-    assert!(model.main_requests()[3].text().contains("MAIL-FOR-THE-BUSY"));
+    scene.hear(&pane, "Both are read.")?;
+    assert!(scene.asked()[3].text().contains("MAIL-FOR-THE-BUSY"));
     Ok(())
 }

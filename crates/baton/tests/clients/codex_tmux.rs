@@ -1,18 +1,18 @@
-//! Codex in real tmux panes of ours: spawned without its daemon, written to, handed over.
+//! Codex in real tmux panes: spawned without its daemon, written to, handed over.
 
 use anyhow::{Context as _, Result};
 use baton_testkit::clients::codex::Codex;
-use baton_testkit::model::{Script, ScriptedModel, shell, text};
+use baton_testkit::model::{Script, ScriptedModel, shell, text, tool};
+use baton_testkit::wait::LONG;
+use serde_json::{Value, json};
 
-use super::codex::ready;
-use super::tmux::Panes;
-use super::{baton, place};
+use super::scene;
+use super::tmux::{self, Panes, hands_over_a_file};
 
-/// Nothing if the client is not installed.
-fn panes(model: &ScriptedModel) -> Result<Option<Panes>> {
-    let place = place()?;
-    let Some(codex) = ready(&place, model)? else { return Ok(None) };
-    Panes::around(place, codex.launch(), ("codex", "› ")).map(Some)
+/// Returns nothing if the client is not installed.
+fn codex(script: Script) -> Result<Option<Panes<Codex>>> {
+    let Some(scene) = scene::codex_with_hooks(script)? else { return Ok(None) };
+    Panes::around(scene, "› ").map(Some)
 }
 
 #[test]
@@ -23,84 +23,97 @@ fn mail_reaches_an_idle_codex_by_keys_a_busy_one_at_its_tool_and_leaves_a_draft_
         .turn(shell("while [ ! -e go ]; do sleep 0.1; done").usage(22_000))
         .turn(text("Third.").usage(23_000))
         .otherwise(text("More.").usage(24_000));
-    let model = ScriptedModel::start(script)?;
-    let Some(panes) = panes(&model)? else { return Ok(()) };
+    let Some(panes) = codex(script)? else { return Ok(()) };
     panes.ready("alpha", &["--prompt", "Begin."])?;
     let pid = panes.agent("alpha")["process"]["pid"].to_string();
     let words = std::fs::read(format!("/proc/{pid}/cmdline"))?;
     assert!(words.split(|b| *b == 0).any(|word| word == b"--no-daemon"), "it runs on its daemon");
-    panes.wait_for("the first answer", || panes.screen("alpha").ok()?.contains("First.").then_some(()))?;
+    panes.hear("alpha", "First.")?;
     panes.wait_for_turn("alpha", "idle")?;
 
-    let id = panes.send("alpha", &["--from", "boss", "line one\nEnter\nline three;"])?;
-    panes.wait_for_state("alpha", &id, "delivered")?;
-    let said = panes.wait_for("the request", || {
-        model.main_requests().into_iter().map(|r| r.last_user_text()).find(|said| said.contains(&id))
-    })?;
-    assert!(
-        said.contains(&format!("[baton message {id} from boss]\nline one\nEnter\nline three;")),
-        "{said}"
-    );
-    panes.wait_for("the second answer", || panes.screen("alpha").ok()?.contains("Second.").then_some(()))?;
+    panes.deliver_by_keys("alpha")?;
+    panes.hear("alpha", "Second.")?;
     panes.wait_for_turn("alpha", "idle")?;
 
     panes.keys("alpha", &["-l", "work"])?;
-    panes.wait_for("the word", || panes.screen("alpha").ok()?.contains("› work").then_some(()))?;
+    panes.hear("alpha", "› work")?;
     panes.keys("alpha", &["Enter"])?;
-    panes.wait_for("the tool", || (model.main_requests().len() == 3).then_some(()))?;
+    panes.wait_for_requests(3)?;
     panes.wait_for_turn("alpha", "working")?;
-    let busy = panes.send("alpha", &["while you work"])?;
-    panes.place.write_project("go", "")?;
+    let busy = panes.send("alpha", &["--important", "while you work"])?;
+    panes.scene.place.write_project("go", "")?;
     panes.wait_for_state("alpha", &busy, "delivered")?;
-    panes.wait_for("the next request", || (model.main_requests().len() == 4).then_some(()))?;
-    assert!(model.main_requests()[3].text().contains(&busy), "at the next tool call");
-    panes.wait_for("the third answer", || panes.screen("alpha").ok()?.contains("Third.").then_some(()))?;
+    panes.wait_for_requests(4)?;
+    assert!(panes.scene.asked()[3].text().contains(&busy), "at the next tool call");
+    panes.hear("alpha", "Third.")?;
     panes.wait_for_turn("alpha", "idle")?;
 
-    panes.person_types("alpha", "half a thought")?;
-    let id = panes.send("alpha", &["are you there?"])?;
-    panes.wait_for("the reason", || {
-        (panes.agent("alpha")["waits"] == "a draft is in the composer").then_some(())
-    })?;
-    assert_eq!(model.main_requests().len(), 4, "something was submitted");
+    let id = panes.send_beside_draft("alpha")?;
+    assert_eq!(panes.scene.asked().len(), 4, "something was submitted");
     panes.keys("alpha", &["Enter"])?;
     panes.wait_for_state("alpha", &id, "delivered")?;
-    panes.wait_for("the request", || model.main_requests().last()?.text().contains(&id).then_some(()))?;
-    let asked = model.main_requests();
+    panes.wait_for_request(&id)?;
+    let asked = panes.scene.asked();
     assert!(asked[4].text().contains("half a thought"), "{}", asked[4].text());
     assert!(asked.iter().all(|r| !r.text().contains("half a thought[baton")), "they were glued together");
     Ok(())
 }
 
 #[test]
-fn the_deferred_handoff_clears_codex_and_goes_on_from_the_file_in_a_new_thread() -> Result<()> {
-    let script = Script::new()
-        .turn(
-            shell("printf '# Handoff\\n\\n## Next\\nRun the third test.\\n' > h.md; baton handoff h.md")
-                .usage(20_000),
-        )
-        .turn(text("Handed over.").usage(21_000))
-        .otherwise(text("I go on.").usage(15_000));
-    let model = ScriptedModel::start(script)?;
-    let Some(panes) = panes(&model)? else { return Ok(()) };
+fn the_deferred_handoff_clears_codex_which_continues_from_the_file_in_a_new_thread() -> Result<()> {
+    let Some(panes) = codex(hands_over_a_file())? else { return Ok(()) };
     panes.ready("alpha", &["--prompt", "Write the parser."])?;
-    let old = panes.agent("alpha")["session"].clone();
-    panes.wait_for("the fresh context", || panes.screen("alpha").ok()?.contains("I go on.").then_some(()))?;
-    let asked = model.main_requests();
-    let fresh = asked.last().context("no request")?;
+    let fresh = panes.continue_from_file("alpha")?;
+    let asked = panes.scene.asked();
     assert_eq!(asked.len(), 3);
     assert_ne!(fresh.session, asked[0].session, "it is the same thread");
-    let file = panes.place.project().join("h.md");
-    let wanted = format!("Read {} and continue from where you left off.", file.display());
-    assert!(fresh.last_user_text().contains(&wanted), "{}", fresh.last_user_text());
-    assert!(fresh.text().contains("=== HANDOFF LOADED") && fresh.text().contains("Run the third test."));
-    panes.wait_for("the end of the rotation", || panes.agent("alpha")["rotation"].is_null().then_some(()))?;
     let agent = panes.agent("alpha");
-    assert_ne!(agent["session"], old);
-    assert_eq!(agent["sessions"].as_array().map(Vec::len), Some(2), "{agent}");
-    let id = agent["session"].as_str().context("a session")?;
-    let record = baton_testkit::home::record(&panes.state().join(format!("sessions/{id}.json")));
+    let record = panes.scene.session_record(agent["session"].as_str().context("a session")?);
     assert_eq!(record["source"], "clear", "{record}");
+    Ok(())
+}
+
+/// Codex shows no dialog while its hook waits; in our panes nobody misses it, and whoever attaches gets it back.
+#[test]
+fn a_spawned_codex_is_allowed_and_denied_from_elsewhere() -> Result<()> {
+    let escalated = |command: &str| {
+        let permissions = "require_escalated";
+        tool(
+            "exec_command",
+            json!({ "cmd": command, "sandbox_permissions": permissions, "justification": "May I?" }),
+        )
+    };
+    let script = Script::new()
+        .turn(escalated("touch allowed.txt").usage(20_000))
+        .turn(escalated("touch denied.txt").usage(21_000))
+        .turn(text("Both are answered.").usage(22_000))
+        .otherwise(text("More.").usage(23_000));
+    let Some(panes) = codex(script)? else { return Ok(()) };
+    let waiting = |command: &str| {
+        panes.scene.wait_for("a request", || {
+            let listed = panes.scene.place.launch(crate::BATON).args(&["approvals", "--json"]);
+            let rows: Value = serde_json::from_str(&listed.run(LONG)?.stdout).unwrap_or_default();
+            let fits = |row: &&Value| row["input"]["command"].as_str().is_some_and(|c| c.contains(command));
+            Ok(rows.as_array().and_then(|rows| rows.iter().find(fits)?["short"].as_str().map(str::to_owned)))
+        })
+    };
+    panes.ready("alpha", &["--prompt", "Begin.", "--", "-a", "on-request", "-s", "read-only"])?;
+    let first = waiting("touch allowed.txt")?;
+    let refused = panes.scene.place.launch(crate::BATON).args(&["approve", &first, "--session"]).run(LONG)?;
+    assert!(refused.stderr.contains("takes a yes or a no"), "{refused:?}");
+    panes.scene.baton(&["approve", &first])?;
+    let second = waiting("touch denied.txt")?;
+    panes.scene.baton(&["deny", &second, "Not this one, please."])?;
+    panes.hear("alpha", "Both are answered.")?;
+    let there = |name: &str| panes.scene.place.project().join(name).exists();
+    assert_eq!(["allowed.txt", "denied.txt"].map(there), [true, false]);
+    let told = panes.scene.asked()[2].text();
+    assert!(told.contains("Not this one, please."), "{told}");
+    panes.wait_for_turn("alpha", "idle")?;
+    let log = panes.scene.json(&["approvals", "log", "--json"])?;
+    let states: Vec<&str> =
+        log.as_array().into_iter().flatten().filter_map(|r| r["state"].as_str()).collect();
+    assert_eq!(states, ["denied", "allowed"]);
     Ok(())
 }
 
@@ -110,11 +123,10 @@ fn a_claude_in_a_pane_that_hands_over_to_codex_has_it_started_in_a_pane_of_its_o
     let script = Script::new()
         .turn(shell("printf 'OWN-WORDS-OF-CLAUDE' | baton handoff --to codex -").usage(20_000))
         .otherwise(text("It is given away.").usage(21_000));
-    let first = ScriptedModel::start(script)?;
     let second = ScriptedModel::start(Script::new().otherwise(text("I have taken it up.").usage(20_000)))?;
-    let Some(mut panes) = Panes::new(&first, &["Bash"])? else { return Ok(()) };
-    let Some(codex) = Codex::new(&panes.place, &second)? else { return Ok(()) };
-    baton(&panes.place, &["install", "--provider", "codex", "--trust", "--yes"])?;
+    let Some(mut panes) = tmux::claude(script, &["Bash"])? else { return Ok(()) };
+    let Some(codex) = Codex::new(&panes.scene.place, &second)? else { return Ok(()) };
+    panes.scene.baton(&["install", "--provider", "codex", "--trust", "--yes"])?;
     for (name, value) in codex.launch().env {
         panes.launch.env.entry(name).or_insert(value);
     }

@@ -1,66 +1,76 @@
-//! Claude Code in real tmux panes of ours: spawned, written to, handed over. The hooks are in the settings and the mod
-//! is not loaded, so everything goes by keys. Codex in the same panes is in `codex_tmux`.
+//! Claude Code in real tmux panes of ours: spawned, written to, handed over. But for one test the hooks are in the settings
+//! and the mod is not loaded, so everything goes by keys. Codex in the same panes is in `codex_tmux`.
 
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use baton_testkit::clients::Launch;
 use baton_testkit::clients::claude::Claude;
-use baton_testkit::clients::{Launch, Place};
-use baton_testkit::model::{Script, ScriptedModel, shell, text};
-use serde_json::Value;
+use baton_testkit::model::{Request, Script, shell, text};
+use baton_testkit::wait::{LONG, poll};
+use serde_json::{Value, json};
 
-use super::LONG;
+use super::scene::{self, Client, LOADED, Scene};
 use crate::BATON;
 
-/// A place with our hooks in the settings, a tmux server of its own and an attendant.
-pub(super) struct Panes {
-    pub(super) place: Place,
+/// A client with its hooks, a tmux server for `baton spawn`, and an attendant.
+pub(super) struct Panes<C> {
+    pub(super) scene: Scene<C>,
     pub(super) launch: Launch,
     attendant: Option<Child>,
-    /// What it is called, and what only its composer shows.
-    client: (&'static str, &'static str),
+    /// A text that only the client's composer shows.
+    composer: &'static str,
 }
 
-impl Panes {
-    /// Nothing if the client is not installed.
-    pub(super) fn new(model: &ScriptedModel, allow: &[&str]) -> Result<Option<Self>> {
-        let place = super::place()?;
-        let hooks: serde_json::Map<String, Value> = baton_testkit::hooks::EVENTS
-            .iter()
-            .map(|event| {
-                let hook =
-                    serde_json::json!({ "type": "command", "command": BATON, "args": ["hook", event] });
-                ((*event).to_owned(), serde_json::json!([{ "hooks": [hook] }]))
-            })
-            .collect();
-        let settings = serde_json::json!({ "hooks": hooks, "permissions": { "allow": allow } });
-        place.write_home(".claude/settings.json", settings.to_string())?;
-        let Some(claude) = Claude::new(&place, model)? else { return Ok(None) };
-        Self::around(place, claude.launch(), ("claude", "❯\u{a0}")).map(Some)
-    }
+/// Claude Code with our hooks in its settings. Returns nothing if the client is not installed.
+pub(super) fn claude(script: Script, allow: &[&str]) -> Result<Option<Panes<Claude>>> {
+    let Some(scene) = scene::claude(script)? else { return Ok(None) };
+    let hook = |event: &str| json!({ "type": "command", "command": BATON, "args": ["hook", event] });
+    let hooks: serde_json::Map<String, Value> = baton_testkit::hooks::EVENTS
+        .iter()
+        .map(|event| ((*event).to_owned(), json!([{ "hooks": [hook(event)] }])))
+        .collect();
+    let settings = json!({ "hooks": hooks, "permissions": { "allow": allow } });
+    scene.place.write_home(".claude/settings.json", settings.to_string())?;
+    Panes::around(scene, "❯\u{a0}").map(Some)
+}
 
-    /// The same for any client whose hooks are there.
-    pub(super) fn around(place: Place, launch: Launch, client: (&'static str, &'static str)) -> Result<Self> {
-        let mut launch = launch.env("TMUX_TMPDIR", place.home()).env("BATON_PANES_ATTEND", "false");
+/// Claude Code with the plugin that an install writes: hooks and mod.
+fn claude_with_mod(script: Script, allow: &[&str]) -> Result<Option<Panes<Claude>>> {
+    let Some(scene) = scene::claude_with_mod(script)? else { return Ok(None) };
+    let settings = json!({ "permissions": { "allow": allow } });
+    scene.place.write_home(".claude/settings.json", settings.to_string())?;
+    Panes::around(scene, "❯\u{a0}").map(Some)
+}
+
+/// The agent writes a file and hands it over; its next context has more to say.
+pub(super) fn hands_over_a_file() -> Script {
+    let write = "printf '# Handoff\\n\\n## Next\\nRun the third test.\\n' > h.md; baton handoff h.md";
+    Script::new()
+        .turn(shell(write).usage(20_000))
+        .turn(text("Handed over.").usage(21_000))
+        .otherwise(text("I go on.").usage(15_000))
+}
+
+impl<C: Client> Panes<C> {
+    pub(super) fn around(scene: Scene<C>, composer: &'static str) -> Result<Self> {
+        let home = scene.place.home();
+        let mut launch = scene.client.launch().env("TMUX_TMPDIR", home).env("BATON_PANES_ATTEND", "false");
         launch.program = BATON.into();
         launch.args.clear();
-        let mut panes = Self { place, launch, attendant: None, client };
+        let mut panes = Self { scene, launch, attendant: None, composer };
         panes.attend()?;
         Ok(panes)
     }
 
     pub(super) fn attend(&mut self) -> Result<()> {
         let mut command = self.launch.clone().args(&["panes"]).command();
-        let log = std::fs::File::create(self.place.home().join("attendant.err"))?;
+        let log = std::fs::File::create(self.scene.place.home().join("attendant.err"))?;
         self.attendant = Some(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn()?);
-        let socket = self.state().join("run/panes.sock");
+        let socket = self.scene.state().join("run/panes.sock");
         self.wait_for("the attendant", || socket.exists().then_some(()))
-    }
-
-    pub(super) fn state(&self) -> PathBuf {
-        self.place.home().join(".local/state/baton")
     }
 
     pub(super) fn baton(&self, args: &[&str]) -> Result<String> {
@@ -69,11 +79,11 @@ impl Panes {
         Ok(finished.stdout)
     }
 
-    /// Spawned, and its composer is there.
+    /// Spawns an agent and waits for its composer.
     pub(super) fn ready(&self, name: &str, args: &[&str]) -> Result<()> {
-        let (client, composer) = self.client;
-        let mode: &[&str] = if client == "claude" { &["--", "--permission-mode", "default"] } else { &[] };
-        self.baton(&[&["spawn", name, "--provider", client], args, mode].concat())?;
+        let composer = self.composer;
+        let mode: &[&str] = if C::NAME == "claude" { &["--", "--permission-mode", "default"] } else { &[] };
+        self.baton(&[&["spawn", name, "--provider", C::NAME], args, mode].concat())?;
         self.wait_for("the composer", || {
             self.screen(name).ok()?.lines().any(|l| l.starts_with(composer)).then_some(())
         })?;
@@ -81,19 +91,17 @@ impl Panes {
     }
 
     pub(super) fn agent(&self, name: &str) -> Value {
-        let bytes = std::fs::read(self.state().join(format!("agents/{name}.json"))).unwrap_or_default();
-        serde_json::from_slice(&bytes).unwrap_or_default()
+        baton_testkit::home::record(&self.scene.state().join(format!("agents/{name}.json")))
     }
 
     pub(super) fn turn(&self, name: &str) -> Option<String> {
         let id = self.agent(name)["session"].as_str()?.to_owned();
-        let session = baton_testkit::home::record(&self.state().join(format!("sessions/{id}.json")));
-        Some(session["turn"].as_str()?.to_owned())
+        Some(self.scene.session_record(&id)["turn"].as_str()?.to_owned())
     }
 
     pub(super) fn tmux(&self, args: &[&str]) -> Result<String> {
-        let mut tmux = Command::new("tmux");
-        tmux.args(["-u", "-L", "baton"]).args(args).env("TMUX_TMPDIR", self.place.home()).env_remove("TMUX");
+        let mut tmux = self.tmux_command();
+        tmux.args(args);
         let output = tmux.output()?;
         ensure!(output.status.success(), "tmux {args:?}: {}", String::from_utf8_lossy(&output.stderr));
         Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
@@ -139,39 +147,96 @@ impl Panes {
         self.wait_for(&format!("{name} to be {turn}"), || (self.turn(name)? == turn).then_some(()))
     }
 
-    pub(super) fn wait_for<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T> {
-        let end = Instant::now() + LONG;
-        loop {
-            if let Some(found) = look() {
-                return Ok(found);
-            }
-            if Instant::now() > end {
-                let log = self.baton(&["log", "--json", "-n", "30"]).unwrap_or_default();
-                let screens = self.tmux(&["list-panes", "-a", "-F", "#{pane_id}"]).unwrap_or_default();
-                let shown: String = screens
-                    .lines()
-                    .filter_map(|p| self.tmux(&["capture-pane", "-p", "-t", p]).ok())
-                    .collect();
-                anyhow::bail!("waited in vain for {what}\n{log}\n{shown}");
-            }
-            std::thread::sleep(Duration::from_millis(30));
-        }
+    pub(super) fn wait_for<T>(&self, what: &str, look: impl FnMut() -> Option<T>) -> Result<T> {
+        poll(LONG, look).with_context(|| {
+            let panes = self.tmux(&["list-panes", "-a", "-F", "#{pane_id}"]).unwrap_or_default();
+            let shown: String =
+                panes.lines().filter_map(|p| self.tmux(&["capture-pane", "-p", "-t", p]).ok()).collect();
+            format!("waited in vain for {what}\n{}\n{shown}", self.scene.log())
+        })
+    }
+
+    /// Sends mail to an idle agent, which gets it typed as a prompt. Returns the message's id.
+    pub(super) fn deliver_by_keys(&self, name: &str) -> Result<String> {
+        let id = self.send(name, &["line one\nEnter\nline three;"])?;
+        self.wait_for_state(name, &id, "delivered")?;
+        // The hook has seen it; now wait for the request to the model.
+        let said = self.wait_for("the request", || {
+            self.scene.asked().into_iter().map(|r| r.last_user_text()).find(|said| said.contains(&id))
+        })?;
+        let typed =
+            baton_testkit::home::framed(&self.scene.state(), &id, "user", "line one\nEnter\nline three;");
+        ensure!(said.contains(&typed), "{said}");
+        Ok(id)
+    }
+
+    /// Sends mail, which waits while a draft is in the composer. Returns the message's id.
+    pub(super) fn send_beside_draft(&self, name: &str) -> Result<String> {
+        self.person_types(name, "half a thought")?;
+        let id = self.send(name, &["are you there?"])?;
+        self.wait_for("the reason", || {
+            (self.agent(name)["waits"] == "a draft is in the composer").then_some(())
+        })?;
+        Ok(id)
+    }
+
+    /// Waits until the agent of [`hands_over_a_file`] continues in a fresh context. Returns that context's first
+    /// request.
+    pub(super) fn continue_from_file(&self, name: &str) -> Result<Arc<Request>> {
+        self.hear(name, "I go on.")?;
+        let asked = self.scene.asked();
+        let fresh = asked.last().context("no request")?;
+        let file = self.scene.place.project().join("h.md");
+        let wanted = format!("Read {} and continue from where you left off.", file.display());
+        ensure!(fresh.last_user_text().contains(&wanted), "{}", fresh.last_user_text());
+        ensure!(fresh.text().contains(LOADED) && fresh.text().contains("Run the third test."));
+        self.wait_for("the end of the rotation", || self.agent(name)["rotation"].is_null().then_some(()))?;
+        let agent = self.agent(name);
+        ensure!(agent["sessions"].as_array().map(Vec::len) == Some(2), "{agent}");
+        Ok(Arc::clone(fresh))
+    }
+
+    /// Waits for a text on an agent's screen.
+    pub(super) fn hear(&self, name: &str, text: &str) -> Result<()> {
+        let what = format!("{text:?} on the screen of {name}");
+        self.wait_for(&what, || self.screen(name).ok()?.contains(text).then_some(()))
+    }
+
+    /// Waits for a request to the model that contains this text.
+    pub(super) fn wait_for_request(&self, text: &str) -> Result<Arc<Request>> {
+        let what = format!("a request with {text:?}");
+        self.wait_for(&what, || self.scene.asked().into_iter().find(|r| r.text().contains(text)))
+    }
+
+    /// Waits for so many requests to the model.
+    pub(super) fn wait_for_requests(&self, count: usize) -> Result<()> {
+        self.wait_for(&format!("{count} requests"), || (self.scene.asked().len() >= count).then_some(()))
     }
 }
 
-impl Drop for Panes {
+impl<C> Drop for Panes<C> {
     fn drop(&mut self) {
         if let Some(mut attendant) = self.attendant.take() {
             let _ = attendant.kill();
             let _ = attendant.wait();
         }
-        let pids = self.tmux(&["list-panes", "-a", "-F", "#{pane_pid}"]).unwrap_or_default();
-        let _ = self.tmux(&["kill-server"]);
-        let end = Instant::now() + Duration::from_secs(5);
+        let tmux = |args: &[&str]| {
+            let mut tmux = self.tmux_command();
+            let output = tmux.args(args).output();
+            output.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default()
+        };
+        let pids = tmux(&["list-panes", "-a", "-F", "#{pane_pid}"]);
+        tmux(&["kill-server"]);
         let runs = |pid: &str| pid.parse().is_ok_and(baton_testkit::tmux::is_running);
-        while pids.lines().any(runs) && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        poll(Duration::from_secs(5), || (!pids.lines().any(runs)).then_some(()));
+    }
+}
+
+impl<C> Panes<C> {
+    fn tmux_command(&self) -> Command {
+        let mut tmux = Command::new("tmux");
+        tmux.args(["-u", "-L", "baton"]).env("TMUX_TMPDIR", self.scene.place.home()).env_remove("TMUX");
+        tmux
     }
 }
 
@@ -181,22 +246,12 @@ fn mail_reaches_an_idle_claude_by_keys_also_out_of_copy_mode_and_is_seen_by_its_
         .turn(text("First.").usage(20_000))
         .turn(text("Second.").usage(21_000))
         .otherwise(text("More."));
-    let model = ScriptedModel::start(script)?;
-    let Some(panes) = Panes::new(&model, &[])? else { return Ok(()) };
+    let Some(panes) = claude(script, &[])? else { return Ok(()) };
     panes.ready("alpha", &["--prompt", "Begin."])?;
     panes.wait_for_turn("alpha", "idle")?;
-    panes.wait_for("the first answer", || (!model.main_requests().is_empty()).then_some(()))?;
+    panes.wait_for_requests(1)?;
     panes.wait_for_turn("alpha", "idle")?;
-    let id = panes.send("alpha", &["--from", "boss", "line one\nEnter\nline three;"])?;
-    panes.wait_for_state("alpha", &id, "delivered")?;
-    // The hook has seen it; the request to the model follows.
-    let said = panes.wait_for("the request", || {
-        model.main_requests().into_iter().map(|r| r.last_user_text()).find(|said| said.contains(&id))
-    })?;
-    assert!(
-        said.contains(&format!("[baton message {id} from boss]\nline one\nEnter\nline three;")),
-        "{said}"
-    );
+    let id = panes.deliver_by_keys("alpha")?;
     assert!(
         panes.message("alpha", &id)?["evidence"].as_str().is_some_and(|e| e.starts_with("prompt of session"))
     );
@@ -204,28 +259,24 @@ fn mail_reaches_an_idle_claude_by_keys_also_out_of_copy_mode_and_is_seen_by_its_
     panes.tmux(&["copy-mode", "-t", &panes.pane("alpha")?])?;
     let id = panes.send("alpha", &["out of copy mode"])?;
     panes.wait_for_state("alpha", &id, "delivered")?;
-    let shown = || model.main_requests().iter().filter(|r| r.last_user_text().contains(&id)).count();
+    let shown = || panes.scene.asked().iter().filter(|r| r.last_user_text().contains(&id)).count();
     panes.wait_for("the request", || (shown() == 1).then_some(()))?;
     Ok(())
 }
 
 #[test]
 fn a_draft_in_claudes_composer_is_left_alone_by_mail() -> Result<()> {
-    let model = ScriptedModel::start(Script::new().otherwise(text("Answer.").usage(20_000)))?;
-    let Some(panes) = Panes::new(&model, &[])? else { return Ok(()) };
+    let script = Script::new().otherwise(text("Answer.").usage(20_000));
+    let Some(panes) = claude(script, &[])? else { return Ok(()) };
     panes.ready("alpha", &[])?;
-    panes.person_types("alpha", "half a thought")?;
-    let id = panes.send("alpha", &["are you there?"])?;
-    panes.wait_for("the reason", || {
-        (panes.agent("alpha")["waits"] == "a draft is in the composer").then_some(())
-    })?;
-    assert!(model.main_requests().is_empty(), "something was submitted");
+    let id = panes.send_beside_draft("alpha")?;
+    assert!(panes.scene.asked().is_empty(), "something was submitted");
     panes.keys("alpha", &["Enter"])?;
     panes.wait_for_state("alpha", &id, "delivered")?;
-    // With the person's prompt, or as a prompt of its own right behind it; never as one text.
+    // With the person's prompt, or as a prompt right after it; never as one text.
     let mark = format!("[baton message {id} ");
-    panes.wait_for("the request", || model.main_requests().last()?.text().contains(&mark).then_some(()))?;
-    let asked = model.main_requests();
+    panes.wait_for_request(&mark)?;
+    let asked = panes.scene.asked();
     assert!(asked[0].last_user_text().contains("half a thought"), "{}", asked[0].last_user_text());
     assert!(asked.iter().all(|r| !r.text().contains("half a thought[baton")), "they were glued together");
     let last = asked.last().context("no request")?.text();
@@ -240,20 +291,19 @@ fn a_busy_claude_reads_mail_at_its_next_tool_call_and_an_urgent_one_interrupts()
         .turn(shell("true; while [ ! -e never ]; do sleep 0.1; done").usage(21_000))
         .turn(text("I heard.").usage(22_000))
         .otherwise(text("More."));
-    let model = ScriptedModel::start(script)?;
-    let Some(panes) = Panes::new(&model, &["Bash"])? else { return Ok(()) };
+    let Some(panes) = claude(script, &["Bash"])? else { return Ok(()) };
     panes.ready("alpha", &["--prompt", "Begin."])?;
     panes.wait_for_turn("alpha", "working")?;
-    panes.wait_for("the tool", || (!model.main_requests().is_empty()).then_some(()))?;
-    let id = panes.send("alpha", &["look at this"])?;
-    panes.place.write_project("go", "")?;
+    panes.wait_for_requests(1)?;
+    let id = panes.send("alpha", &["--important", "look at this"])?;
+    panes.scene.place.write_project("go", "")?;
     panes.wait_for_state("alpha", &id, "delivered")?;
-    panes.wait_for("the next request", || (model.main_requests().len() >= 2).then_some(()))?;
-    assert!(model.main_requests()[1].text().contains(&id), "at the next tool call");
+    panes.wait_for_requests(2)?;
+    assert!(panes.scene.asked()[1].text().contains(&id), "at the next tool call");
     let urgent = panes.send("alpha", &["--urgent", "stop that"])?;
     panes.wait_for_state("alpha", &urgent, "delivered")?;
-    panes.wait_for("the answer", || panes.screen("alpha").ok()?.contains("I heard.").then_some(()))?;
-    let asked = model.main_requests();
+    panes.hear("alpha", "I heard.")?;
+    let asked = panes.scene.asked();
     assert!(asked[2].last_user_text().contains(&urgent), "{}", asked[2].last_user_text());
     assert!(!panes.screen("alpha")?.contains("Rewind"));
     Ok(())
@@ -262,21 +312,18 @@ fn a_busy_claude_reads_mail_at_its_next_tool_call_and_an_urgent_one_interrupts()
 #[test]
 fn an_open_permission_dialog_of_claude_is_not_answered_by_mail() -> Result<()> {
     let script = Script::new().turn(shell("touch made").usage(20_000)).otherwise(text("Done.").usage(21_000));
-    let model = ScriptedModel::start(script)?;
-    let Some(panes) = Panes::new(&model, &[])? else { return Ok(()) };
+    let Some(panes) = claude(script, &[])? else { return Ok(()) };
     panes.ready("alpha", &["--prompt", "Begin."])?;
     panes.wait_for_turn("alpha", "blocked")?;
-    panes.wait_for("the dialog", || {
-        panes.screen("alpha").ok()?.contains("Do you want to proceed?").then_some(())
-    })?;
+    panes.hear("alpha", "Do you want to proceed?")?;
     let id = panes.send("alpha", &["--urgent", "1\ny"])?;
-    // Another agent's mail is typed after it, so this one's had its chance.
+    // Another agent's mail is typed after it, so this one had its chance.
     panes.ready("beta", &[])?;
     let other = panes.send("beta", &["hello"])?;
     panes.wait_for_state("beta", &other, "delivered")?;
     assert_eq!(panes.message("alpha", &id)?["state"], "queued");
     assert!(panes.screen("alpha")?.contains("Do you want to proceed?"));
-    assert!(!panes.place.project().join("made").exists());
+    assert!(!panes.scene.place.project().join("made").exists());
     panes.keys("alpha", &["Enter"])?;
     panes.wait_for_state("alpha", &id, "delivered")?;
     Ok(())
@@ -284,35 +331,12 @@ fn an_open_permission_dialog_of_claude_is_not_answered_by_mail() -> Result<()> {
 
 /// Scenario 4: the deferred handoff in tmux, with `/clear` typed, and a draft that comes back.
 #[test]
-fn the_deferred_handoff_clears_claude_and_goes_on_from_the_file() -> Result<()> {
-    let script = Script::new()
-        .turn(
-            shell("printf '# Handoff\\n\\n## Next\\nRun the third test.\\n' > h.md; baton handoff h.md")
-                .usage(20_000),
-        )
-        .turn(text("Handed over.").usage(21_000))
-        .otherwise(text("I go on.").usage(9_000));
-    let model = ScriptedModel::start(script)?;
-    let Some(panes) = Panes::new(&model, &["Bash"])? else { return Ok(()) };
+fn the_deferred_handoff_clears_claude_which_continues_from_the_file() -> Result<()> {
+    let Some(panes) = claude(hands_over_a_file(), &["Bash"])? else { return Ok(()) };
     panes.ready("alpha", &["--prompt", "Write the parser."])?;
-    let old = panes.agent("alpha")["session"].clone();
-    panes.wait_for("the fresh context", || panes.screen("alpha").ok()?.contains("I go on.").then_some(()))?;
-    let asked = model.main_requests();
-    let fresh = asked.last().context("no request")?;
-    let file = panes.place.project().join("h.md");
-    assert!(
-        fresh
-            .last_user_text()
-            .contains(&format!("Read {} and continue from where you left off.", file.display())),
-        "{}",
-        fresh.last_user_text()
-    );
-    assert!(fresh.text().contains("=== HANDOFF LOADED") && fresh.text().contains("Run the third test."));
+    let fresh = panes.continue_from_file("alpha")?;
     assert!(!fresh.messages().iter().any(|m| m.role == "assistant"), "the old conversation is still there");
-    let agent = panes.agent("alpha");
-    assert_ne!(agent["session"], old);
-    assert_eq!(agent["sessions"].as_array().map(Vec::len), Some(2));
-    assert!(agent["rotation"].is_null() && agent["last_handoff_path"].is_string(), "{agent}");
+    assert!(panes.agent("alpha")["last_handoff_path"].is_string(), "{}", panes.agent("alpha"));
     Ok(())
 }
 
@@ -322,24 +346,56 @@ fn a_draft_is_stashed_while_claude_is_cleared_and_comes_back() -> Result<()> {
         .turn(shell("echo work | baton handoff -").usage(20_000))
         .turn(text("Handed over.").usage(21_000))
         .otherwise(text("I go on.").usage(9_000));
-    let model = ScriptedModel::start(script)?;
-    let Some(mut panes) = Panes::new(&model, &["Bash"])? else { return Ok(()) };
+    let Some(mut panes) = claude(script, &["Bash"])? else { return Ok(()) };
     let mut attendant = panes.attendant.take().context("there is one")?;
     attendant.kill()?;
     attendant.wait()?;
-    std::fs::remove_file(panes.state().join("run/panes.sock"))?;
+    std::fs::remove_file(panes.scene.state().join("run/panes.sock"))?;
     panes.ready("alpha", &["--prompt", "Write the parser."])?;
     panes.wait_for("the request", || panes.agent("alpha")["rotation"].is_object().then_some(()))?;
     panes.person_types("alpha", "half a thought")?;
     panes.attend()?;
-    panes.wait_for("the fresh context", || panes.screen("alpha").ok()?.contains("I go on.").then_some(()))?;
-    panes.wait_for("the draft", || {
-        panes.screen("alpha").ok()?.contains("❯\u{a0}half a thought").then_some(())
-    })?;
-    let asked = model.main_requests();
+    panes.hear("alpha", "I go on.")?;
+    panes.hear("alpha", "❯\u{a0}half a thought")?;
+    let asked = panes.scene.asked();
     assert!(asked.iter().all(|r| !r.text().contains("half a thought")), "the draft was sent");
     assert!(
         asked.last().context("no request")?.last_user_text().contains("Continue where the loaded handoff")
     );
+    Ok(())
+}
+
+/// After Esc the client takes no orders of the mod before its person's next prompt; what is typed into the pane it takes.
+#[test]
+fn after_esc_with_the_mod_mail_and_rotation_are_typed_into_claudes_pane() -> Result<()> {
+    let hangs = || shell("while [ ! -e never ]; do sleep 0.1; done").usage(20_000);
+    let script = Script::new().turn(hangs()).turn(hangs()).otherwise(text("I go on.").usage(9_000));
+    let Some(panes) = claude_with_mod(script, &["Bash"])? else { return Ok(()) };
+    let is_braked = || {
+        let companions = panes.scene.records("companions");
+        companions.iter().any(|companion| companion["braked"] == true).then_some(())
+    };
+    panes.ready("alpha", &["--prompt", "Begin."])?;
+    panes.scene.companion()?;
+    panes.wait_for_requests(1)?;
+    panes.wait_for_turn("alpha", "working")?;
+    panes.keys("alpha", &["Escape"])?;
+    panes.wait_for("the brake", is_braked)?;
+    let id = panes.send("alpha", &["MAIL-AFTER-ESC"])?;
+    panes.wait_for_state("alpha", &id, "delivered")?;
+    let evidence = panes.message("alpha", &id)?["evidence"].clone();
+    assert!(evidence.as_str().is_some_and(|e| e.starts_with("prompt of session")), "{evidence}");
+    panes.wait_for_requests(2)?;
+    assert!(panes.scene.asked()[1].last_user_text().contains("MAIL-AFTER-ESC"));
+    panes.wait_for_turn("alpha", "working")?;
+    panes.keys("alpha", &["Escape"])?;
+    panes.wait_for("the brake", is_braked)?;
+    panes.baton(&["rotate", "alpha"])?;
+    panes.hear("alpha", "I go on.")?;
+    let asked = panes.scene.asked();
+    let fresh = asked.last().context("no request")?;
+    assert!(fresh.text().contains(LOADED), "{}", fresh.text());
+    let rotations = panes.scene.records("rotations");
+    assert_eq!(rotations.last().context("no rotation")?["actuator"], "tmux", "{rotations:?}");
     Ok(())
 }

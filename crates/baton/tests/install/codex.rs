@@ -1,4 +1,6 @@
-//! `baton install --provider codex`: hooks merged and taken out byte for byte; trust only by consent.
+//! `baton install --provider codex`: hooks are merged and removed byte for byte; trust needs consent.
+
+use std::os::unix::fs::PermissionsExt as _;
 
 use baton_testkit::Home;
 use baton_testkit::codex::CodexClient;
@@ -57,17 +59,17 @@ fn the_hooks_carry_long_texts_whole_and_others_keep_their_place() {
     installed(&home, "");
     let text = std::fs::read_to_string(home.path().join(".codex/hooks.json")).unwrap();
     assert!(text.contains("// mine") && text.contains("say done"), "{text}");
-    let value = baton::install::settings::value(text.as_bytes()).unwrap();
+    let value = baton::testing::install::settings::value(text.as_bytes()).unwrap();
     let start = &value["hooks"]["SessionStart"][0]["hooks"][0];
-    assert_eq!(start["additionalContextLimit"], 16_000, "{start}");
+    assert_eq!(start["additionalContextLimit"], 85_000, "{start}");
     assert!(start["command"].as_str().unwrap().ends_with("baton hook --provider codex SessionStart"));
-    // Trust is kept by place: what was first stays first.
+    // Trust depends on the position in the list, so the first one stays first.
     assert_eq!(value["hooks"]["Stop"][0]["hooks"][0]["command"], "say done");
     assert!(value["hooks"]["Stop"][1]["hooks"][0]["command"].as_str().unwrap().contains("codex Stop"));
 }
 
 #[test]
-fn trust_is_never_given_without_a_word() {
+fn trust_is_never_given_without_consent() {
     let home = Home::new(BATON);
     home.write(".codex/config.toml", CONFIG);
     let out = installed(&home, "");
@@ -77,9 +79,9 @@ fn trust_is_never_given_without_a_word() {
     let findings: Value = serde_json::from_str(&doctor.out).unwrap();
     let codex = findings.as_array().unwrap().iter().find(|f| f["check"] == "codex").unwrap();
     assert_eq!(codex["level"], "fail");
-    assert!(codex["what"].as_str().unwrap().contains("does not run 11 of 11 hooks"), "{codex}");
+    assert!(codex["what"].as_str().unwrap().contains("does not run 12 of 12 hooks"), "{codex}");
     assert!(codex["do"].as_str().unwrap().contains("--trust"), "{codex}");
-    // Nobody is there to say yes.
+    // Nobody is there to consent.
     let refused = home.run("install --provider codex --trust").fails(1);
     assert!(refused.contains("add --yes"), "{refused}");
     assert_eq!(std::fs::read_to_string(home.path().join(".codex/config.toml")).unwrap(), CONFIG);
@@ -88,14 +90,14 @@ fn trust_is_never_given_without_a_word() {
     installed(&home, "--trust");
     let config = std::fs::read_to_string(home.path().join(".codex/config.toml")).unwrap();
     assert!(config.starts_with(CONFIG), "{config}");
-    assert_eq!(config.matches("trusted_hash").count(), 11);
+    assert_eq!(config.matches("trusted_hash").count(), 12);
     let doctor: Value = serde_json::from_str(&home.run("doctor --json").out).unwrap();
     let codex = doctor.as_array().unwrap().iter().find(|f| f["check"] == "codex").unwrap();
     assert_eq!(codex["level"], "ok", "{codex}");
 }
 
 #[test]
-fn doctor_tells_when_the_shell_of_its_agents_finds_no_baton() {
+fn doctor_reports_when_the_agents_shell_does_not_find_baton() {
     let home = Home::new(BATON);
     installed(&home, "--trust");
     let shell = |home: &Home| -> Vec<String> {
@@ -118,7 +120,7 @@ fn doctor_tells_when_the_shell_of_its_agents_finds_no_baton() {
 }
 
 #[test]
-fn where_the_client_has_written_since_exactly_our_entries_go() {
+fn if_the_client_has_changed_the_file_since_only_our_entries_are_removed() {
     let home = Home::new(BATON);
     home.write(".codex/config.toml", CONFIG);
     home.write(".codex/hooks.json", HOOKS);
@@ -160,11 +162,12 @@ fn an_installed_hook_is_called_as_the_file_says_and_run_tells_when_it_is_not_tru
     let client = CodexClient::new(&home);
     let payload = client.payload("SessionStart", serde_json::json!({ "source": "startup" }));
     let mut shell = home.command("bash");
-    shell.args(["-c", &command]);
+    // Keep the shell: the hook's parent is taken for the client, and this test acts as the user below.
+    shell.args(["-c", &format!("{command}; true")]);
     baton_testkit::hooks::send(shell, payload.to_string().as_bytes()).silent();
     assert_eq!(client.kept()["provider"], "codex");
 
-    // A client that ends at once is enough to hear what `run` says before it starts one.
+    // A client that ends at once is enough to see what `run` says before it starts one.
     let bin = home.path().join("fake");
     let fake = home.write("fake/codex", "#!/bin/sh\necho \"$@\"\n");
     std::fs::set_permissions(&fake, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
@@ -173,7 +176,7 @@ fn an_installed_hook_is_called_as_the_file_says_and_run_tells_when_it_is_not_tru
         baton_testkit::home::run(home.baton(["run", "codex"]).args(args).env("PATH", path))
     };
     let ran = run(&["--model", "o3"]);
-    assert!(ran.err.contains("does not run 11 of baton's 11 hooks"), "{ran:?}");
+    assert!(ran.err.contains("does not run 12 of baton's 12 hooks"), "{ran:?}");
     assert_eq!(ran.out.trim(), "--no-daemon --model o3");
     installed(&home, "--trust");
     let ran = run(&["exec", "do it"]);
@@ -190,4 +193,82 @@ fn a_purge_leaves_no_hook_that_points_at_nothing() {
     home.run("install --yes").ok();
     let said = home.run("uninstall --purge --yes").fails(1);
     assert!(said.contains("baton uninstall --provider codex"), "{said}");
+}
+
+/// To the client a hook with another timeout is another hook, so it asks again.
+#[test]
+fn an_upgrade_from_a_shorter_timeout_is_asked_for_again() {
+    let home = Home::new(BATON);
+    installed(&home, "--trust");
+    let path = home.path().join(".codex/hooks.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut hooks: Value = serde_json::from_str(&text).unwrap();
+    hooks["hooks"]["PermissionRequest"][0]["hooks"][0]["timeout"] = 10.into();
+    std::fs::write(&path, hooks.to_string()).unwrap();
+    let of_codex = || -> Vec<String> {
+        let findings: Value = serde_json::from_str(&home.run("doctor --json").out).unwrap();
+        let codex = findings.as_array().unwrap().iter().filter(|f| f["check"] == "codex");
+        codex.map(|f| f["what"].as_str().unwrap().to_owned()).collect()
+    };
+    let said = of_codex().join("\n");
+    assert!(said.contains("changed since you reviewed them: PermissionRequest"), "{said}");
+    assert!(said.contains("does not wait for an answer"), "{said}");
+    installed(&home, "--trust");
+    let said = of_codex().join("\n");
+    assert!(said.contains("registered and trusted"), "{said}");
+}
+
+/// A Codex that answers `features list` like this.
+fn client_says(home: &Home, features: &str) -> std::path::PathBuf {
+    let program = home.write("programs/codex", format!("#!/bin/sh\nprintf '{features}'\n"));
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    program.parent().unwrap().to_owned()
+}
+
+fn install_with(home: &Home, path: &std::path::Path, more: &[&str]) -> baton_testkit::CommandOutput {
+    let args = [&["install", "--provider", "codex", "--yes"], more].concat();
+    let path = format!("{}:{}", path.display(), std::env::var("PATH").unwrap());
+    baton_testkit::home::run(home.baton(args).env("PATH", path))
+}
+
+#[test]
+fn the_fresh_window_is_offered_switched_on_by_consent_and_taken_back() {
+    let home = Home::new(BATON);
+    home.write(".codex/config.toml", CONFIG);
+    let before = of_codex(&home);
+    let off = client_says(&home, "hooks  stable  true\\ntoken_budget  under development  false\\n");
+    let offered = install_with(&home, &off, &[]).ok();
+    assert!(offered.contains("--fresh-window` switches it on"), "{offered}");
+    let config = || std::fs::read_to_string(home.path().join(".codex/config.toml")).unwrap();
+    assert_eq!(config(), CONFIG, "nothing without a word");
+    install_with(&home, &off, &["--trust", "--fresh-window"]).ok();
+    assert!(
+        config().starts_with(CONFIG) && config().contains("[features]\ntoken_budget = true\n"),
+        "{}",
+        config()
+    );
+    let again = install_with(&home, &off, &["--trust", "--fresh-window"]).ok();
+    assert!(again.contains("nothing was changed"), "{again}");
+    // Others have written since: exactly ours goes.
+    home.write(".codex/config.toml", config() + "\n[tui]\nx = 1\n");
+    home.run("uninstall --provider codex").ok();
+    assert_eq!(config(), format!("{CONFIG}\n[tui]\nx = 1\n"));
+    home.write(".codex/config.toml", CONFIG);
+    install_with(&home, &off, &["--fresh-window"]).ok();
+    home.run("uninstall --provider codex --verify").ok();
+    assert_eq!(changes(&before, &of_codex(&home)), [""; 0]);
+}
+
+#[test]
+fn a_client_without_fresh_windows_is_neither_offered_nor_given_one() {
+    let home = Home::new(BATON);
+    home.write(".codex/config.toml", CONFIG);
+    let old = client_says(&home, "hooks  stable  true\\n");
+    let refused = install_with(&home, &old, &["--fresh-window"]).fails(1);
+    assert!(refused.contains("has no fresh windows") && refused.contains("nothing was changed"), "{refused}");
+    assert!(!home.path().join(".codex/hooks.json").exists());
+    let said = install_with(&home, &old, &[]).ok();
+    assert!(!said.contains("fresh-window"), "{said}");
+    let refused = home.run("install --fresh-window --yes").fails(1);
+    assert!(refused.contains("leave out --fresh-window"), "{refused}");
 }

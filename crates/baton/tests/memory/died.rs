@@ -1,4 +1,4 @@
-//! Sessions that ended without a word.
+//! Sessions that died without a SessionEnd.
 
 use baton_testkit::Home;
 use baton_testkit::hooks::Client;
@@ -34,7 +34,7 @@ fn nothing_is_offered_of_sessions_that_live_or_ended_or_were_handed_over_or_belo
     let ended = asked(&home, "I have ended");
     ended.hook("SessionEnd").ok();
     drop(ended);
-    // Nobody ever said anything in it.
+    // Nothing was ever said in it.
     let silent = Client::new(&home);
     silent.starts("startup").ok();
     silent.answers(10);
@@ -46,4 +46,22 @@ fn nothing_is_offered_of_sessions_that_live_or_ended_or_were_handed_over_or_belo
     drop(headless);
     assert_eq!(Client::new(&home).starts("startup").context(), None);
     drop(alive);
+}
+
+/// The next plain start is offered only a plain client's work; a named agent is told what else waits.
+#[test]
+fn a_named_agent_takes_only_what_is_addressed_to_it_and_is_told_of_the_rest() {
+    let home = Home::new(crate::BATON);
+    drop(asked(&home, "Write the parser"));
+    home.write("agent.script", "turn\n  tokens 5%\n  say Hello.\n");
+    let seen = home.path().join("seen.jsonl");
+    let named = |name: &str| {
+        let mut command = home.baton(["run", "--name", name, "demo", "-p", "Go."]);
+        command.env("BATON_AGENT_SCRIPT", home.path().join("agent.script")).env("BATON_AGENT_SEEN", &seen);
+        baton_testkit::home::run(&mut command).ok();
+        std::fs::read_to_string(&seen).unwrap()
+    };
+    assert!(!named("lead").contains("HANDOFF LOADED"), "{}", named("lead"));
+    let heard = Client::new(&home).starts("startup");
+    assert!(heard.context().unwrap().contains("Write the parser"), "the next plain start has it: {heard:?}");
 }

@@ -1,6 +1,7 @@
 //! The files of a memory: documents, the active context, the block in CLAUDE.md.
 
 use baton_testkit::Home;
+use serde_json::json;
 
 use super::{SAVED, active, asked, home, in_client, memory};
 
@@ -125,6 +126,56 @@ fn init_is_taken_back_byte_for_byte_and_leaves_what_was_saved() {
     assert!(said.contains("stays"), "{said}");
     assert!(active(&home).contains("Goal: the parser."));
     assert!(!home.project().join(".claude/CLAUDE.md").exists());
+}
+
+#[test]
+fn existing_imports_are_not_doubled() {
+    for (name, import) in [
+        ("work/app/CLAUDE.md", "@.claude/memory/active-context.md"),
+        ("work/app/.claude/CLAUDE.md", "@memory/active-context.md"),
+    ] {
+        let home = Home::new(crate::BATON);
+        home.write(name, format!("# Rules\n- Context: {import}\n"));
+        home.run("memory init").ok();
+        let text = std::fs::read_to_string(home.path().join(name)).unwrap();
+        assert_eq!(text.matches("active-context.md\n").count(), 1, "{text}");
+        assert_eq!(text.matches("memory/project-memory.md").count(), 1, "{text}");
+        assert!(home.run("memory init").ok().contains("nothing was changed"));
+        home.run("memory init --remove").ok();
+        let text = std::fs::read_to_string(home.path().join(name)).unwrap();
+        assert_eq!(text, format!("# Rules\n- Context: {import}\n"));
+    }
+}
+
+#[test]
+fn a_saved_document_leaves_out_the_call_that_saved_it() {
+    let home = home();
+    let client = asked(&home, "Write the parser");
+    let command = format!("baton memory save - <<'BATON_END'\n{SAVED}BATON_END");
+    client.record(&json!({ "type": "assistant", "uuid": "a-save", "sessionId": client.session,
+        "message": { "role": "assistant", "content": [
+            { "type": "tool_use", "id": "t-save", "name": "Bash", "input": { "command": command } }] } }));
+    in_client(&home, &client, "memory save -", SAVED).ok();
+    let list = home.run("memory list --json").json();
+    let document = std::fs::read_to_string(list["documents"][0]["path"].as_str().unwrap()).unwrap();
+    assert!(document.contains("Write the parser"), "{document}");
+    assert!(!document.contains("memory save") && !document.contains("BATON_END"), "{document}");
+}
+
+#[test]
+fn a_listing_names_a_session_by_its_own_words() {
+    let home = home();
+    let client = asked(&home, "Write the parser");
+    for (text, title) in [
+        ("Goal.\n=== session document ===\n## The printer\nAll of it.\n", "The printer"),
+        ("Goal.\n=== session document ===\nWe wrote the lexer.\n\nMore.\n", "We wrote the lexer."),
+    ] {
+        in_client(&home, &client, "memory save -", text).ok();
+        let list = home.run("memory list --json").json();
+        let titles: Vec<&str> =
+            list["documents"].as_array().unwrap().iter().map(|d| d["title"].as_str().unwrap()).collect();
+        assert!(titles.contains(&title), "{titles:?}");
+    }
 }
 
 #[test]

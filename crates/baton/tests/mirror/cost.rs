@@ -1,13 +1,13 @@
 //! What the mirror costs a hook.
 
-use baton::store::mirror::{Mirror, Origin, PER_HOOK};
+use baton::testing::mirror::{Mirror, Origin, PER_HOOK};
 use baton_core::ids::SessionId;
 use baton_testkit::hooks::Client;
 use baton_testkit::trace;
 
 use super::home;
 
-/// The cost, counted: what the mirror adds to a hook is a handful of system calls, whatever the size of what is there.
+/// Counts system calls: the mirror adds a handful to a hook, however large the transcript is.
 #[test]
 fn a_hook_pays_a_handful_of_calls_for_what_grew() {
     if !trace::available() {
@@ -45,7 +45,8 @@ fn a_hook_pays_a_handful_of_calls_for_what_grew() {
     assert!(large <= with + 1, "{large} against {with}");
 }
 
-/// The cost in time: 5 KB more in a transcript of 1 MB. The target is 0.1 ms; a test on a busy machine asserts ten times that.
+/// Measures the time for 5 KB more in a transcript of 1 MB. The target is 0.1 ms; on a busy machine we assert ten times
+/// that.
 #[test]
 fn five_kilobytes_are_taken_in_a_fraction_of_a_millisecond() {
     use std::io::Write as _;

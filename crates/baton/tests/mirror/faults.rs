@@ -1,4 +1,4 @@
-//! A hook that is killed, or finds the disk full, in any call while it takes what grew.
+//! A hook that is killed, or meets a full disk, in any call while it copies new bytes.
 
 use std::process::{Command, Stdio};
 
@@ -10,7 +10,7 @@ use baton_testkit::{Home, trace};
 
 use super::{generations, home, mirror, mirrored};
 
-/// One hook that has something to take: a home where bytes have grown, or where a cut begins a generation.
+/// A home for one hook that has something to copy: new bytes, or a truncation that begins a generation.
 struct Scene {
     home: Home,
     session: String,
@@ -54,7 +54,7 @@ impl Scene {
         std::fs::read(path).unwrap()
     }
 
-    /// Every generation but the last is what it was; the last is a beginning of the transcript.
+    /// Asserts that every generation but the last is unchanged, and that the last is a prefix of the transcript.
     fn check(&self, before: &[Vec<u8>], what: &str) {
         let id = SessionId::new(self.session.clone()).unwrap();
         let Some(kept) = mirror(&self.home).of(&id).unwrap() else { return assert!(before.is_empty()) };
@@ -111,7 +111,7 @@ fn a_kill_or_a_fault_in_any_call_loses_nothing_and_the_next_hook_goes_on() {
                     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{what}");
                 }
                 scene.check(&before, &what);
-                // The next one makes it whole.
+                // The next hook completes it.
                 let mut next = scene.home.baton(["hook", "PostToolUse"]);
                 scene.dress(&mut next);
                 assert!(next.status().unwrap().success());
@@ -126,9 +126,9 @@ fn a_kill_or_a_fault_in_any_call_loses_nothing_and_the_next_hook_goes_on() {
     assert!(tried > 40);
 }
 
-/// SIGKILL at random instants of a hook's real run time.
+/// SIGKILL at random instants within a hook's real run time.
 #[test]
-fn a_hook_killed_at_any_instant_leaves_a_beginning_of_the_transcript() {
+fn a_hook_killed_at_any_instant_leaves_a_prefix_of_the_transcript() {
     let home = home();
     let client = Client::new(&home);
     client.starts("startup").ok();
@@ -141,15 +141,16 @@ fn a_hook_killed_at_any_instant_leaves_a_beginning_of_the_transcript() {
     };
     let mut pace = Pace::measured((0..5).map(|_| hook()));
     let mut rng = Rng::announced("kills of hooks");
-    let mut killed = 0;
-    for n in 0..baton_testkit::times(200) as u64 {
+    let (mut killed, mut n) = (0, 0);
+    // On a busy machine most get through, so go on until enough have died.
+    while n < baton_testkit::times(200) as u64 || killed < 50 {
         client.answers(1_000 + n);
         killed += usize::from(pace.kill(hook(), &mut rng).killed);
+        n += 1;
         let transcript = std::fs::read(client.transcript()).unwrap();
         let held = generations(&mirrored(&home, &client.session), "main");
         assert!(held.len() == 1 && transcript.starts_with(&held[0]), "after kill {n}");
     }
-    assert!(killed > 50, "only {killed} died");
     client.hook("PostToolUse").ok();
     let transcript = std::fs::read(client.transcript()).unwrap();
     assert_eq!(generations(&mirrored(&home, &client.session), "main"), [transcript]);

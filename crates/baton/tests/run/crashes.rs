@@ -1,8 +1,8 @@
-//! Whoever dies, at whatever step: nothing is lost, and the next start is sound.
+//! Whichever process dies, at whatever step: nothing is lost, and the next start works.
 
 use super::*;
 
-/// Who is killed in the middle of a rotation.
+/// Which process is killed in the middle of a rotation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Victim {
     Supervisor,
@@ -48,7 +48,7 @@ fn kept_alive_it_starts_again_with_what_its_transcript_proves() {
 }
 
 #[test]
-fn one_that_dies_at_once_is_started_less_and_less_often_and_then_not_at_all() {
+fn a_client_that_dies_at_once_is_started_less_and_less_often_and_then_not_at_all() {
     let home = home("turn\n  tokens 5%\n  bash kill -9 $CLAUDE_PID\n  wait never\n");
     let mut command = home.baton(["run", "--keep-alive", "--name", "a", "demo", "Go."]);
     command.env("BATON_AGENT_SCRIPT", home.path().join("agent.script"));
@@ -65,7 +65,7 @@ fn one_that_dies_at_once_is_started_less_and_less_often_and_then_not_at_all() {
     assert_eq!(run.of_kind("context-begins").len(), 6);
 }
 
-/// Between a client's fork and the record of it nobody would know of the client: a killed supervisor must not leave one.
+/// Between a client's fork and its record nobody knows of the client, so a killed supervisor must not leave one.
 #[test]
 fn a_supervisor_killed_before_it_has_recorded_its_client_leaves_none() {
     if !baton_testkit::trace::available() {
@@ -74,7 +74,7 @@ fn a_supervisor_killed_before_it_has_recorded_its_client_leaves_none() {
     let home = home(QUIET);
     let run = command(&home, "a", ["Go."]);
     let mut traced = home.command("strace");
-    // The child is there when its pidfd is asked for, and not yet recorded.
+    // When its pidfd is requested, the child exists but is not recorded yet.
     let kill =
         ["-qq", "-e", "trace=pidfd_open", "-e", "inject=pidfd_open:signal=KILL:when=1", "-o", "/dev/null"];
     traced.args(kill).arg(run.get_program()).args(run.get_args());
@@ -86,13 +86,13 @@ fn a_supervisor_killed_before_it_has_recorded_its_client_leaves_none() {
     wait_for("an empty house", || processes(&home).is_empty().then_some(()));
     assert!(agent(&home, "a")["process"].is_null());
     assert!(!seen_path(&home, "a").exists(), "a client nobody knew of has run");
-    // The next start is the only one.
+    // The next start is the only client.
     let again = start(&home, "b", ["Go."]);
     again.said("Hello.");
     assert_eq!(again.exits().code, 0);
 }
 
-/// Holds every rotation at a step: a hook of the project's own that waits for a file.
+/// Holds every rotation at a step, with a hook of the project that waits for a file.
 fn hold(home: &Home, event: &str) {
     let wait = "while [ ! -e $HOME/go ]; do sleep 0.01; done";
     let hooks = serde_json::json!({ "hooks": { event: [{ "hooks": [
@@ -100,8 +100,8 @@ fn hold(home: &Home, event: &str) {
     home.write("work/app/.claude/settings.json", hooks.to_string());
 }
 
-/// After whatever happened in the first run: the next start has the handoff, or says where it is; of each agent at
-/// most one client runs; no rotation stays open without somebody who drives it.
+/// Whatever happened in the first run: the next start has the handoff or says where it is, each agent has at most one
+/// client, and no rotation stays open without a process that drives it.
 fn the_next_start_is_sound(home: &Home, what: &str) {
     home.write("go", "");
     home.write("agent.script", QUIET);
@@ -112,7 +112,7 @@ fn the_next_start_is_sound(home: &Home, what: &str) {
         String::from_utf8_lossy(&text).into_owned()
     };
     let is_client = |pid: i32| read(pid, "cmdline").contains("demo-agent\0--plugin-dir");
-    // What a client has forked looks like it until it becomes something else.
+    // A process that a client forks looks like the client until it calls exec.
     let parent = |pid: i32| read(pid, "stat").rsplit(") ").next()?.split(' ').nth(1)?.parse().ok();
     let clients =
         processes(home).into_iter().filter(|pid| is_client(*pid) && !parent(*pid).is_some_and(is_client));
@@ -134,7 +134,7 @@ fn the_next_start_is_sound(home: &Home, what: &str) {
     assert!(handoffs.as_array().unwrap().iter().any(|h| h["type"] == "manual"), "{what}: {handoffs}");
     for handoff in handoffs.as_array().unwrap() {
         let status = handoff["status"].as_str().unwrap();
-        assert!(matches!(status, "active" | "claimed" | "consumed"), "{what}: lost: {handoff}");
+        assert!(matches!(status, "active" | "claimed" | "consumed"), "{what}: lost: {handoff} of {handoffs}");
         let document = home.run(&format!("handoffs show {}", handoff["id"].as_str().unwrap())).ok();
         let expected = handoff["type"] == "crash" || document.contains("work of a");
         assert!(expected, "{what}: {document}");
@@ -144,7 +144,7 @@ fn the_next_start_is_sound(home: &Home, what: &str) {
 }
 
 #[test]
-fn whoever_is_killed_at_whatever_step_the_next_start_is_sound() {
+fn whichever_process_is_killed_at_whatever_step_the_next_start_works() {
     let steps = [("SessionEnd", "stopping"), ("SessionStart", "started")];
     for (event, step) in steps {
         for victim in [Victim::Supervisor, Victim::Client, Victim::Both] {
@@ -168,7 +168,7 @@ fn whoever_is_killed_at_whatever_step_the_next_start_is_sound() {
                 kill(client, Signal::KILL);
             }
             if victim == Victim::Client && step == "stopping" {
-                // The rotation goes on: it wanted that client gone.
+                // The rotation continues, because it wanted that client gone.
                 home.write("go", "");
                 wait_for(&what, || (loads(&run.seen()).len() == 1).then_some(()));
                 run.type_line("/exit");
@@ -180,7 +180,7 @@ fn whoever_is_killed_at_whatever_step_the_next_start_is_sound() {
     }
 }
 
-/// The same at instants that nobody chose.
+/// The same at random instants.
 #[test]
 fn a_supervisor_killed_at_any_instant_of_a_rotation_loses_nothing() {
     let mut rng = baton_testkit::rng::Rng::new(20_261_116);
@@ -194,4 +194,21 @@ fn a_supervisor_killed_at_any_instant_of_a_rotation_loses_nothing() {
         drop(run.stdin.take());
         the_next_start_is_sound(&home, &format!("kill {n}"));
     }
+}
+
+/// Nothing could be sealed at the end of the turn, and only the supervisor is there to try again.
+#[test]
+fn a_handoff_that_could_not_be_sealed_at_the_end_of_its_turn_is_sealed_by_the_supervisor() {
+    let home = home(ONCE);
+    let archive = home.path().join(".claude/handoff");
+    std::fs::write(&archive, "in the way").unwrap();
+    let run = start(&home, "a", ["Go."]);
+    wait_for("the first try", || {
+        let session =
+            baton_testkit::home::record(&state(&home).join(format!("sessions/{}.json", run.session())));
+        (session["request"]["tries"].as_u64() >= Some(1)).then_some(())
+    });
+    std::fs::remove_file(&archive).unwrap();
+    run.said("Next: Run it again.");
+    assert_eq!(run.exits().code, 0);
 }

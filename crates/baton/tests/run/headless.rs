@@ -1,4 +1,4 @@
-//! `-p` over several contexts: one output, as the format promises.
+//! `-p` over several contexts: one output in the promised format.
 
 use super::*;
 
@@ -6,7 +6,7 @@ const THREE: &str = "context\nturn\n  tokens 20%\n  bash echo one | baton handof
                      context\nturn\n  tokens 20%\n  bash echo two | baton handoff -\n  say Second over.\n\
                      context\nturn\n  tokens 10%\n  say All done.\n";
 
-fn headless(format: &str) -> (Home, baton_testkit::Ran) {
+fn headless(format: &str) -> (Home, baton_testkit::CommandOutput) {
     let home = home(THREE);
     let args = ["-p", "--output-format", format, "Do it."];
     let ran = baton_testkit::home::run(command(&home, "a", args).stdin(Stdio::null()));
@@ -44,4 +44,17 @@ fn headless_stream_json_is_everything_and_one_result_at_the_end() {
     assert_eq!(records.last().unwrap()["result"], "All done.");
     assert!(of("assistant") >= 5, "{}", ran.out);
     assert_eq!(processes(&home), Vec::<i32>::new());
+}
+
+#[test]
+fn a_headless_run_that_reaches_max_restarts_fails_and_names_the_handoff_that_waits() {
+    let home = home(FOR_EVER);
+    home.write(".config/baton/config.toml", "[run]\nmax_restarts = 2\n");
+    let ran = baton_testkit::home::run(command(&home, "a", ["-p", "Do it."]).stdin(Stdio::null()));
+    let err = ran.err.clone();
+    assert_eq!(ran.code, Some(1), "{err}");
+    assert!(err.contains("baton: no further rotation: 2 rotations in a row"), "{err}");
+    let active = home.run("handoffs --json").json();
+    let active = active.as_array().unwrap().iter().find(|h| h["status"] == "active").unwrap().clone();
+    assert!(err.contains(&format!("handoff {} waits", active["id"].as_str().unwrap())), "{err}");
 }

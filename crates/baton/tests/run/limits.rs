@@ -1,4 +1,4 @@
-//! An agent at its usage limit is parked until that ends.
+//! An agent at its usage limit is parked until the limit ends.
 
 use super::*;
 
@@ -18,9 +18,9 @@ fn a_usage_limit_parks_the_agent_until_it_ends() {
     let session = run.session();
     let payload = serde_json::json!({ "session_id": session, "cwd": home.project() });
     let line = home.run_with_input("statusline", &payload.to_string()).ok();
-    assert!(line.contains("parked until "), "{line}");
+    assert!(line.contains("limit until "), "{line}");
     run.said("Back at work.");
-    assert_eq!(run.session(), session, "the same conversation goes on");
+    assert_eq!(run.session(), session, "the same conversation continues");
     let prompts = run.of_kind("prompt");
     assert_eq!(prompts[1]["text"], "The usage limit has ended. Continue.");
     let until: jiff::Timestamp = parked["until"].as_str().unwrap().parse().unwrap();
@@ -32,6 +32,7 @@ fn a_usage_limit_parks_the_agent_until_it_ends() {
 fn with_parking_switched_off_nothing_comes_back_by_itself() {
     let home = home(&at_a_limit(1));
     home.write("work/app/.baton.toml", "[run]\npark = false\n");
+    home.trust();
     let run = start(&home, "a", ["Go."]);
     wait_for("the limit", || log(&home, "stop-failure").pop());
     let left = run.exits();

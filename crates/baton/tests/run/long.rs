@@ -9,10 +9,16 @@ fn ten_in_a_row_are_enough_and_the_refusal_says_why() {
     wait_for("the refusal", || log(&home, "rotation-refused").pop());
     assert_eq!(rotations(&home).len(), 10);
     run.said_times("Handed over.", 11);
+    // A person is wanted, and told so at every face.
+    let words = "stopped: 10 rotations in a row without a prompt by a person";
+    wait_for("the listing", || home.run("agents").out.contains(words).then_some(()));
+    let inbox = home.run("inbox").ok();
+    assert!(inbox.contains("type something to go on"), "{inbox}");
     // A person's word begins the count anew.
     run.type_line("Go on.");
     wait_for("its prompt", || run.of_kind("prompt").iter().any(|p| p["text"] == "Go on.").then_some(()));
     wait_for("the count", || (run.agent()["in_a_row"] == 0).then_some(()));
+    assert!(!home.run("agents").out.contains(words));
     let left = run.exits();
     assert_eq!(left.code, 0);
     let why =
@@ -27,6 +33,7 @@ fn two_hundred_rotations_leave_no_orphan_no_zombie_no_descriptor_and_one_load_ea
     const COUNT: usize = 200;
     let home = home(FOR_EVER);
     home.write("work/app/.baton.toml", format!("[run]\nmax_restarts = {COUNT}\n"));
+    home.trust();
     let began = Instant::now();
     let run = start(&home, "a", ["Go."]);
     run.said_times("Handed over.", 2);
@@ -67,7 +74,7 @@ fn two_hundred_rotations_leave_no_orphan_no_zombie_no_descriptor_and_one_load_ea
     assert_eq!(handoffs, loaded);
     assert_eq!(processes(&home), Vec::<i32>::new());
 
-    // Targets: 5 MiB, 50 ms. Tests assert ten times that, and print what was measured.
+    // The targets are 5 MiB and 50 ms. Assert ten times that, and print the measurements.
     let mut ours: Vec<f64> = log(&home, "rotated").iter().filter_map(|l| ours_ms(&l["detail"])).collect();
     ours.sort_by(f64::total_cmp);
     assert!(ours.len() > COUNT / 2);
@@ -81,7 +88,7 @@ fn two_hundred_rotations_leave_no_orphan_no_zombie_no_descriptor_and_one_load_ea
     assert!(memory < 50 << 10, "{memory} KiB");
 }
 
-/// What a rotation took, without the time the client needed to end.
+/// How long a rotation took, without the time that the client needed to end.
 fn ours_ms(detail: &Value) -> Option<f64> {
     Some(detail["ms_until_told"].as_f64()? + detail["ms_until_started"].as_f64()?)
 }
@@ -93,7 +100,7 @@ fn memory_kib(pid: i32) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Real `baton run` processes, made to hand over at the same instant again and again.
+/// Real `baton run` processes that hand over at the same instant again and again.
 #[test]
 fn two_that_rotate_at_the_same_instant_get_their_own_handoff_each_time() {
     let count = if baton_testkit::times(1) > 1 { 1000 } else { 20 };
@@ -103,6 +110,7 @@ fn two_that_rotate_at_the_same_instant_get_their_own_handoff_each_time() {
     let home = home(&format!("turn\n  tokens 20%\n  bash {gate}\n  say Handed over.\n"));
     std::fs::create_dir(home.path().join("gate")).unwrap();
     home.write("work/app/.baton.toml", format!("[run]\nmax_restarts = {count}\n"));
+    home.trust();
     let runs = [start(&home, "left", ["Go."]), start(&home, "right", ["Go."])];
     wait_for_rotations(&home, 2 * count);
     for run in &runs {
@@ -118,7 +126,7 @@ fn two_that_rotate_at_the_same_instant_get_their_own_handoff_each_time() {
             .collect();
         assert_eq!(texts.len(), count, "{}", run.name);
         for (n, text) in texts.iter().enumerate() {
-            // Behind a number that nothing proves stands a remark.
+            // A number that nothing proves is followed by a remark.
             let own = format!("work of {} number {n}", run.name);
             assert!(text.lines().any(|l| l.split(" [").next() == Some(&own)), "{own}: {text}");
         }

@@ -1,5 +1,6 @@
-//! What is no transcript, or a damaged one, is passed over and said; the rest still works.
+//! Damaged transcripts, and files that are not transcripts, are left out and reported. The rest still works.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -10,15 +11,15 @@ use serde_json::json;
 use super::made::{Claude, codex, id};
 use crate::BATON;
 
-/// A home with one good conversation, and the folder that it lies in.
+/// A home with one good conversation, and the folder that holds it.
 fn home() -> (Home, PathBuf) {
     let home = Home::in_memory(BATON);
     let path = Claude::new(&home, 1, &home.project()).user("The good one about apples").says("Yes.").write();
     (home, path.parent().unwrap().to_owned())
 }
 
-/// Listing and searching still find the good one; returns what they said besides.
-fn told(home: &Home) -> String {
+/// Checks that listing and searching still find the good one; returns what they reported.
+fn reported(home: &Home) -> String {
     let listed = home.run("sessions list --all");
     assert!(listed.out.contains("The good one about apples"), "{listed:?}");
     let found = home.run("sessions search --all apples");
@@ -50,9 +51,30 @@ fn a_folder_an_empty_file_and_garbage_are_left_out_and_named() {
     for (why, make) in cases {
         let (home, folder) = home();
         make(&bad(&folder, 2));
-        let said = told(&home);
+        let said = reported(&home);
         assert!(said.contains(why) && said.contains(&id(2)), "{why}: {said}");
     }
+}
+
+#[test]
+fn a_folder_that_cannot_be_listed_is_left_out_and_named() {
+    let (home, folder) = home();
+    let projects = folder.parent().unwrap();
+    let odd = projects.join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
+    std::fs::create_dir(&odd).unwrap();
+    let said = reported(&home);
+    assert!(said.contains("caf") && said.contains("not UTF-8"), "{said}");
+    std::fs::remove_dir(&odd).unwrap();
+    if !trace::available() {
+        return;
+    }
+    let locked = projects.join("locked");
+    std::fs::create_dir(&locked).unwrap();
+    let (calls, _) = trace::record(&home, "sessions list --all");
+    let call = calls.iter().find(|c| c.name.starts_with("open") && c.line.contains("locked")).unwrap();
+    let ran = trace::inject(&home, "sessions list --all", call, "error=EACCES");
+    assert!(ran.err.contains("locked was left out: Permission denied"), "{ran:?}");
+    assert!(ran.out.contains("The good one"), "{ran:?}");
 }
 
 #[test]
@@ -64,7 +86,7 @@ fn a_transcript_that_vanishes_is_left_out() {
     std::fs::copy(bad(&folder, 1), bad(&folder, 2)).unwrap();
     let (calls, _) = trace::record(&home, "sessions list --all");
     let call = calls.iter().find(|c| c.name.starts_with("open") && c.line.contains(&id(2))).unwrap();
-    std::fs::remove_file(home.state().join("cache/sessions")).unwrap();
+    std::fs::remove_file(home.state().join("cache/sessions.json")).unwrap();
     let ran = trace::inject(&home, "sessions list --all", call, "error=ENOENT");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.err.contains("it has vanished") || ran.out.matches("apples").count() == 2, "{ran:?}");
@@ -86,7 +108,7 @@ fn a_torn_end_and_a_damaged_middle_cost_only_themselves() {
     text[middle] = 0xff;
     text.truncate(text.len() - 10);
     std::fs::write(&path, text).unwrap();
-    assert_eq!(told(&home), "", "a conversation that is being written is nothing to complain about");
+    assert_eq!(reported(&home), "", "a conversation that is being written is nothing to complain about");
     let row = home.run("sessions list --all --json").json();
     let row = row.as_array().unwrap().iter().find(|r| r["id"] == id(2).as_str()).unwrap().clone();
     assert_eq!(row["title"], "Plums");
@@ -96,7 +118,7 @@ fn a_torn_end_and_a_damaged_middle_cost_only_themselves() {
 }
 
 #[test]
-fn lines_of_a_hundred_megabytes_are_passed_over_and_said() {
+fn lines_of_a_hundred_megabytes_are_skipped_and_reported() {
     let (home, folder) = home();
     // A hole in the file: it reads as zeros and takes no room.
     let path = Claude::new(&home, 2, &home.project()).user("Before the pears").write();
@@ -106,7 +128,7 @@ fn lines_of_a_hundred_megabytes_are_passed_over_and_said() {
     file.write_all_at(format!("\n{line}\n").as_bytes(), at).unwrap();
     let only = std::fs::File::create(bad(&folder, 3)).unwrap();
     only.set_len(100 << 20).unwrap();
-    let said = told(&home);
+    let said = reported(&home);
     assert!(
         said.contains("no record in it can be read") && said.contains("longer than any record"),
         "{said}"
@@ -117,7 +139,7 @@ fn lines_of_a_hundred_megabytes_are_passed_over_and_said() {
     assert_eq!(row[0]["ending"], "answered", "{row:#}");
 }
 
-/// Texts that a terminal would obey, mixed with what people write.
+/// Texts that would control a terminal, mixed with ordinary writing.
 fn hostile() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         3 => any::<char>().prop_map(String::from),

@@ -1,4 +1,4 @@
-//! Transcripts as the clients write them, made for a test.
+//! Builds transcripts in the form that the clients write.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use baton_testkit::Home;
 use serde_json::{Value, json};
 
-/// An id in the shape of the clients'.
+/// An id of the form that the clients use.
 pub fn id(n: u32) -> String {
     format!("{n:08x}-0000-4000-8000-000000000000")
 }
@@ -29,7 +29,7 @@ impl Claude {
         Self { path, id: id(n), cwd, text: String::new(), count: 0 }
     }
 
-    /// Any record with the fields that all have; a minute after the one before.
+    /// Adds a record with the fields that all records have, a minute after the last one.
     #[must_use]
     pub fn record(mut self, kind: &str, fields: Value) -> Self {
         self.count += 1;
@@ -81,7 +81,7 @@ impl Claude {
     }
 }
 
-/// A conversation of Codex below `codex`, its folder.
+/// Writes a conversation of Codex below `codex`, its folder.
 pub fn codex(codex: &Path, n: u32, cwd: &Path, asked: &str, answered: &str) -> PathBuf {
     let line = |second: u32, kind: &str, payload: Value| {
         json!({ "timestamp": format!("2026-11-10T00:00:{second:02}.000Z"), "type": kind, "payload": payload })

@@ -1,4 +1,4 @@
-//! Conversations that only the mirror still has, or has in another form: listed, found once, shown, brought back.
+//! Conversations that only the mirror still has, or has in another form: listed, found once, shown, restored.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::made::{Claude, id};
 use super::resume::{home, started, with_client};
 
-/// A session of the project whose hooks have mirrored `path`; over when it returns.
+/// Runs a whole session of the project, whose hooks mirror `path`.
 fn mirror(home: &Home, n: u32, path: &Path) {
     let mut client = Client::new(home);
     client.session = id(n);
@@ -31,7 +31,7 @@ fn json(home: &Home, line: &str) -> Vec<Value> {
 }
 
 #[test]
-fn what_the_client_deleted_is_listed_found_shown_and_resumed_from_the_mirror() {
+fn a_conversation_that_the_client_deleted_is_listed_found_shown_and_resumed_from_the_mirror() {
     for compressed in [false, true] {
         let home = home();
         let path = zebra(&home, 1);
@@ -67,7 +67,7 @@ fn what_the_client_deleted_is_listed_found_shown_and_resumed_from_the_mirror() {
 }
 
 #[test]
-fn a_mirror_and_its_live_transcript_count_once_and_what_a_rewrite_took_is_still_found() {
+fn a_mirror_and_its_live_transcript_count_once_and_text_lost_in_a_rewrite_is_still_found() {
     let home = home();
     let path = zebra(&home, 1);
     mirror(&home, 1, &path);
@@ -79,7 +79,7 @@ fn a_mirror_and_its_live_transcript_count_once_and_what_a_rewrite_took_is_still_
         assert_eq!(found.len(), 2, "{found:#?}");
         assert!(found.iter().all(|h| h["mirror"] == false), "the live one is told: {found:#?}");
     }
-    // The client throws its file away and begins another under the same name.
+    // The client discards its file and begins another under the same name.
     Claude::new(&home, 1, &home.project())
         .user("Count the lions, all of them, twice if need be")
         .says("Two lions.")

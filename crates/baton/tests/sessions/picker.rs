@@ -1,8 +1,10 @@
-//! `baton sessions` in a terminal, and how long output is paged there.
+//! `baton sessions` in a terminal, and the pager for long output.
 
 use anyhow::Result;
 use baton_testkit::Home;
+use baton_testkit::hooks::Client;
 use baton_testkit::pty::{Pty, code};
+use serde_json::json;
 
 use super::made::{Claude, id};
 use super::resume::{home, started, with_client};
@@ -108,8 +110,9 @@ fn long_output_goes_through_the_pager_and_short_output_does_not() -> Result<()> 
 fn in_a_narrow_terminal_no_row_is_wider_than_it() -> Result<()> {
     let home = home();
     let far = home.path().join("work/a-folder-with-a-long-name/and-one-below-it/the-project-itself");
-    for n in 1..=3 {
-        let asked = format!("Port the parser, number {n}, {}", "and its tests ".repeat(20));
+    for (n, words) in [(1, "and its tests "), (2, "とテスト"), (3, "👩‍💻 et les accents e\u{301} ")]
+    {
+        let asked = format!("Port the parser, number {n}, {}", words.repeat(20));
         Claude::new(&home, n, &far).user(&asked).says("Yes.").write();
     }
     let mut pty = Pty::start(&sessions(&home, &["list", "--all", "--no-pager"]))?;
@@ -120,8 +123,54 @@ fn in_a_narrow_terminal_no_row_is_wider_than_it() -> Result<()> {
     let rows: Vec<&str> = plain.lines().filter(|line| !line.trim().is_empty()).collect();
     assert_eq!(rows.len(), 4, "{plain}");
     for row in rows {
-        assert!(row.trim_end().chars().count() <= 80, "{row}");
+        let width = row.trim_end().chars().map(baton_core::plain::columns).sum::<usize>();
+        assert!(width <= 80, "{width}: {row}");
     }
     assert!(plain.contains("the-project-itself") && plain.contains("Port the parser"), "{plain}");
+    Ok(())
+}
+
+#[test]
+fn typing_finds_what_was_said_and_the_selected_row_is_previewed() -> Result<()> {
+    let home = home();
+    Claude::new(&home, 1, &home.project()).user("Port the parser").says("The flaky lexer is mended.").write();
+    Claude::new(&home, 2, &home.project()).user("Fix the tests").says("All green.").write();
+    let mut pty = Pty::start(&sessions(&home, &[]))?;
+    pty.wait_for("agent: All green.")?;
+    pty.send("/FLAKY lexer")?;
+    pty.wait_for("Enter search what was said")?;
+    pty.send("\r")?;
+    pty.wait_until("the one in which it was said", |s| {
+        s.contains("(1 of 2)") && s.contains("agent: The flaky lexer is mended.")
+    })?;
+    pty.send("\r")?;
+    assert_eq!(code(pty.wait_for_end()?), 0);
+    assert!(started(&home).unwrap().contains(&id(1)));
+    Ok(())
+}
+
+#[test]
+fn the_contexts_of_one_task_are_one_row() -> Result<()> {
+    let home = home();
+    let mut client = Client::new(&home);
+    client.starts("startup").ok();
+    let asked = |client: &Client<'_>, words: &str| {
+        client.record(
+            &json!({ "type": "user", "uuid": words, "sessionId": client.session, "cwd": home.project(),
+            "timestamp": "2026-11-16T01:00:00Z", "message": { "role": "user", "content": words } }),
+        );
+        client.answers(20_000);
+        client.hook("Stop").ok();
+    };
+    asked(&client, "Port the parser");
+    client.clears().ok();
+    asked(&client, "Go on with it");
+    let mut pty = Pty::start(&sessions(&home, &[]))?;
+    let screen = pty.wait_for("2 contexts")?;
+    assert!(screen.contains("(1 of 1)"), "{screen}");
+    pty.send("port the")?;
+    pty.wait_until("found by its beginning", |s| s.contains("(1 of 1)") && s.contains("> port the"))?;
+    pty.send("\x1b")?;
+    pty.wait_for_end()?;
     Ok(())
 }

@@ -6,12 +6,12 @@ use std::process::Command;
 
 use baton_testkit::home::run;
 use baton_testkit::hooks::Client;
-use baton_testkit::{Home, Ran};
+use baton_testkit::{CommandOutput, Home};
 
 use super::made::{Claude, id};
 use crate::BATON;
 
-/// A home with a program `claude` that only tells how it was started.
+/// A home with a program `claude` that only records how it was started.
 pub fn home() -> Home {
     let home = Home::in_memory(BATON);
     home.write("work/app/.baton.toml", "");
@@ -29,7 +29,7 @@ pub fn with_client(home: &Home, command: &mut Command) {
     command.env("PATH", format!("{}:{}", home.path().join("bin").display(), std::env::var("PATH").unwrap()));
 }
 
-fn resume(home: &Home, args: &[&str]) -> Ran {
+fn resume(home: &Home, args: &[&str]) -> CommandOutput {
     let mut command = home.baton(["sessions", "resume"].iter().chain(args));
     with_client(home, &mut command);
     run(&mut command)
@@ -62,7 +62,7 @@ fn the_last_conversation_of_this_project_is_resumed_with_the_options_given() {
 }
 
 #[test]
-fn a_conversation_of_another_project_is_not_resumed_here_and_the_command_that_does_it_is_told() {
+fn a_conversation_of_another_project_is_refused_with_the_command_that_resumes_it() {
     let home = home();
     Claude::new(&home, 3, &other(&home)).user("Elsewhere").says("Yes.").write();
     let said = resume(&home, &["00000003"]).fails(1);
@@ -75,7 +75,7 @@ fn a_conversation_of_another_project_is_not_resumed_here_and_the_command_that_do
 }
 
 #[test]
-fn one_that_cannot_be_resumed_says_why() {
+fn a_conversation_that_cannot_be_resumed_is_refused_with_the_reason() {
     let home = home();
     let refused = |n: u32, why: &str| {
         let said = resume(&home, &[&id(n)]).fails(1);
@@ -97,7 +97,7 @@ fn one_that_cannot_be_resumed_says_why() {
 }
 
 #[test]
-fn one_that_runs_is_not_started_a_second_time() {
+fn a_running_conversation_is_not_started_a_second_time() {
     let home = home();
     let mut client = Client::new(&home);
     client.session = id(6);
@@ -111,7 +111,7 @@ fn one_that_runs_is_not_started_a_second_time() {
 }
 
 #[test]
-fn one_begun_deeper_in_the_project_is_resumed_where_it_was() {
+fn a_conversation_begun_deeper_in_the_project_is_resumed_there() {
     let home = home();
     Claude::new(&home, 7, &home.path().join("work/app/src")).user("Below").says("Yes.").write();
     let ran = resume(&home, &["--last"]);
@@ -119,7 +119,7 @@ fn one_begun_deeper_in_the_project_is_resumed_where_it_was() {
     assert_eq!(started(&home).unwrap()[0], "~/work/app/src");
 }
 
-/// Puts another client beside it that tells how it was started.
+/// Adds a second client that records how it was started.
 fn with_codex(home: &Home) {
     let text = std::fs::read_to_string(home.path().join("bin/claude")).unwrap();
     let program = home.write("bin/codex", text.replace("/started'", "/codex.started'"));
@@ -150,7 +150,7 @@ fn in_another_client_a_new_agent_begins_with_what_the_transcript_proves() {
 }
 
 #[test]
-fn in_another_client_nothing_is_made_when_it_cannot_be_started() {
+fn nothing_is_made_for_another_client_that_cannot_be_started() {
     let home = home();
     Claude::new(&home, 1, &home.project()).user("Here").says("Yes.").write();
     Claude::new(&home, 2, &other(&home)).user("Elsewhere").says("Yes.").write();

@@ -1,13 +1,13 @@
-//! `baton sessions search`: found wherever it was said, told by whom and when, best first, once.
+//! `baton sessions search`: finds what was said, by whom and when, best first, each hit once.
 
 use baton_testkit::pty::{Pty, code};
-use baton_testkit::{Home, Ran};
+use baton_testkit::{CommandOutput, Home};
 use serde_json::{Value, json};
 
 use super::made::{Claude, codex, id};
 use crate::BATON;
 
-/// One project with a long conversation, an older one, and one of Codex.
+/// A project with a long conversation, an older one, and one of Codex.
 fn home() -> Home {
     let home = Home::in_memory(BATON);
     home.write("work/app/.baton.toml", "");
@@ -40,7 +40,7 @@ fn home() -> Home {
     home
 }
 
-fn ran(home: &Home, args: &[&str]) -> Ran {
+fn ran(home: &Home, args: &[&str]) -> CommandOutput {
     baton_testkit::home::run(&mut home.baton(["sessions", "search"].iter().chain(args)))
 }
 
@@ -80,14 +80,14 @@ fn words_phrases_and_expressions_are_found_as_they_were_written() {
 }
 
 #[test]
-fn what_came_before_a_compaction_is_found_and_the_clients_own_texts_are_not() {
+fn text_before_a_compaction_is_found_and_the_clients_own_texts_are_not() {
     let home = home();
     assert_eq!(lines(&home, &["Never touch"]).len(), 1);
     assert_eq!(lines(&home, &["summary"]).len(), 0, "nobody said it");
 }
 
 #[test]
-fn hits_are_told_apart_by_role_tool_file_time_and_project() {
+fn hits_are_filtered_by_role_tool_file_time_and_project() {
     let home = home();
     let roles = |args: &[&str]| -> Vec<String> {
         let mut roles: Vec<_> =
@@ -189,7 +189,7 @@ fn a_secret_is_found_and_not_shown() {
 fn ctrl_c_ends_a_long_search_and_leaves_a_clean_line() -> anyhow::Result<()> {
     let home = Home::in_memory(BATON);
     let path = Claude::new(&home, 1, &home.project()).user("Begin").write();
-    // Sparse: takes no room, and minutes to read.
+    // Sparse: takes no space on the disk, and minutes to read.
     std::fs::OpenOptions::new().append(true).open(path)?.set_len(400 << 30)?;
     let mut pty = Pty::start(&home.baton(["sessions", "search", "--all", "nothing-like-it"]))?;
     pty.wait_for("searching: ")?;

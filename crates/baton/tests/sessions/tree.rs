@@ -1,4 +1,4 @@
-//! `baton sessions tree`: how the work went from one session to the next.
+//! `baton sessions tree`: how the work moved from one session to the next.
 
 use baton_testkit::Home;
 use baton_testkit::agent::Script;
@@ -8,7 +8,7 @@ use super::made::Claude;
 use crate::BATON;
 
 #[test]
-fn a_chain_shows_its_sessions_the_handoffs_between_them_and_what_was_begun_anew() {
+fn a_chain_shows_its_sessions_the_handoffs_between_them_and_fresh_starts() {
     let home = Home::new(BATON);
     home.write("work/app/.claude/keep", "");
     register(&home);
@@ -21,7 +21,7 @@ fn a_chain_shows_its_sessions_the_handoffs_between_them_and_what_was_begun_anew(
     let tree = home.run("sessions tree").ok();
     let at = |what: &str| tree.find(what).unwrap_or_else(|| panic!("{what} is missing in {tree}"));
     assert!(at("Write the parser") < at("└─ HO-") && at("└─ HO-") < at("go on"), "{tree}");
-    assert!(at("go on") < at("└─ began anew") && at("└─ began anew") < at("another thing"), "{tree}");
+    assert!(at("go on") < at("└─ began again") && at("└─ began again") < at("another thing"), "{tree}");
     assert!(tree.contains("manual consumed") || tree.contains("auto consumed"), "{tree}");
     assert!(!tree.contains("Alone"), "a session that handed nothing over has no chain: {tree}");
     let json = home.run("sessions tree --json").json();

@@ -96,6 +96,33 @@ fn the_newest_is_decided_by_name_and_strangers_do_not_count() {
     assert_eq!(newest(["notes.md"]), None);
 }
 
+#[test]
+fn a_persons_checkpoint_is_shown_until_they_or_that_workflow_replace_it() {
+    let at = |second: i64, goal: &str, name: Option<&str>| {
+        let c =
+            Checkpoint { goal: goal.into(), session_name: name.map(str::to_owned), ..Checkpoint::default() };
+        Some((Timestamp::from_second(second).unwrap(), c))
+    };
+    let goal = |person, own| shown(person, own).map(|c| c.goal);
+    assert_eq!(goal(None, None), None);
+    assert_eq!(goal(None, at(1, "lexer", Some("alpha"))).as_deref(), Some("lexer"));
+    assert_eq!(goal(at(1, "Release", None), at(2, "lexer", Some("alpha"))).as_deref(), Some("Release"));
+    assert_eq!(
+        goal(at(1, "Release", None), at(2, "notes", None)).as_deref(),
+        Some("notes"),
+        "by its own word"
+    );
+    assert_eq!(goal(at(3, "Release", None), at(2, "notes", None)).as_deref(), Some("Release"));
+}
+
+#[test]
+fn authors_are_known_by_their_sessions() {
+    let of = |session8| Author::of(session8, &["aaaaaaaa"], |id| id == "bbbbbbbb");
+    assert_eq!(of("aaaaaaaa"), Author::Own);
+    assert_eq!(of("bbbbbbbb"), Author::Agent);
+    assert_eq!((of(MANUAL), of("cccccccc")), (Author::Person, Author::Person));
+}
+
 proptest! {
     #[test]
     fn any_text_goes_through_a_file_unchanged(

@@ -1,7 +1,7 @@
-//! The little YAML that checkpoints use: keys at the left margin, with a scalar, a list or a block of text.
+//! The subset of YAML in checkpoints: keys at the left margin, with a scalar, a list or a block of text.
 
-/// The entries at the left margin, in order, each with its values. Fences, headings, comments, prose and nested
-/// structures are passed over.
+/// The entries at the left margin, in order, with their values. Skips fences, headings, comments, prose and nested
+/// structures.
 pub(super) fn entries(text: &str) -> Vec<(&str, Vec<String>)> {
     let mut found: Vec<(&str, Vec<String>)> = Vec::new();
     let mut lines = text.trim_start_matches('\u{feff}').lines().peekable();
@@ -20,7 +20,7 @@ pub(super) fn entries(text: &str) -> Vec<(&str, Vec<String>)> {
         } else if let Some(inner) = rest.strip_prefix('[') {
             values = flow_list(inner);
         } else if rest.is_empty() {
-            // Items at the margin or indented; lines below an item belong to it and are not ours.
+            // Items start at the margin or indented. Lines below an item belong to it and are skipped.
             while let Some(line) = lines.next_if(|l| {
                 l.trim().is_empty()
                     || l.starts_with([' ', '\t'])
@@ -41,7 +41,7 @@ pub(super) fn entries(text: &str) -> Vec<(&str, Vec<String>)> {
     found
 }
 
-/// `key: value` at the left margin, the value without the spaces around it.
+/// `key: value` at the left margin, with the value trimmed.
 fn key_value(line: &str) -> Option<(&str, &str)> {
     let (key, rest) = line.split_once(':')?;
     let plain = !key.is_empty() && key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
@@ -88,7 +88,7 @@ fn unquote(raw: &str) -> String {
     match raw.as_bytes().first() {
         Some(b'"') => {
             let end = closing_quote(raw, b'"');
-            // YAML's double quotes understand all of JSON's escapes; with others the text stays as it is.
+            // YAML's double quotes allow all JSON escapes; leave the text as it is if there are others.
             serde_json::from_str(&raw[..end]).unwrap_or_else(|_| raw[1..end].trim_end_matches('"').to_owned())
         }
         Some(b'\'') => {
@@ -104,8 +104,7 @@ fn unquote(raw: &str) -> String {
     }
 }
 
-/// A value as it can be written after `key: ` or `- ` and read back by any YAML parser: bare where that is
-/// certain, quoted as JSON otherwise.
+/// A value that any YAML parser reads back after `key: ` or `- `: bare where that is safe, otherwise quoted as JSON.
 pub(super) fn scalar(text: &str) -> String {
     let bare = text.starts_with(|c: char| c.is_alphanumeric())
         && !text.ends_with(|c: char| c == ':' || c.is_whitespace())

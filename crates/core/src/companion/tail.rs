@@ -1,19 +1,19 @@
-//! What is still unanswered when a compaction comes: the prompt just submitted, or the results of tools with the
-//! calls they belong to. What is not handed back to the client is lost.
+//! What is still unanswered when a compaction comes: the prompt just submitted, or tool results with their calls.
+//! Whatever we do not hand back to the client is lost.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// One message of the conversation, as far as it matters here.
+/// One message of the conversation, reduced to what matters here.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct Row {
     pub role: String,
     /// Ids of the tool calls it makes.
     #[serde(default)]
     pub uses: Vec<String>,
-    /// Results of tool calls it brings.
+    /// The tool results it brings.
     #[serde(default)]
     pub results: Vec<ToolResult>,
     /// Characters of its own text.
@@ -24,24 +24,24 @@ pub struct Row {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ToolResult {
     pub id: String,
-    /// Only behind the last answer; older results are not handed back.
+    /// Set only after the last answer; older results are not handed back.
     #[serde(default)]
     pub text: String,
 }
 
-/// A row to hand back, by its place; `results` replaces the texts of these results.
+/// A row to hand back, by index. `results` replaces the texts of these results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Kept {
+pub struct TailState {
     pub row: usize,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub results: BTreeMap<String, String>,
 }
 
-/// The rows that have no answer yet: everything behind the last answer, and before it the rows whose tool calls
-/// the results belong to.
+/// The rows without an answer: everything after the last answer, plus the earlier rows whose tool calls these results
+/// belong to.
 pub fn pending(rows: &[Row]) -> Range<usize> {
     let end = rows.len();
-    // Only the model answers: a row of the system behind the prompt does not make it answered.
+    // Only the model answers: a system row after the prompt does not answer it.
     let mut start = rows.iter().rposition(|r| r.role == "assistant").map_or(0, |i| i + 1);
     let answered =
         |row: &Row| rows[start..].iter().flat_map(|r| &r.results).any(|result| row.uses.contains(&result.id));
@@ -51,9 +51,9 @@ pub fn pending(rows: &[Row]) -> Range<usize> {
     start..end
 }
 
-/// The pending rows, with results shortened so that the tail has at most `budget` characters. `path_of` says
-/// where the whole of a result can be read.
-pub fn keep(rows: &[Row], budget: usize, path_of: impl Fn(&str) -> String) -> Vec<Kept> {
+/// The pending rows, with results shortened so that the tail has at most `budget` characters. `path_of` says where to
+/// read a whole result.
+pub fn keep(rows: &[Row], budget: usize, path_of: impl Fn(&str) -> String) -> Vec<TailState> {
     let range = pending(rows);
     let size = |text: &str| text.chars().count();
     let mut sizes: Vec<usize> =
@@ -64,12 +64,12 @@ pub fn keep(rows: &[Row], budget: usize, path_of: impl Fn(&str) -> String) -> Ve
         .map(|row| {
             let long = rows[row].results.iter().filter(|r| size(&r.text) > cap);
             let results = long.map(|r| (r.id.clone(), shorten(&r.text, cap, &path_of(&r.id)))).collect();
-            Kept { row, results }
+            TailState { row, results }
         })
         .collect()
 }
 
-/// How long each result may be so that all together fit: short ones keep their length, long ones share the rest.
+/// The cap per result that makes all of them fit: short ones keep their length, long ones share the rest.
 fn cap(sizes: &mut [usize], budget: usize) -> usize {
     sizes.sort_unstable();
     let mut left = budget;
@@ -83,7 +83,7 @@ fn cap(sizes: &mut [usize], budget: usize) -> usize {
     usize::MAX
 }
 
-/// Two thirds from the beginning, the rest from the end, where commands say how they ended.
+/// Keeps two thirds from the beginning and the rest from the end, where commands report their result.
 fn shorten(text: &str, cap: usize, path: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let note = format!("\n[… {} characters in all; the whole is in {path} …]\n", chars.len());
@@ -176,7 +176,7 @@ mod tests {
                 prop_assert!(calls.contains(&&result.1.id), "{} lost its call", result.1.id);
                 total += result.0.results.get(&result.1.id).unwrap_or(&result.1.text).chars().count();
             }
-            // A share smaller than the note that stands in for the rest cannot be kept.
+            // A share cannot be smaller than the note that replaces the rest.
             let notes = kept.iter().map(|k| k.results.len()).sum::<usize>() * 80;
             prop_assert!(total <= budget + notes, "{total} of {budget}");
         }

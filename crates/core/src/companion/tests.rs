@@ -27,7 +27,7 @@ fn urgent(id: &str) -> Input {
     Input::Looked(Look { mail: 1, urgent: Some(id.into()), ..Look::default() })
 }
 
-/// Feeds inputs one second apart, from the epoch on, and returns what was ordered at each.
+/// Feeds inputs one second apart, starting at the epoch, and returns the orders for each.
 fn play(inputs: Vec<Input>) -> Vec<Vec<Order>> {
     let mut state = State::default();
     let mut now = Timestamp::UNIX_EPOCH;
@@ -42,7 +42,7 @@ fn play(inputs: Vec<Input>) -> Vec<Vec<Order>> {
         .collect()
 }
 
-const START: Input = Input::Started { interactive: true, working: false };
+const START: Input = Input::Started { interactive: true, working: false, interrupted_for: None };
 
 #[test]
 fn a_request_made_in_a_turn_is_carried_out_when_the_turn_ends_and_the_work_goes_on() {
@@ -90,7 +90,7 @@ fn a_request_of_the_conversation_before_is_left_to_the_hooks_that_load_it() {
 #[test]
 fn a_companion_that_comes_into_a_running_turn_waits_for_its_end() {
     let inputs = vec![
-        Input::Started { interactive: true, working: true },
+        Input::Started { interactive: true, working: true, interrupted_for: None },
         looked(Some(request(1)), 1),
         Input::TurnEnded { aborted: false },
     ];
@@ -99,9 +99,26 @@ fn a_companion_that_comes_into_a_running_turn_waits_for_its_end() {
 
 #[test]
 fn where_the_word_of_a_turns_end_was_lost_the_hooks_say_it() {
-    let look = |idle| Input::Looked(Look { mail: 1, idle, ..Look::default() });
-    let orders = play(vec![START, Input::TurnBegan, look(false), look(true)]);
-    assert_eq!(orders[2..], [vec![], vec![Order::Submit(1, Text::Mail)]]);
+    let look = |idle: Option<i64>| {
+        let idle = idle.map(|second| Timestamp::from_second(second).unwrap());
+        Input::Looked(Look { mail: 1, idle, ..Look::default() })
+    };
+    let inputs = vec![START, Input::TurnBegan, look(None), look(Some(0)), look(Some(2)), look(Some(2))];
+    let orders = play(inputs);
+    // The hooks' reports from before the turn do not count, and the mod may be a moment later.
+    assert_eq!(orders[2..], [vec![], vec![], vec![], vec![Order::Submit(1, Text::Mail)]]);
+}
+
+/// Regression: mail that came before the hooks' report was old enough waited for the next event, forever.
+#[test]
+fn what_waits_for_the_end_of_a_turn_is_looked_at_again_by_itself() {
+    let now = Timestamp::from_second(100).unwrap();
+    let state = State::default().next(START, now).0.next(Input::TurnBegan, now).0;
+    let looked = |look| state.clone().next(Input::Looked(look), now).0.deadline();
+    assert_eq!(looked(Look { idle: Some(now), ..Look::default() }), None, "nothing waits");
+    assert_eq!(looked(Look { mail: 1, idle: Some(now), ..Look::default() }), Some(now + SETTLED));
+    assert_eq!(looked(Look { mail: 1, ..Look::default() }), Some(now + POLL));
+    assert_eq!(looked(Look { limit: Some(now), idle: Some(now), ..Look::default() }), Some(now + SETTLED));
 }
 
 #[test]
@@ -152,7 +169,7 @@ fn an_urgent_message_ends_the_turn_once_and_is_submitted_then() {
         Input::TurnEnded { aborted: true },
         Input::Done(2),
     ]);
-    assert_eq!(orders[2], [Order::Abort(1)]);
+    assert_eq!(orders[2], [Order::Abort(1, "m1".into())]);
     assert_eq!(orders[3], []);
     assert_eq!(orders[4], [], "the turn has been told to end and has not ended");
     assert_eq!(orders[5], [Order::Submit(2, Text::Urgent("m1".into()))], "this was not the person's Esc");
@@ -167,14 +184,18 @@ fn what_comes_before_the_word_of_a_turn_that_the_hooks_saw_begin_waits_for_that_
         Input::Looked(Look { began: Some(at(began)), ..look })
     };
     let orders = play(vec![START, untold(1), Input::TurnBegan]);
-    assert_eq!(orders[1..], [vec![], vec![Order::Abort(1)]], "it would have stood behind the turn");
-    // No word of it comes: something else refused its prompt.
+    assert_eq!(
+        orders[1..],
+        [vec![], vec![Order::Abort(1, "m1".into())]],
+        "it would have stood behind the turn"
+    );
+    // No report comes: something else refused the prompt.
     let (state, orders) = State::default().next(START, at(0)).0.next(untold(1), at(1));
     assert_eq!((orders, state.deadline()), (vec![], Some(at(4))));
     let (state, orders) = state.next(Input::Tick, at(4));
     assert_eq!(orders, [Order::Submit(1, Text::Mail)]);
     assert_ne!(state.deadline(), Some(at(4)), "it does not come back at once, again and again");
-    // It has been over since, whatever the hooks last saw of it; or its clock was set back.
+    // The turn has ended since, whatever the hooks last saw; or the clock was set back.
     let over = vec![START, Input::TurnBegan, Input::TurnEnded { aborted: false }, untold(1)];
     assert_eq!(play(over)[3], [Order::Submit(1, Text::Mail)]);
     assert_eq!(play(vec![START, untold(60)])[1], [Order::Submit(1, Text::Mail)]);
@@ -182,7 +203,7 @@ fn what_comes_before_the_word_of_a_turn_that_the_hooks_saw_begin_waits_for_that_
 
 #[test]
 fn an_urgent_message_that_finds_no_turn_to_end_waits_like_any_other() {
-    // The turn was over before the order came.
+    // The turn ended before the order came.
     let orders = play(vec![
         START,
         Input::TurnBegan,
@@ -192,7 +213,7 @@ fn an_urgent_message_that_finds_no_turn_to_end_waits_like_any_other() {
     ]);
     assert_eq!(orders[3], [Order::Submit(2, Text::Mail)]);
     assert_eq!(orders[4], []);
-    // The client refused: not again in this turn, but in the next.
+    // The client refused: never try again for this message. The hook of the next prompt delivers it.
     let orders = play(vec![
         START,
         Input::TurnBegan,
@@ -200,13 +221,76 @@ fn an_urgent_message_that_finds_no_turn_to_end_waits_like_any_other() {
         Input::Refused(1, "already ending".into()),
         urgent("m1"),
         Input::TurnBegan,
+        urgent("m2"),
     ]);
-    assert_eq!(orders[3..], [vec![], vec![], vec![Order::Abort(2)]]);
-    // Nobody answered: the matter ends.
+    assert_eq!(orders[3..], [vec![], vec![], vec![], vec![Order::Abort(2, "m2".into())]]);
+    // Without an answer, the order times out.
     let mut inputs = vec![START, Input::TurnBegan, urgent("m1")];
     inputs.extend(std::iter::repeat_n(Input::Tick, 12));
     inputs.push(Input::TurnEnded { aborted: false });
-    assert_eq!(play(inputs).concat(), [Order::Abort(1), Order::Submit(2, Text::Mail)]);
+    assert_eq!(play(inputs).concat(), [Order::Abort(1, "m1".into()), Order::Submit(2, Text::Mail)]);
+}
+
+/// Regression: every prompt that the person typed was aborted, and the message never arrived.
+#[test]
+fn no_turn_is_ended_for_a_message_that_waits_for_a_pending_handoff_nor_twice_for_any() {
+    let pending =
+        || Input::Looked(Look { mail: 1, urgent: Some("m1".into()), pending: DUE, ..Look::default() });
+    let orders = play(vec![START, Input::TurnBegan, pending()]);
+    assert_eq!(orders[2], []);
+    // We ended the turn once, and the client took nothing after that: leave the person's own prompts alone.
+    let refused = vec![
+        START,
+        Input::TurnBegan,
+        urgent("m1"),
+        Input::TurnEnded { aborted: true },
+        Input::Refused(2, "stopped".into()),
+        Input::TurnBegan,
+        urgent("m1"),
+        Input::TurnEnded { aborted: true },
+        Input::TurnBegan,
+        urgent("m1"),
+    ];
+    let aborts = play(refused).concat().into_iter().filter(|o| matches!(o, Order::Abort(..))).count();
+    assert_eq!(aborts, 1);
+    // The next companion knows of the interruption.
+    let start = Input::Started { interactive: true, working: true, interrupted_for: Some("m1".into()) };
+    assert_eq!(play(vec![start, urgent("m1")])[1], []);
+}
+
+const DUE: Option<Unsealed> = Some(Unsealed::From(Timestamp::UNIX_EPOCH));
+
+/// Regression: a document that could not be carried out yet was retried at once and endlessly while the turn ran.
+#[test]
+fn what_cannot_be_carried_out_yet_is_looked_at_again_after_a_while() {
+    let now = Timestamp::from_second(100).unwrap();
+    let later = now + SignedDuration::from_secs(7);
+    for (pending, orders, again) in [
+        (Unsealed::EndOfTurn, vec![], now + PAUSE),
+        (Unsealed::From(later), vec![], later),
+        // Someone else may be sealing it.
+        (Unsealed::From(now), vec![Order::CarryOut], now + PAUSE),
+    ] {
+        let state = State::default().next(START, now).0;
+        let look = Look { mail: 1, pending: Some(pending), ..Look::default() };
+        let (state, ordered) = state.next(Input::Looked(look), now);
+        assert_eq!((ordered, state.deadline()), (orders, Some(again)), "{pending:?}");
+        // A tick alone changes nothing.
+        let (state, ordered) = state.next(Input::Tick, now);
+        assert_eq!((ordered, state.deadline()), (vec![], Some(again)), "{pending:?}");
+    }
+}
+
+/// Regression: a turn that ended without the Stop hook left its handoff pending forever.
+#[test]
+fn what_is_pending_when_no_turn_runs_is_carried_out_unless_the_person_said_stop() {
+    let pending = || Input::Looked(Look { mail: 1, pending: DUE, ..Look::default() });
+    let orders =
+        play(vec![START, Input::TurnBegan, pending(), Input::TurnEnded { aborted: false }, pending()]);
+    assert_eq!(orders[2..], [vec![], vec![Order::CarryOut], vec![Order::CarryOut]], "before any mail");
+    let orders =
+        play(vec![START, Input::TurnBegan, pending(), Input::TurnEnded { aborted: true }, pending()]);
+    assert_eq!(orders[3..], [vec![Order::Braked(true)], vec![]]);
 }
 
 #[test]
@@ -243,7 +327,7 @@ fn a_clear_that_was_given_up_and_comes_after_all_is_followed_by_its_prompt() {
 #[test]
 fn a_headless_run_is_neither_cleared_nor_woken() {
     let orders = play(vec![
-        Input::Started { interactive: false, working: false },
+        Input::Started { interactive: false, working: false, interrupted_for: None },
         looked(Some(request(1)), 3),
         Input::TurnEnded { aborted: false },
     ]);
@@ -265,7 +349,14 @@ fn input() -> impl Strategy<Value = Input> {
         4 => prop::bool::weighted(0.2).prop_map(|aborted| Input::TurnEnded { aborted }),
         4 => (prop::option::of(0u8..3), 0usize..3).prop_map(|(r, mail)| looked(r.map(request), mail)),
         2 => (0u8..4).prop_map(|n| urgent(&format!("m{n}"))),
+        2 => (0u8..4).prop_map(|n| {
+            let urgent = Some(format!("m{n}"));
+            Input::Looked(Look { mail: 1, urgent, pending: DUE, ..Look::default() })
+        }),
         2 => (0i64..30).prop_map(|n| Input::Looked(Look { mail: 1, began: Timestamp::from_second(n).ok(), ..Look::default() })),
+        2 => (0i64..60).prop_map(|n| Input::Looked(Look { mail: 1, idle: Timestamp::from_second(n).ok(), ..Look::default() })),
+        2 => (0i64..60).prop_map(|n| Input::Looked(Look { pending: Timestamp::from_second(n).ok().map(Unsealed::From), ..Look::default() })),
+        1 => Just(Input::Looked(Look { mail: 1, pending: Some(Unsealed::EndOfTurn), ..Look::default() })),
         6 => (1u64..12).prop_map(Input::Done),
         2 => (1u64..12).prop_map(|n| Input::Refused(n, "no".into())),
         1 => (1u64..12).prop_map(Input::Nothing),
@@ -274,38 +365,39 @@ fn input() -> impl Strategy<Value = Input> {
 }
 
 proptest! {
-    /// Whatever comes in whichever order: one thing at a time, nothing into a running turn or against Esc, every
-    /// journaled rotation ends, and a context is prompted only after its handoff was loaded.
+    /// Under any order of inputs: one thing at a time, nothing into a running turn or against Esc, every journaled
+    /// rotation ends, and a context is prompted only after its handoff was loaded.
     #[test]
     fn no_order_of_events_makes_it_break_its_rules(
         inputs in proptest::collection::vec((input(), 0i64..8), 1..120),
         interactive in prop::bool::weighted(0.9), working in any::<bool>(),
     ) {
-        let start = Input::Started { interactive, working };
+        let start = Input::Started { interactive, working, interrupted_for: None };
         let (mut state, _) = State::default().next(start, Timestamp::UNIX_EPOCH);
         let mut now = Timestamp::UNIX_EPOCH;
         let (mut open_order, mut open_rotation, mut last) = (None, None, 0);
         let mut clearing = false;
+        let mut aborted_for = std::collections::BTreeSet::new();
         for (input, seconds) in inputs {
             now += SignedDuration::from_secs(seconds);
             let before = state.clone();
             let (next, orders) = state.next(input.clone(), now);
             let mut loaded = None;
-            // The end of the turn, a refusal or a deadline ends an order to abort, without a word.
-            let aborting = |s: &State| matches!(&s.doing, Some(Doing { what: Step::Aborting { .. }, .. }));
+            // The end of the turn, a refusal or a deadline ends an abort order silently.
+            let aborting = |s: &State| matches!(&s.doing, Some(Doing { what: Progress::Aborting { .. }, .. }));
             if aborting(&before) && before.doing != next.doing {
                 open_order = None;
             }
-            // Nothing left to submit ends that order without a word; the next may begin in the same step.
+            // With nothing left to submit, the order ends silently; the next may begin in the same step.
             if let Input::Nothing(n) = input
-                && matches!(&before.doing, Some(Doing { what: Step::Submitting { order, .. }, .. }) if *order == n)
+                && matches!(&before.doing, Some(Doing { what: Progress::Submitting { order, .. }, .. }) if *order == n)
             {
                 open_order = None;
             }
             for order in &orders {
                 match order {
                     Order::Begin(r) => {
-                        // What came late after all is only written down.
+                        // A late clear is only journaled.
                         let late = orders.contains(&Order::Cleared);
                         prop_assert!(open_rotation.is_none() && (late || !next.working && !next.braked));
                         open_rotation = Some(r.handoff.clone());
@@ -322,7 +414,10 @@ proptest! {
                             prop_assert!(!next.working && !next.braked && next.interactive);
                         }
                     }
-                    Order::Abort(n) => {
+                    Order::CarryOut => prop_assert!(!next.working && !next.braked && next.interactive),
+                    Order::Abort(n, urgent) => {
+                        prop_assert!(next.look.pending.is_none(), "the message could not be delivered then");
+                        prop_assert!(aborted_for.insert(urgent.clone()), "twice for one message");
                         prop_assert!(*n > last && open_order.is_none());
                         prop_assert!(next.working && !next.braked && next.interactive, "there is a turn to end");
                         last = *n;

@@ -1,7 +1,7 @@
-//! The lines between the mod and the companion, version 1. `docs/companion.md` explains them.
+//! The protocol between the mod and the companion, version 1. `docs/companion.md` explains it.
 //!
-//! The client gives a mod no way to write to a process it has spawned, so events go up through short calls of
-//! `baton companion tell`, and orders come down as lines that the companion prints.
+//! The client gives a mod no way to write to a process that it spawned. So events go up through short calls of `baton
+//! companion tell`, and orders come down as lines that the companion prints.
 
 use std::borrow::Cow;
 
@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use super::tail::Row;
 use crate::handoff::HandoffId;
 
-/// Raised when one side would misunderstand the other.
+/// Raise this when one side would misunderstand the other.
 pub const VERSION: u32 = 1;
 
-/// What the mod tells. Unknown events and fields are of a newer mod and change nothing.
+/// An event from the mod. Ignore unknown events and fields: they come from a newer mod.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-pub enum Told {
+pub enum ModMessage {
     TurnBegan {
         session: String,
     },
@@ -25,7 +25,7 @@ pub enum Told {
         #[serde(default)]
         aborted: bool,
     },
-    /// The context as the client counts it after a turn; nothing where it does not know.
+    /// The context as the client counts it after a turn; zero or absent if it does not know.
     Measure {
         session: String,
         #[serde(default)]
@@ -55,13 +55,16 @@ pub struct Hello {
     /// The client's own version.
     #[serde(default)]
     pub client: String,
+    /// The folder from which the mod was loaded.
+    #[serde(default)]
+    pub plugin: Option<String>,
 }
 
 /// A line that the companion prints.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
-pub enum Line<'a> {
-    /// First: where to tell.
+pub enum ModLine<'a> {
+    /// Sent first: the socket for events.
     Hello {
         v: u32,
         socket: Cow<'a, str>,
@@ -69,15 +72,18 @@ pub enum Line<'a> {
     Clear {
         order: u64,
     },
-    /// End the turn that runs now.
+    /// End the current turn.
     Abort {
         order: u64,
     },
     Submit {
         order: u64,
         text: Cow<'a, str>,
+        /// Inserted for the agent first, as a hidden row.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        append: Option<Cow<'a, str>>,
     },
-    /// A line in the client's status area; nothing takes it away.
+    /// A line in the client's status area; `None` removes it.
     Status {
         text: Option<Cow<'a, str>>,
     },
@@ -94,30 +100,30 @@ pub struct Compaction {
     pub instructions: Option<String>,
     #[serde(default)]
     pub rows: Vec<Row>,
-    /// What came of [`Answer::Fork`]; there, if empty, when the model was asked in vain.
+    /// The result of [`Answer::Fork`]; present but empty if the model gave no answer.
     #[serde(default)]
     pub fork: Option<Fork>,
 }
 
-/// The session's own model was asked for a narrative.
+/// The narrative that the session's own model gave.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct Fork {
     #[serde(default)]
     pub text: String,
-    /// What it cost, as the model counts.
+    /// What it cost, by the model's own count.
     #[serde(default)]
     pub usage: serde_json::Map<String, serde_json::Value>,
 }
 
-/// What becomes of it.
+/// How the mod handles the compaction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub enum Answer {
-    /// This text and these rows are the new context.
-    Handoff { handoff: HandoffId, text: String, keep: Vec<super::tail::Kept> },
-    /// Ask the session's own model this, for so long, and ask us again with what it said.
+    /// Make this text and these rows the new context.
+    Handoff { handoff: HandoffId, text: String, keep: Vec<super::tail::TailState> },
+    /// Ask the session's own model this, with this time limit, and call us again with its answer.
     Fork { prompt: String, ms: u64 },
-    /// The client compacts as it would without us.
+    /// Let the client compact as it would without us.
     Next { why: String },
     /// No compaction at all.
     Skip { why: String },

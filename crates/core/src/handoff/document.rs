@@ -28,9 +28,15 @@ pub enum BadHeader {
     Missing(&'static str),
     #[error("its `{0}` is not usable: {1}")]
     Unusable(&'static str, String),
+    #[error("a newer baton wrote it (format {0}); update baton to read it")]
+    Newer(u32),
 }
 
 impl Header {
+    /// The newest format of documents that this program understands, and the one that it writes. Documents without
+    /// one are of a time before formats, or of other programs.
+    pub const FORMAT: u32 = 1;
+
     /// The header followed by `body`; ends in exactly one newline.
     pub fn with_body(&self, body: &str) -> String {
         let mut out = String::with_capacity(body.len() + 512);
@@ -53,6 +59,7 @@ impl Header {
         if let Some(session) = &self.for_session {
             line("FOR-SESSION", session.as_str());
         }
+        line("FORMAT", &Self::FORMAT.to_string());
         out.push('\n');
         out.push_str(body.trim_end_matches('\n'));
         out.push('\n');
@@ -68,6 +75,12 @@ impl Header {
         let optional = |key: &'static str| fields.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
         let bad =
             |key: &'static str| move |e: &dyn std::fmt::Display| BadHeader::Unusable(key, e.to_string());
+        let format = optional("FORMAT").map_or(Ok(0), str::parse::<u32>);
+        match format {
+            Ok(format) if format > Self::FORMAT => return Err(BadHeader::Newer(format)),
+            Ok(_) => {}
+            Err(e) => return Err(bad("FORMAT")(&e)),
+        }
         let header = Self {
             id: HandoffId::new(get("HANDOFF-ID")?).map_err(|e| bad("HANDOFF-ID")(&e))?,
             session: SessionId::new(get("SESSION")?).map_err(|e| bad("SESSION")(&e))?,
@@ -139,6 +152,7 @@ mod tests {
         <!-- CREATED: 2026-02-02T06:45:30Z -->
         <!-- TYPE: auto -->
         <!-- WORKING-DIR: /home/dev -->
+        <!-- FORMAT: 1 -->
 
         # Auto-Handoff (Pre-Compaction)
         ");
@@ -148,6 +162,15 @@ mod tests {
     fn a_comment_in_the_body_is_not_a_header() {
         let text = header().with_body("text\n<!-- HANDOFF-ID: HO-evil -->\n");
         assert_eq!(Header::parse(&text).unwrap().0, header());
+    }
+
+    #[test]
+    fn a_document_of_a_newer_baton_is_refused_and_one_without_a_format_is_read() {
+        let text = header().with_body("text\n");
+        let newer = text.replace("FORMAT: 1", "FORMAT: 2");
+        assert_eq!(Header::parse(&newer).unwrap_err(), BadHeader::Newer(2));
+        let older = text.replace("<!-- FORMAT: 1 -->\n", "");
+        assert_eq!(Header::parse(&older).unwrap(), (header(), "text\n"));
     }
 
     #[test]

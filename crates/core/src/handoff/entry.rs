@@ -184,8 +184,24 @@ impl Entry {
         self.for_agent.is_some() || self.for_session.is_some()
     }
 
+    /// Whether a person wrote it for whoever comes next (`baton handoffs seal`).
+    pub fn is_a_persons(&self) -> bool {
+        self.kind == Kind::Manual && !self.is_addressed()
+    }
+
+    /// Whether it takes the place of `old`, which is for anybody.
+    pub fn replaces(&self, old: &Self) -> bool {
+        !self.is_addressed() && (self.is_a_persons() || !old.is_a_persons())
+    }
+
     /// Older than `expiry` at `now`. A clock that jumped back makes a handoff young, never expired.
     pub fn is_older_than(&self, expiry: SignedDuration, now: Timestamp) -> bool {
         now.duration_since(self.created_at) > expiry
+    }
+
+    /// Whether it may be loaded without being asked for: not too old, and not dated in the future by more than the same
+    /// span, which no clock that was set a little wrong explains.
+    pub fn is_fresh(&self, expiry: SignedDuration, now: Timestamp) -> bool {
+        now.duration_since(self.created_at).abs() <= expiry
     }
 }

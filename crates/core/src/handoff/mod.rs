@@ -14,15 +14,20 @@
 //!
 //! A claim is not a state of its own on disk: the handoff stays `active` and carries who claimed it.
 
+pub mod attach;
+pub mod carried;
 pub mod document;
 mod entries;
 mod entry;
+pub mod frame;
 mod id;
 pub mod manifest;
 pub mod pack;
+mod read_back;
 pub mod render;
 pub mod verify;
 
+pub use carried::Carried;
 pub use document::Header;
 pub use entry::{Claim, Entry, Kind, Status};
 pub use id::HandoffId;

@@ -94,7 +94,7 @@ fn mark_line(line: &str, facts: &Facts<'_>, out: &mut String) {
             Claim::File(path)
         } else if commit_hash(word) {
             Claim::Commit(word)
-        } else if let Some(number) = figure(word).filter(|n| n.len() > 1) {
+        } else if let Some(number) = figure(word).filter(|n| is_telling(word, n)) {
             Claim::Figure(number)
         } else {
             continue;
@@ -183,6 +183,13 @@ fn figure(word: &str) -> Option<&str> {
         ["", "%", "ms", "s", "us", "µs", "ns", "x", "k", "K", "M", "MB", "KB", "GB", "MiB", "KiB", "m", "h"]
             .contains(&unit);
     (shaped && unit).then_some(number)
+}
+
+/// Whether a figure can be checked: a plain number below a hundred is a step, a count of items or a version, which
+/// need not have been printed anywhere.
+fn is_telling(word: &str, number: &str) -> bool {
+    let plain = word.bytes().all(|b| b.is_ascii_digit());
+    number.len() > 1 && (!plain || number.len() > 2)
 }
 
 /// Where a statement that tests pass ends, if the line makes one.

@@ -117,8 +117,8 @@ fn only_precompact_and_clear_among_the_events_begin_a_cycle() {
 #[test]
 fn a_critical_stop_is_blocked_once_and_then_sealed_once() {
     let mut l = Latches::default();
-    assert_eq!(stop(&mut l, 67, false, true), AtStop::Block);
-    assert_eq!(hear(&mut l, 68), None, "the block's reason was the request");
+    assert_eq!(stop(&mut l, 67, false, true), AtStop::Ask { again: false });
+    assert_eq!(hear(&mut l, 68), None, "that was the request");
     assert_eq!(stop(&mut l, 68, true, true), AtStop::Seal { rotate: true });
     assert_eq!(stop(&mut l, 69, false, true), AtStop::Nothing);
 }
@@ -162,48 +162,48 @@ fn latches_survive_a_restart_and_records_of_other_versions() {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum LatchEvent {
     Read(u64),
     Stop { percentage: u64, hook_active: bool, rotatable: bool },
     HandOff,
     Rearm(Rearm),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = LatchEvent> {
     prop_oneof![
-        6 => (0u64..110).prop_map(Step::Read),
+        6 => (0u64..110).prop_map(LatchEvent::Read),
         3 => (0u64..110, any::<bool>(), any::<bool>())
-            .prop_map(|(percentage, hook_active, rotatable)| Step::Stop { percentage, hook_active, rotatable }),
-        1 => Just(Step::HandOff),
-        1 => prop_oneof![Just(Rearm::PreCompact), Just(Rearm::Clear), Just(Rearm::Rotation)].prop_map(Step::Rearm),
+            .prop_map(|(percentage, hook_active, rotatable)| LatchEvent::Stop { percentage, hook_active, rotatable }),
+        1 => Just(LatchEvent::HandOff),
+        1 => prop_oneof![Just(Rearm::PreCompact), Just(Rearm::Clear), Just(Rearm::Rotation)].prop_map(LatchEvent::Rearm),
     ]
 }
 
 proptest! {
-    /// Whatever happens: each of the four at most once per cycle, no advice after the request, no block against
-    /// the rules, and nothing asked of an agent that has handed off.
+    /// Under any sequence: each of the four at most once per cycle, no advice after the request, no block against the
+    /// rules, and nothing asked of an agent that has handed off.
     #[test]
     fn each_is_said_at_most_once_per_cycle(steps in proptest::collection::vec(step(), 0..200)) {
         let mut l = Latches::default();
         let (mut advised, mut requested, mut blocked, mut sealed, mut handed) = (0, 0, 0, 0, false);
         for step in steps {
             match step {
-                Step::Read(p) => match hear(&mut l, p) {
+                LatchEvent::Read(p) => match hear(&mut l, p) {
                     Some(Say::Advisory) => { prop_assert_eq!(requested + blocked, 0); prop_assert!(!handed); advised += 1; }
                     Some(Say::Request) => { prop_assert!(p >= 65 && blocked == 0 && !handed); requested += 1; }
                     None => {}
                 },
-                Step::Stop { percentage, hook_active, rotatable } => match stop(&mut l, percentage, hook_active, rotatable) {
+                LatchEvent::Stop { percentage, hook_active, rotatable } => match stop(&mut l, percentage, hook_active, rotatable) {
                     AtStop::Nothing => {}
-                    AtStop::Block => { prop_assert!(percentage >= 65 && !hook_active && rotatable && !handed); blocked += 1; }
+                    AtStop::Ask { again } => { prop_assert_eq!(again, requested > 0); prop_assert!(percentage >= 65 && !hook_active && rotatable && !handed); blocked += 1; }
                     AtStop::Seal { rotate } => {
                         prop_assert!(requested + blocked > 0 && !handed, "sealed without having asked");
                         prop_assert_eq!(rotate, rotatable);
                         sealed += 1;
                     }
                 },
-                Step::HandOff => { l = l.handed_off(); handed = true; }
-                Step::Rearm(cause) => {
+                LatchEvent::HandOff => { l = l.handed_off(); handed = true; }
+                LatchEvent::Rearm(cause) => {
                     l = l.rearm(cause, None);
                     (advised, requested, blocked, sealed, handed) = (0, 0, 0, 0, false);
                 }

@@ -26,6 +26,13 @@ impl<T> Capped<T> {
         self.items.push_back(item);
     }
 
+    /// Keeps the newest `cap`.
+    pub fn cut(&mut self, cap: usize) {
+        let old = self.items.len().saturating_sub(cap);
+        self.items.drain(..old);
+        self.dropped += old as u64;
+    }
+
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + ExactSizeIterator {
         self.items.iter()
     }

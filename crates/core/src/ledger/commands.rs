@@ -1,11 +1,14 @@
 //! Commands that build, test, lint and run, with their last outcome; the last errors, whether they were resolved
 //! since; and approaches that failed and were replaced by another.
 
+use std::collections::VecDeque;
+
 use serde::{Deserialize, Serialize};
 
 use super::capped::Capped;
 use super::shell::{self, Kind};
 use super::text;
+use crate::plain::without_escapes;
 use crate::transcript::Origin;
 
 const COMMANDS: usize = 150;
@@ -14,6 +17,8 @@ const ERRORS: usize = 24;
 const ERROR_CHARS: usize = 2_000;
 const REPLACED: usize = 40;
 const RESULT_CHARS: usize = 200;
+const USED: usize = 40;
+const USED_CHARS: usize = 300;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command {
@@ -25,7 +30,6 @@ pub struct Command {
     pub result: Option<String>,
     /// That line speaks of a failure, whatever the exit status: a pipe through `tail` hides it.
     pub complains: bool,
-    pub stretch: u32,
     pub origin: Origin,
 }
 
@@ -60,7 +64,6 @@ pub struct Failure {
     pub refusal: bool,
     /// Where the same thing worked afterwards.
     pub resolved: Option<Origin>,
-    pub stretch: u32,
     pub origin: Origin,
 }
 
@@ -70,7 +73,6 @@ pub struct Replaced {
     pub tried: String,
     pub outcome: Outcome,
     pub instead: String,
-    pub stretch: u32,
     pub origin: Origin,
 }
 
@@ -80,11 +82,40 @@ pub struct Commands {
     pub commands: Capped<Command>,
     pub errors: Capped<Failure>,
     pub replaced: Capped<Replaced>,
+    /// Whatever was run last, of every kind, the newest at the end.
+    #[serde(default)]
+    pub recent: VecDeque<String>,
 }
 
 impl Commands {
+    /// A command was run.
+    pub(super) fn used(&mut self, line: &str) {
+        let line = text::clip_lines(line, USED_CHARS);
+        self.recent.retain(|known| known != line);
+        self.recent.push_back(line.to_owned());
+        if self.recent.len() > USED {
+            self.recent.pop_front();
+        }
+    }
+
+    /// A command whose end had not been seen has ended.
+    pub(super) fn settled(&mut self, line: &str, outcome: Outcome) {
+        let known = self.commands.items.iter_mut().rev().find(|c| c.text == line.trim());
+        if let Some(command) = known.filter(|c| c.outcome == Outcome::Unknown) {
+            command.outcome = outcome;
+        }
+    }
+
+    /// The end of a command that was left running comes now: it is the same run.
+    pub(super) fn resumed(&mut self, line: &str) {
+        let known = self.commands.items.iter_mut().rev().find(|c| c.text == line.trim());
+        if let Some(command) = known.filter(|c| c.outcome == Outcome::Unknown) {
+            command.runs = command.runs.saturating_sub(1);
+        }
+    }
+
     /// A shell command ended.
-    pub fn ran(&mut self, line: &str, outcome: Outcome, output: &str, stretch: u32, origin: &Origin) {
+    pub fn ran(&mut self, line: &str, outcome: Outcome, output: &str, origin: &Origin) {
         let topic = shell::topic(line);
         let mut complains = false;
         if let Some(kind) = shell::kind(line) {
@@ -99,7 +130,6 @@ impl Commands {
                 outcome,
                 result,
                 complains,
-                stretch,
                 origin: origin.clone(),
             };
             self.commands.push(command, COMMANDS);
@@ -108,16 +138,16 @@ impl Commands {
             return;
         }
         if !outcome.ok() {
-            self.failed(line, Some(topic), outcome, output, stretch, origin);
+            self.failed(line, Some(topic), outcome, output, origin);
         } else if !complains {
-            self.worked(line, &topic, stretch, origin);
+            self.worked(line, &topic, origin);
         }
     }
 
     /// The user refused a call. Only the newest refusal is an error worth keeping; the user's words stand elsewhere.
-    pub fn refused(&mut self, cause: &str, output: &str, stretch: u32, origin: &Origin) {
+    pub fn refused(&mut self, cause: &str, output: &str, origin: &Origin) {
         self.errors.items.retain(|error| !error.refusal);
-        self.failed(cause, None, Outcome::Failed, output, stretch, origin);
+        self.failed(cause, None, Outcome::Failed, output, origin);
         if let Some(error) = self.errors.items.back_mut() {
             error.refusal = true;
         }
@@ -131,10 +161,9 @@ impl Commands {
         topic: Option<String>,
         outcome: Outcome,
         output: &str,
-        stretch: u32,
         origin: &Origin,
     ) {
-        let output = text::without_escapes(output);
+        let output = without_escapes(output);
         let whole = output.trim();
         let kept = text::clip_lines(whole, ERROR_CHARS);
         let failure = Failure {
@@ -147,7 +176,6 @@ impl Commands {
             text: kept.to_owned(),
             left_out: whole.chars().count().saturating_sub(kept.chars().count()),
             resolved: None,
-            stretch,
             origin: origin.clone(),
         };
         self.errors.push(failure, ERRORS);
@@ -155,7 +183,7 @@ impl Commands {
 
     /// Something worked: errors of its topic are over, and if it is another way to do the same, the failed way
     /// was replaced.
-    pub fn worked(&mut self, cause: &str, topic: &str, stretch: u32, origin: &Origin) {
+    pub fn worked(&mut self, cause: &str, topic: &str, origin: &Origin) {
         if topic.is_empty() {
             return;
         }
@@ -167,19 +195,20 @@ impl Commands {
                     tried: error.cause.clone(),
                     outcome: error.outcome,
                     instead: text::clip_lines(cause, COMMAND_CHARS).to_owned(),
-                    stretch,
                     origin: error.origin.clone(),
                 });
             }
         }
         for entry in replaced {
+            // What failed in the same way again is one approach.
+            self.replaced.items.retain(|known| known.tried != entry.tried || known.outcome != entry.outcome);
             self.replaced.push(entry, REPLACED);
         }
     }
 }
 
 /// The exit status that Claude Code puts in front of a failed command's output.
-pub fn exit_code(output: &str) -> Option<i32> {
+pub(super) fn exit_code(output: &str) -> Option<i32> {
     let rest = output.trim_start().strip_prefix("Exit code ")?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     rest[..digits].parse().ok()
@@ -187,7 +216,7 @@ pub fn exit_code(output: &str) -> Option<i32> {
 
 /// The first line that speaks of failure, else the last line that says anything; and which of the two it is.
 fn telling_line(output: &str) -> (Option<String>, bool) {
-    let output = text::without_escapes(output);
+    let output = without_escapes(output);
     let lines = || output.lines().map(str::trim).filter(|l| l.chars().any(char::is_alphanumeric));
     let bad = lines().find(|line| complaint(line));
     let line = bad.or_else(|| lines().next_back()).filter(|line| text::fits(line, RESULT_CHARS));
@@ -241,10 +270,10 @@ mod tests {
     fn a_run_that_hid_its_failure_behind_a_pipe_does_not_resolve_the_error() {
         let mut commands = Commands::default();
         let origin = Origin::default();
-        commands.ran("go test ./a", Outcome::Exit(1), "Exit code 1\nFAIL", 0, &origin);
-        commands.ran("go test ./a | tail", Outcome::Exit(0), "--- FAIL: TestA\nFAIL", 0, &origin);
+        commands.ran("go test ./a", Outcome::Exit(1), "Exit code 1\nFAIL", &origin);
+        commands.ran("go test ./a | tail", Outcome::Exit(0), "--- FAIL: TestA\nFAIL", &origin);
         assert_eq!(commands.errors.last().unwrap().resolved, None);
-        commands.ran("go test ./a -v", Outcome::Exit(0), "ok a 0.1s", 0, &origin);
+        commands.ran("go test ./a -v", Outcome::Exit(0), "ok a 0.1s", &origin);
         assert!(commands.errors.last().unwrap().resolved.is_some());
         assert_eq!(commands.replaced.last().unwrap().tried, "go test ./a");
     }

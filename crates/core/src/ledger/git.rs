@@ -14,14 +14,12 @@ const STATUS_CHARS: usize = 1_500;
 pub struct Commit {
     pub hash: String,
     pub subject: String,
-    pub stretch: u32,
     pub origin: Origin,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct GitOutput {
     pub text: String,
-    pub stretch: u32,
     pub origin: Origin,
     /// A commit was made after it.
     pub outdated: bool,
@@ -29,23 +27,23 @@ pub struct Seen {
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Git {
-    pub branch: Option<Seen>,
+    pub branch: Option<GitOutput>,
     /// Branches left behind, the newest last.
     pub earlier_branches: Vec<String>,
     pub commits: Capped<Commit>,
-    pub status: Option<Seen>,
-    pub links: Capped<Seen>,
+    pub status: Option<GitOutput>,
+    pub links: Capped<GitOutput>,
 }
 
 impl Git {
-    pub fn on_branch(&mut self, name: &str, stretch: u32, origin: impl FnOnce() -> Origin) {
+    pub fn on_branch(&mut self, name: &str, origin: impl FnOnce() -> Origin) {
         if name.is_empty() || name == "HEAD" {
             return;
         }
         match &mut self.branch {
-            Some(seen) if seen.text == name => seen.stretch = stretch,
+            Some(seen) if seen.text == name => {}
             branch => {
-                let seen = Seen { text: name.to_owned(), stretch, origin: origin(), outdated: false };
+                let seen = GitOutput { text: name.to_owned(), origin: origin(), outdated: false };
                 if let Some(left) = branch.replace(seen) {
                     self.earlier_branches.retain(|b| *b != left.text && b != name);
                     self.earlier_branches.push(left.text);
@@ -57,18 +55,21 @@ impl Git {
         }
     }
 
-    /// The output of a shell command in which `git` or `gh` occurs.
-    pub fn output(&mut self, command: &str, output: &str, stretch: u32, origin: &Origin) {
+    /// The output of a shell command in which `git` or `gh` occurs. Only `at_home`, in the folder of the task, it tells
+    /// the task's branch.
+    pub fn output(&mut self, command: &str, output: &str, at_home: bool, origin: &Origin) {
         for line in output.lines() {
-            if let Some((hash, subject)) = commit_line(line)
+            if let Some(branch) = branch_line(line).filter(|_| at_home) {
+                self.on_branch(branch, || origin.clone());
+            }
+            if let Some((branch, hash, subject)) = commit_line(line)
                 && !self.commits.iter().any(|c| c.hash == hash)
             {
-                let commit = Commit {
-                    hash: hash.to_owned(),
-                    subject: subject.to_owned(),
-                    stretch,
-                    origin: origin.clone(),
-                };
+                if at_home {
+                    self.on_branch(branch, || origin.clone());
+                }
+                let commit =
+                    Commit { hash: hash.to_owned(), subject: subject.to_owned(), origin: origin.clone() };
                 self.commits.push(commit, COMMITS);
                 if let Some(status) = &mut self.status {
                     status.outdated = true;
@@ -78,17 +79,17 @@ impl Git {
         if command.contains("git status") {
             let kept = text::clip_lines(output, STATUS_CHARS);
             if !kept.is_empty() {
-                let seen = Seen { text: kept.to_owned(), stretch, origin: origin.clone(), outdated: false };
+                let seen = GitOutput { text: kept.to_owned(), origin: origin.clone(), outdated: false };
                 self.status = Some(seen);
             }
         }
         if command.contains("gh ") || command.contains("git push") {
-            self.find_links(output, stretch, origin);
+            self.find_links(output, origin);
         }
     }
 
     /// Addresses of pull requests and issues in `words`.
-    pub fn find_links(&mut self, words: &str, stretch: u32, origin: &Origin) {
+    pub fn find_links(&mut self, words: &str, origin: &Origin) {
         if !words.contains("://") {
             return;
         }
@@ -107,19 +108,41 @@ impl Git {
             if let Some(at) = self.links.items.iter().position(|l| l.text == url) {
                 self.links.items.remove(at);
             }
-            let seen = Seen { text: url.to_owned(), stretch, origin: origin.clone(), outdated: false };
+            let seen = GitOutput { text: url.to_owned(), origin: origin.clone(), outdated: false };
             self.links.push(seen, LINKS);
         }
     }
 }
 
-/// `[branch 1a2b3c4] subject`, also with `(root-commit)`.
-fn commit_line(line: &str) -> Option<(&str, &str)> {
+/// Whether an output may tell a branch; a look for what [`Git::output`] then reads line by line.
+pub(super) fn tells_branch(output: &str) -> bool {
+    output.starts_with('[') || ["branch", "\n[", "## ", "Already on"].iter().any(|mark| output.contains(mark))
+}
+
+/// `On branch x`, `Switched to branch 'x'`, `## x...origin/x`.
+fn branch_line(line: &str) -> Option<&str> {
+    const MARKS: [&str; 3] = ["Switched to a new branch '", "Switched to branch '", "Already on '"];
+    if let Some(rest) = line.strip_prefix("On branch ") {
+        return Some(rest.trim()).filter(|name| !name.is_empty() && !name.contains(' '));
+    }
+    if let Some(rest) = MARKS.iter().find_map(|mark| line.strip_prefix(mark)) {
+        return rest.split_once('\'').map(|(name, _)| name);
+    }
+    // Without its upstream it looks like a heading.
+    let (name, upstream) = line.strip_prefix("## ")?.split_once("...")?;
+    let upstream = upstream.split(' ').next().unwrap_or_default();
+    (!name.contains(' ') && upstream.contains('/')).then_some(name)
+}
+
+/// Branch, hash and subject of `[branch 1a2b3c4] subject`, also with `(root-commit)`.
+fn commit_line(line: &str) -> Option<(&str, &str, &str)> {
     let (inside, subject) = line.trim_start().strip_prefix('[')?.split_once(']')?;
     let (branch, hash) = inside.rsplit_once(' ')?;
     let hex = (7..=40).contains(&hash.len())
         && hash.bytes().all(|b| b.is_ascii_hexdigit() && !b.is_ascii_uppercase());
-    (hex && !branch.is_empty()).then_some((hash, subject.trim()))
+    let branch = branch.trim_end_matches("(root-commit)").trim_end();
+    let branch = if branch.starts_with("detached ") { "" } else { branch };
+    (hex && !inside.starts_with(' ')).then_some((branch, hash, subject.trim()))
 }
 
 #[cfg(test)]
@@ -127,9 +150,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn git_says_on_which_branch_it_is() {
+        for (line, branch) in [
+            ("On branch topic/a", Some("topic/a")),
+            ("Switched to a new branch 'topic/b'", Some("topic/b")),
+            ("Switched to branch 'main'", Some("main")),
+            ("## topic/c...origin/topic/c [ahead 1]", Some("topic/c")),
+            ("## What it does", None),
+            ("## Wait... what/why", None),
+            ("On branch prediction and caches", None),
+        ] {
+            assert_eq!(branch_line(line), branch, "{line}");
+        }
+    }
+
+    #[test]
     fn a_commit_is_what_git_says_after_committing() {
-        assert_eq!(commit_line("[main 1a2b3c4] Fix it"), Some(("1a2b3c4", "Fix it")));
-        assert_eq!(commit_line("[x/y (root-commit) 1a2b3c4d] a"), Some(("1a2b3c4d", "a")));
+        assert_eq!(commit_line("[main 1a2b3c4] Fix it"), Some(("main", "1a2b3c4", "Fix it")));
+        assert_eq!(commit_line("[x/y (root-commit) 1a2b3c4d] a"), Some(("x/y", "1a2b3c4d", "a")));
+        assert_eq!(commit_line("[detached HEAD 1a2b3c4d] a"), Some(("", "1a2b3c4d", "a")));
         for no in ["[lint:gofmt] $ x", "[test] ok", "[main ABCDEF1] x", "[main 12] x", "see [this 1a2b3c4] y"]
         {
             assert_eq!(commit_line(no), None, "{no}");

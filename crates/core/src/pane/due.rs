@@ -1,18 +1,22 @@
-//! What is due now, and when to look again.
+//! Decides what is due now, and when to look again.
 
 use jiff::Timestamp;
 
-use super::{Doing, Effect, LOAD, RETURN, SOON, State, Step, TASKS, Text};
+use super::{Doing, Effect, LOAD, Phase, RETURN, SOON, State, TASKS, Text};
 use crate::session::Turn;
 
 impl State {
-    /// When to come back with [`Input::Tick`](super::Input::Tick); never while nothing is under way or waited for.
+    /// When to send [`Input::Tick`](super::Input::Tick); `None` while nothing is under way or awaited.
     pub fn deadline(&self) -> Option<Timestamp> {
         if let Some(doing) = &self.doing {
             return Some(doing.until);
         }
         let wants_mail = self.look.mail > 0;
-        let wants = wants_mail || self.look.request.is_some() || self.to_continue.is_some();
+        let wants = wants_mail
+            || self.look.request.is_some()
+            || self.to_continue.is_some()
+            || self.look.unpark
+            || self.look.clear;
         let holds = self.look.hold_until.filter(|_| self.look.request.is_some());
         let mail = self.mail_not_before.filter(|_| wants_mail);
         [self.not_before.filter(|_| wants), holds, mail].into_iter().flatten().min()
@@ -20,7 +24,7 @@ impl State {
 
     pub(super) fn wait(&mut self, why: &'static str, now: Timestamp, effects: &mut Vec<Effect>) {
         self.doing = None;
-        // A draft or a dialog may stay for hours.
+        // Back off: a draft or a dialog may stay for hours.
         self.not_before = Some(now + SOON * (1 << self.in_the_way.min(4)));
         self.in_the_way += 1;
         self.say(Some(why), effects);
@@ -33,7 +37,7 @@ impl State {
         }
     }
 
-    /// Begins what is due, and stamps what has just begun.
+    /// Begins what is due, and sets its deadline.
     pub(super) fn advance(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         if self.returns_by == Some(Timestamp::MAX) {
             self.returns_by = Some(now + RETURN);
@@ -53,8 +57,8 @@ impl State {
         self.doing = Some(Doing { step, until: now + SOON });
     }
 
-    fn due(&mut self, now: Timestamp, effects: &mut Vec<Effect>) -> Option<Step> {
-        let reading = |text| Some(Step::Reading { text, left_mode: false, stashed: None });
+    fn due(&mut self, now: Timestamp, effects: &mut Vec<Effect>) -> Option<Phase> {
+        let reading = |text| Some(Phase::Reading { text, left_mode: false, stashed: None });
         if !self.look.ready {
             return None;
         }
@@ -62,12 +66,11 @@ impl State {
         let may_interrupt =
             working && self.look.turn_since.is_some() && self.interrupted != self.look.turn_since;
         if let Some(handoff) = self.to_continue.clone() {
-            // Also into a turn that somebody else began: the client queues it; but there is no need to.
-            return if self.look.turn == Turn::Idle && (self.loads_late || !self.look.heard) {
-                reading(Text::Continuation(handoff))
-            } else {
-                self.overtaken()
-            };
+            if self.look.turn == Turn::Idle && (self.loads_late || !self.look.heard) {
+                return reading(Text::Continuation(handoff));
+            }
+            // Someone else began the first turn of the fresh context. It has its handoff, so we need not prompt it.
+            self.to_continue = None;
         }
         if self.open.is_some() && self.look.request.as_ref().map(|r| &r.handoff) != self.open.as_ref() {
             self.give_up("nobody asks for it any more", effects);
@@ -83,27 +86,28 @@ impl State {
             return match self.look.turn {
                 Turn::Idle => reading(Text::Clear),
                 Turn::Working if request.at_once && may_interrupt => {
-                    Some(Step::Interrupting { left_mode: false })
+                    Some(Phase::Interrupting { left_mode: false })
                 }
                 _ => None,
             };
+        }
+        if self.look.clear {
+            return if self.look.turn == Turn::Idle { reading(Text::Clear) } else { None };
+        }
+        if self.look.unpark && self.look.turn == Turn::Idle {
+            return reading(Text::Unpark);
         }
         if self.look.mail == 0 {
             self.say(None, effects);
             return None;
         }
+        let is_new = |id: &String| self.interrupted_for.as_ref() < Some(id);
         match self.look.turn {
             Turn::Idle if self.mail_not_before.is_none_or(|at| at <= now) => reading(Text::Mail),
-            Turn::Working if self.look.urgent && may_interrupt => {
-                Some(Step::Interrupting { left_mode: false })
+            Turn::Working if may_interrupt && self.look.urgent.as_ref().is_some_and(is_new) => {
+                Some(Phase::Interrupting { left_mode: false })
             }
             _ => None,
         }
-    }
-
-    /// Somebody else began the first turn of the fresh context: it has its handoff, no word of ours is needed.
-    fn overtaken(&mut self) -> Option<Step> {
-        self.to_continue = None;
-        None
     }
 }

@@ -1,4 +1,4 @@
-//! What an attendant that was killed has left in the journal of an agent's rotations, and how it goes on from there.
+//! What a killed attendant left in an agent's rotation journal, and how to continue from there.
 
 use jiff::Timestamp;
 
@@ -6,17 +6,17 @@ use super::State;
 use crate::handoff::HandoffId;
 use crate::rotation::{Event, Facts, Rotation, Step};
 
-/// Where the last rotation stands.
+/// The state of the last rotation.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Left {
+pub enum Unfinished {
     /// `/clear` may have been typed.
     Open(Rotation),
-    /// The handoff is loaded, and the agent may have been told to go on.
+    /// The handoff is loaded, and the continuation may have been typed.
     Loaded(Rotation),
 }
 
-impl Left {
-    /// Whoever takes over begins with this.
+impl Unfinished {
+    /// The state that the next attendant starts from.
     pub fn state(&self, now: Timestamp) -> State {
         match self {
             Self::Open(r) => State::resuming(r.handoff.clone(), r.from.clone(), now),
@@ -31,20 +31,20 @@ impl Left {
     }
 }
 
-/// The rotations of dead attendants, oldest first: what is to be recorded of those that nobody goes on with, and the one
-/// to go on with. `claim` is the handoff that the agent's session was shown without having said a word since.
-pub fn take_up(mut left: Vec<Rotation>, claim: Option<&HandoffId>) -> (Vec<Rotation>, Option<Left>) {
+/// Sorts the rotations of dead attendants, oldest first, into final records for those that nobody continues and the one
+/// to continue. `claim` is the handoff that the agent's session was shown and has not answered yet.
+pub fn take_up(mut left: Vec<Rotation>, claim: Option<&HandoffId>) -> (Vec<Rotation>, Option<Unfinished>) {
     let Some(last) = left.pop() else { return (Vec::new(), None) };
     let over: Vec<Rotation> = left.into_iter().filter(|r| r.step.is_open()).map(abandon).collect();
     let last = if last.step.is_open() {
-        Some(Left::Open(last))
+        Some(Unfinished::Open(last))
     } else {
-        (last.step == Step::Done && claim == Some(&last.handoff)).then_some(Left::Loaded(last))
+        (last.step == Step::Done && claim == Some(&last.handoff)).then_some(Unfinished::Loaded(last))
     };
     (over, last)
 }
 
-/// A rotation that is begun again, or that a later one has followed: what was journaled of it is over.
+/// Closes the journal of a rotation that is begun anew or that a later one has followed.
 pub fn abandon(rotation: Rotation) -> Rotation {
     rotation.next(Event::Found(Facts { old_alive: true, new_alive: false, loaded: false }), true).0
 }

@@ -1,54 +1,54 @@
-//! What a client's terminal shows, as far as somebody who is about to type must know: is the composer there, and
-//! is it empty? Nothing else is read from a screen; what the agent does is told by its hooks.
+//! Reads from a client's terminal only what we must know before typing: is the composer there, and is it empty? The
+//! hooks report what the agent does.
 
-/// What a provider's screen looks like.
+/// The appearance of a provider's screen.
 #[derive(Debug, Clone, Copy)]
 pub struct Face {
-    /// How the composer's first line begins.
+    /// The beginning of the composer's first line.
     pub prompt: &'static str,
     /// The composer lies between two lines drawn across the screen.
     pub ruled: bool,
-    /// Texts that only an open dialog shows, where it could be mistaken for a composer.
+    /// Texts that only an open dialog shows, for dialogs that look like a composer.
     pub dialogs: &'static [&'static str],
-    /// What it says when it does not clear its context, and drops what was typed: a turn has not quite ended.
+    /// What it shows when it refuses to clear its context and drops the typed text, because a turn has not quite ended.
     pub refusal: Option<&'static str>,
 }
 
-/// The pane as tmux tells it: styled lines, and where the cursor is.
+/// The pane as tmux reports it: styled lines and the cursor's position.
 #[derive(Debug, Clone, Default)]
 pub struct Shown<'a> {
     /// `capture-pane -p -e`.
     pub text: &'a str,
     pub cursor: (usize, usize),
-    /// Copy mode, or another one that takes the keys.
+    /// Copy mode or another mode that takes the keys.
     pub in_mode: bool,
 }
 
-/// What somebody who is about to type needs to know.
+/// The state of the composer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Composer {
     Empty,
-    /// Somebody's text is in it, as far as it can be seen: all of its lines where the composer's end can be seen.
+    /// Somebody's text, as far as visible: all its lines if the composer's end is visible.
     Draft(String),
     /// A dialog, a menu or something else is in its place.
     #[default]
     Hidden,
 }
 
-/// What was read from one look at the pane.
+/// One look at the pane.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Screen {
     pub composer: Composer,
     pub in_mode: bool,
-    /// It shows that it did not clear its context; a screen that was cleared does not.
+    /// It shows that it refused to clear its context; a cleared screen does not.
     pub refused: bool,
 }
 
-/// One character with what matters of its style.
+/// One character with the style attributes that matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cell {
     c: char,
-    /// Drawn so that it recedes: a placeholder, a hint.
+    /// Drawn faint: a placeholder, a hint.
     faint: bool,
     reversed: bool,
 }
@@ -74,12 +74,12 @@ impl Face {
         let width = self.prompt.chars().count();
         let (column, line) = shown.cursor;
         let end = (at + 1..lines.len()).find(|below| is_rule(&plain[*below])).unwrap_or(lines.len());
-        // The keys go where the cursor is; elsewhere it belongs to something that lies over the composer.
+        // Keys go to the cursor; elsewhere, it belongs to something that covers the composer.
         if line < at || (self.ruled && line >= end) {
             return Composer::Hidden;
         }
         let text = &lines[at][width.min(lines[at].len())..];
-        // A placeholder recedes; the cursor may stand on its first letter.
+        // A placeholder is faint, but the cursor may stand on its first letter.
         let is_hint =
             |(n, cell): (usize, &Cell)| cell.c.is_whitespace() || cell.faint || (n == 0 && cell.reversed);
         let no_text = text.iter().all(|cell| cell.c.is_whitespace());
@@ -98,12 +98,12 @@ impl Face {
     }
 }
 
-/// A prompt's last blank may be one that does not break.
+/// Matches any whitespace for the prompt's last blank, which may be a no-break space.
 fn begins_with(line: &str, prompt: &str) -> bool {
     let mut chars = line.chars();
     prompt.chars().all(|p| match chars.next() {
         Some(c) => c == p || (c.is_whitespace() && p.is_whitespace()),
-        // tmux cuts blanks off at the end of a line.
+        // tmux strips blanks at the end of a line.
         None => p.is_whitespace(),
     })
 }
@@ -120,7 +120,7 @@ struct Style {
 }
 
 impl Style {
-    /// The characters of a line; its escape sequences change the style of what follows, on the next lines too.
+    /// The characters of a line. Escape sequences change the style of what follows, also on later lines.
     fn cells(&mut self, line: &str) -> Vec<Cell> {
         let mut cells = Vec::new();
         let mut chars = line.chars();
@@ -157,7 +157,7 @@ impl Style {
                 27 => self.reversed = false,
                 38 | 48 => {
                     let grey = match codes.next() {
-                        // The ramp of 256 colours between black and white.
+                        // The grey ramp of the 256 colours.
                         Some(5) => codes.next().is_some_and(|n| (238..=250).contains(&n)),
                         Some(2) => {
                             let [r, g, b] = [(); 3].map(|()| codes.next().unwrap_or(0));

@@ -40,7 +40,7 @@ fn screen(composer: Composer) -> Input {
     Input::Screen(Screen { composer, ..Screen::default() })
 }
 
-/// Feeds inputs one second apart and returns the state with the effects of the last one.
+/// Feeds inputs at the given times and returns the state with the last input's effects.
 fn play(manners: Manners, inputs: impl IntoIterator<Item = (i64, Input)>) -> (State, Vec<Effect>) {
     inputs
         .into_iter()
@@ -92,7 +92,7 @@ fn a_client_that_starts_silently_is_given_the_prompt_and_must_then_show_a_new_se
     assert_eq!(e, [Effect::Loaded(handoff()), Effect::Confirmed(Text::Continuation(handoff()))]);
 }
 
-/// The Stop hook speaks before the client's own screen has ended the turn.
+/// The Stop hook fires before the client's own screen has ended the turn.
 #[test]
 fn a_clear_that_the_client_refused_is_typed_again_and_the_prompt_only_after_it() {
     let (s, _) =
@@ -192,7 +192,7 @@ fn the_text_goes_out_once_and_enter_at_most_twice() {
 
 #[test]
 fn an_urgent_message_interrupts_a_turn_once_and_never_an_idle_pane_or_a_dialog() {
-    let busy = |turn| Input::Looked(Look { turn, mail: 1, urgent: true, ..idle() });
+    let busy = |turn| Input::Looked(Look { turn, mail: 1, urgent: Some("m1".into()), ..idle() });
     let (s, e) = play(CLAUDE, [(1, busy(Turn::Working)), (1, screen(Composer::Empty))]);
     assert_eq!(e, [Effect::Escape]);
     let (s, e) = s.next(Input::Tick, CLAUDE, at(10));
@@ -209,7 +209,7 @@ fn an_urgent_message_interrupts_a_turn_once_and_never_an_idle_pane_or_a_dialog()
 
 #[test]
 fn a_prompt_that_the_client_puts_back_when_it_is_interrupted_is_put_by() {
-    let urgent = |turn| Input::Looked(Look { turn, mail: 1, urgent: true, ..idle() });
+    let urgent = |turn| Input::Looked(Look { turn, mail: 1, urgent: Some("m1".into()), ..idle() });
     let back = || screen(Composer::Draft("Begin.".into()));
     let (s, _) =
         play(CLAUDE, [(1, urgent(Turn::Working)), (1, screen(Composer::Empty)), (2, urgent(Turn::Idle))]);
@@ -284,15 +284,53 @@ fn a_rotation_that_somebody_else_began_is_taken_up_wherever_it_stands() {
     // The `/clear` was on its way.
     let (_, e) = resumed().next(Input::Looked(Look { session: Some(sid("s2")), ..idle() }), CLAUDE, at(1));
     assert_eq!(e, [Effect::Cleared, Effect::Loaded(handoff()), Effect::Read]);
-    // It never was.
+    // The `/clear` was never typed.
     let (s, e) = resumed().next(Input::Looked(rotating()), CLAUDE, at(1));
     assert_eq!(e, []);
     let (s, e) = s.next(Input::Tick, CLAUDE, at(3));
     assert_eq!(e, [Effect::Read]);
     let (_, e) = s.next(screen(Composer::Empty), CLAUDE, at(3));
     assert_eq!(e, [Effect::Begin(request()), Effect::Type(Text::Clear)]);
-    // Nobody wants it any more.
+    // The request is gone.
     let (s, _) = resumed().next(Input::Looked(idle()), CLAUDE, at(1));
     let (_, e) = s.next(Input::Tick, CLAUDE, at(3));
     assert!(matches!(&e[..], [Effect::GiveUp(_)]), "{e:?}");
+}
+
+/// `baton clear`: the new context gets nothing, so journal nothing and type nothing after it.
+#[test]
+fn an_ordered_clear_waits_for_the_end_of_the_turn_and_mail_comes_after_it() {
+    let ordered = Look { clear: true, ..idle() };
+    let busy = Look { turn: Turn::Working, ..ordered.clone() };
+    let (s, e) = play(CLAUDE, [(1, Input::Looked(busy))]);
+    assert_eq!(e, [], "a turn is not cut");
+    let (s, e) = s.next(Input::Looked(ordered.clone()), CLAUDE, at(2));
+    assert_eq!(e, [Effect::Read]);
+    let (s, e) = s.next(screen(Composer::Empty), CLAUDE, at(2));
+    assert_eq!(e, [Effect::Type(Text::Clear)]);
+    let (s, _) = s.next(Input::Typed(true), CLAUDE, at(2));
+    let fresh = Look { session: Some(sid("s2")), clear: false, mail: 1, ..ordered.clone() };
+    let (s, e) = s.next(Input::Looked(fresh), CLAUDE, at(3));
+    assert_eq!(e, [Effect::Cleared, Effect::Read]);
+    let (_, e) = s.next(screen(Composer::Empty), CLAUDE, at(3));
+    assert_eq!(e, [Effect::Type(Text::Mail)], "its new prompt is a message");
+    // Try again if the client did not take it; this is not a failed rotation.
+    let typed = [(1, Input::Looked(ordered.clone())), (1, screen(Composer::Empty)), (1, Input::Typed(true))];
+    let (s, _) = play(CLAUDE, typed);
+    let (s, _) = s.next(Input::Tick, CLAUDE, at(6));
+    let (s, _) = s.next(screen(Composer::Empty), CLAUDE, at(6));
+    let (s, e) = s.next(Input::Tick, CLAUDE, at(15));
+    assert_eq!(e, [Effect::Back(Text::Clear)]);
+    let (s, e) = s.next(Input::Tick, CLAUDE, at(17));
+    assert_eq!(e, [Effect::Read]);
+    let (_, e) = s.next(screen(Composer::Empty), CLAUDE, at(17));
+    assert_eq!(e, [Effect::Type(Text::Clear)]);
+    // A client that stays silent until its first prompt shows by its screen that it is empty.
+    let typed = [(1, Input::Looked(ordered)), (1, screen(Composer::Empty)), (1, Input::Typed(true))];
+    let (s, _) = play(CODEX, typed);
+    let (s, _) = s.next(Input::Tick, CODEX, at(6));
+    let (s, e) = s.next(screen(Composer::Empty), CODEX, at(6));
+    assert_eq!(e, [Effect::Cleared]);
+    let (_, e) = s.next(Input::Tick, CODEX, at(20));
+    assert_eq!(e, [], "once");
 }

@@ -1,30 +1,36 @@
-//! From a look at the screen to typed text.
+//! From reading the screen to typing text.
 
 use jiff::Timestamp;
 
 use super::screen::{Composer, Screen};
 use super::{
-    ANSWER, BLINK, CONTINUE, DRAFT, Doing, Effect, HIDDEN, INTERRUPT, LAST_ANSWER, MODE, Manners, Mark, READ,
-    RETURN, SOON, State, Step, Text,
+    ANSWER, BLINK, DRAFT, Doing, Effect, HIDDEN, INTERRUPT, LAST_ANSWER, MODE, Manners, Mark, Phase, RETURN,
+    SOON, State, Text,
 };
+use crate::marks::{CONTINUE, READ, UNPARK};
 
-/// Is what lies in the composer text of ours, whole and nothing besides? `/clear` only if it is to be typed: a person
-/// may have written that.
+/// Whether the composer holds exactly our text and nothing else. `/clear` counts only if we are to type it: a person
+/// may have written it.
 fn is_own(text: &Text, draft: &str, left_clear: bool) -> bool {
-    // A narrow pane breaks lines where it likes.
+    // A narrow pane breaks lines anywhere.
     let draft = dense(draft);
     let continues = (draft.starts_with(&dense(CONTINUE.0)) && draft.ends_with(&dense(CONTINUE.1)))
         || (draft.starts_with(&dense(READ.0)) && draft.ends_with(&dense(READ.1)));
     match text {
         Text::Clear => draft == "/clear",
         Text::Continuation(_) => continues,
-        Text::Mail => {
-            continues || draft.starts_with(&dense(crate::message::HEAD)) || (left_clear && draft == "/clear")
+        // Sending any text of ours wakes the agent.
+        Text::Mail | Text::Unpark => {
+            continues
+                || draft == dense(UNPARK)
+                || draft.starts_with(&dense(crate::message::HEAD))
+                || (left_clear && draft == "/clear")
         }
     }
 }
 
-/// Has a person written on where text of ours lies? It is theirs now, and not put by: it would come back and be said twice.
+/// Whether a person appended to our text. It is theirs now, and must not be stashed: it would come back and be said
+/// twice.
 fn is_mixed(draft: &str) -> bool {
     let dense_draft = dense(draft);
     let begins = ["/clear", CONTINUE.0].iter().any(|own| dense_draft.starts_with(&dense(own)))
@@ -36,19 +42,19 @@ fn dense(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
-/// FNV-1a over what can be seen of it.
+/// FNV-1a over the visible text.
 fn mark(draft: &str) -> Mark {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     Mark(dense(draft).bytes().fold(0xcbf2_9ce4_8422_2325, mix))
 }
 
-/// A client shows a long paste as a note of it; something typed behind it would show.
+/// A client folds a long paste into a note; anything typed after it would show.
 fn is_folded(draft: &str) -> bool {
     draft.starts_with("[Pasted ") && draft.ends_with(']')
 }
 
 impl State {
-    /// The screen, just before something is typed.
+    /// Handles the screen that was read just before typing.
     pub(super) fn read(
         &mut self,
         screen: &Screen,
@@ -58,10 +64,10 @@ impl State {
     ) {
         let Some(doing) = self.doing.clone() else { return };
         match doing.step {
-            Step::Reading { text, left_mode, stashed } => {
+            Phase::Reading { text, left_mode, stashed } => {
                 if screen.in_mode {
                     return self.leave_mode(
-                        Step::Reading { text, left_mode: true, stashed },
+                        Phase::Reading { text, left_mode: true, stashed },
                         left_mode,
                         now,
                         effects,
@@ -69,7 +75,7 @@ impl State {
                 }
                 match &screen.composer {
                     Composer::Empty if self.returns_by.is_some_and(|at| now < at) => {
-                        // It is on its way back: what is typed now would become one text with it.
+                        // The draft is on its way back: text typed now would merge with it.
                         self.doing = None;
                         self.not_before = Some(now + BLINK);
                     }
@@ -84,14 +90,23 @@ impl State {
                     Composer::Draft(draft) if !self.entered_own && is_own(&text, draft, self.left_clear) => {
                         self.send_off_own(text, now, effects);
                     }
-                    // The word to go on is there, and a person goes on from it: they will send it off.
+                    // A message of ours lost its Enter. If we stashed it, it would come back after being delivered by
+                    // other means.
+                    Composer::Draft(draft)
+                        if matches!(text, Text::Clear | Text::Continuation(_))
+                            && !self.entered_own
+                            && is_own(&Text::Mail, draft, false) =>
+                    {
+                        self.send_off_own(Text::Mail, now, effects);
+                    }
+                    // Our continuation is there and a person appended to it: they will send it.
                     Composer::Draft(draft) if is_mixed(draft) && matches!(text, Text::Continuation(_)) => {
                         (self.doing, self.to_continue) = (None, None);
                         effects.push(Effect::Back(text));
                     }
                     // A client that is interrupted before it has answered puts the prompt back into the composer.
                     Composer::Draft(draft)
-                        if (text != Text::Mail || self.was_empty)
+                        if (!matches!(text, Text::Mail | Text::Unpark) || self.was_empty)
                             && manners.can_stash
                             && !is_mixed(draft)
                             && stashed.is_none()
@@ -104,12 +119,12 @@ impl State {
                         self.put_by = stashed;
                         effects.extend([Effect::Stash(mark(draft)), Effect::Read]);
                         self.doing = Some(Doing {
-                            step: Step::Reading { text, left_mode, stashed },
+                            step: Phase::Reading { text, left_mode, stashed },
                             until: now + SOON,
                         });
                     }
                     Composer::Draft(draft) => {
-                        // The key did nothing.
+                        // The stash key did nothing.
                         if stashed == Some(mark(draft)) {
                             self.returned(effects);
                         }
@@ -117,40 +132,41 @@ impl State {
                     }
                 }
             }
-            Step::Interrupting { left_mode } => {
+            Phase::Interrupting { left_mode } => {
                 if screen.in_mode {
-                    return self.leave_mode(Step::Interrupting { left_mode: true }, left_mode, now, effects);
+                    return self.leave_mode(Phase::Interrupting { left_mode: true }, left_mode, now, effects);
                 }
                 if screen.composer == Composer::Hidden {
                     return self.wait(HIDDEN, now, effects);
                 }
                 self.say(None, effects);
                 self.interrupted = self.look.turn_since;
+                self.interrupted_for = self.look.urgent.clone().max(self.interrupted_for.take());
                 self.was_empty = screen.composer == Composer::Empty;
                 effects.push(Effect::Escape);
-                self.doing = Some(Doing { step: Step::Interrupted, until: now + INTERRUPT });
+                self.doing = Some(Doing { step: Phase::Interrupted, until: now + INTERRUPT });
             }
-            // It was dropped, and what is typed next would go into the old context.
-            Step::Checking { text: Text::Clear, .. } if manners.lazy_start && screen.refused => {
+            // The client dropped the `/clear`, and the next text would go into the old context.
+            Phase::Checking { text: Text::Clear, .. } if manners.lazy_start && screen.refused => {
                 (self.doing, self.to_continue) = (None, None);
                 self.not_before = Some(now + SOON);
             }
-            Step::Checking { text: Text::Clear, .. }
+            Phase::Checking { text: Text::Clear, .. }
                 if manners.lazy_start
                     && !matches!(&screen.composer, Composer::Draft(d) if is_own(&Text::Clear, d, false)) =>
             {
                 effects.push(Effect::Cleared);
-                (self.doing, self.loads_late) = (None, true);
+                (self.doing, self.loads_late, self.look.clear) = (None, self.to_continue.is_some(), false);
             }
-            Step::Checking { text, since } => {
+            Phase::Checking { text, since } => {
                 if screen.in_mode || screen.composer == Composer::Hidden {
-                    // Something lies over it; it is looked at again until its time is over.
+                    // Something covers the composer; look again until the time is up.
                     let retried = now > since + LAST_ANSWER;
-                    let step = Step::Waiting { text, since, retried };
+                    let step = Phase::Waiting { text, since, retried };
                     self.doing = Some(Doing { step, until: now + ANSWER });
                     return;
                 }
-                // Only what is still there can be sent off by an Enter; what a person writes meanwhile is theirs.
+                // Enter can only send what is still there; what a person writes meanwhile is theirs.
                 if let Composer::Draft(draft) = &screen.composer
                     && (is_own(&text, draft, false) || is_folded(draft))
                 {
@@ -158,7 +174,7 @@ impl State {
                     self.submitted(now);
                 }
                 self.doing = Some(Doing {
-                    step: Step::Waiting { text, since, retried: true },
+                    step: Phase::Waiting { text, since, retried: true },
                     until: now + LAST_ANSWER,
                 });
             }
@@ -166,7 +182,7 @@ impl State {
         }
     }
 
-    /// Something of ours was submitted: a client that has put a draft by brings it back.
+    /// We submitted something, so a client with a stashed draft brings it back.
     fn submitted(&mut self, now: Timestamp) {
         if self.put_by.is_some() {
             self.returns_by = Some(now + RETURN);
@@ -178,19 +194,19 @@ impl State {
         effects.push(Effect::Returned);
     }
 
-    /// Our own text lies in the composer: whoever typed it was killed before its Enter, or the Enter was lost.
+    /// Our own text is in the composer: its attendant was killed before Enter, or the Enter was lost.
     fn send_off_own(&mut self, text: Text, now: Timestamp, effects: &mut Vec<Effect>) {
         self.entered_own = true;
         self.submitted(now);
         self.type_text(text.clone(), now, effects);
         if effects.pop_if(|e| matches!(e, Effect::Type(_))).is_some() {
             effects.push(Effect::Enter);
-            let step = Step::Waiting { text, since: now, retried: true };
+            let step = Phase::Waiting { text, since: now, retried: true };
             self.doing = Some(Doing { step, until: now + LAST_ANSWER });
         }
     }
 
-    fn leave_mode(&mut self, again: Step, tried: bool, now: Timestamp, effects: &mut Vec<Effect>) {
+    fn leave_mode(&mut self, again: Phase, tried: bool, now: Timestamp, effects: &mut Vec<Effect>) {
         if tried {
             return self.wait(MODE, now, effects);
         }
@@ -202,23 +218,29 @@ impl State {
         self.say(None, effects);
         (self.in_the_way, self.was_empty) = (0, false);
         if text == Text::Clear {
-            let Some(request) = self.look.request.clone() else {
-                self.doing = None;
-                return;
-            };
-            self.to_continue = Some(request.handoff.clone());
-            self.open.clone_from(&self.to_continue);
-            effects.push(Effect::Begin(request));
+            match self.look.request.clone() {
+                Some(request) => {
+                    self.to_continue = Some(request.handoff.clone());
+                    self.open.clone_from(&self.to_continue);
+                    effects.push(Effect::Begin(request));
+                }
+                // An ordered clear loads nothing, so journal nothing.
+                None if self.look.clear => {}
+                None => {
+                    self.doing = None;
+                    return;
+                }
+            }
         }
         effects.push(Effect::Type(text.clone()));
-        self.doing = Some(Doing { step: Step::Typing { text }, until: now + ANSWER });
+        self.doing = Some(Doing { step: Phase::Typing { text }, until: now + ANSWER });
     }
 
     pub(super) fn typed(&mut self, done: bool, now: Timestamp) {
         let text = match &self.doing {
-            Some(Doing { step: Step::Typing { text }, .. }) => text.clone(),
-            // An Enter for text of ours that was found there.
-            Some(Doing { step: Step::Waiting { text, .. }, .. }) if !done && self.entered_own => {
+            Some(Doing { step: Phase::Typing { text }, .. }) => text.clone(),
+            // An Enter for our own text that was found there.
+            Some(Doing { step: Phase::Waiting { text, .. }, .. }) if !done && self.entered_own => {
                 self.entered_own = false;
                 text.clone()
             }
@@ -226,7 +248,7 @@ impl State {
         };
         if done {
             self.submitted(now);
-            let step = Step::Waiting { text, since: now, retried: false };
+            let step = Phase::Waiting { text, since: now, retried: false };
             self.doing = Some(Doing { step, until: now + ANSWER });
         } else {
             // Somebody was faster by a keystroke; nothing went out.

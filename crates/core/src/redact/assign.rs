@@ -1,18 +1,18 @@
-//! Secrets that only their name gives away: `password=…`, `"api_key": "…"`, `--token …`, `X-Auth-Token: …`.
+//! Secrets that only their name reveals: `password=…`, `"api_key": "…"`, `--token …`, `X-Auth-Token: …`.
 //!
-//! The name says what a value may be, the value must look like one: code that only names a variable, types, labels
-//! and placeholders stay.
+//! The name tells what the value may be, and the value must look like it. Code that only names a variable, types,
+//! labels and placeholders stay.
 
 use std::ops::Range;
 
 use super::judge;
+use super::reader::{Class, Reader, alphanumeric_and, but, class, slots};
 
 pub(super) const KINDS: &[&str] = &["password", "secret", "token", "api-key"];
-pub(super) const KEYWORDS: &[&str] =
-    &["password", "passwd", "passphrase", "pwd", "pass", "secret", "token", "key", "credential"];
+pub(super) const KEYWORDS: &[&str] = &["pass", "pwd", "secret", "token", "key", "credential"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
+enum Meaning {
     Password,
     Secret,
     Token,
@@ -23,117 +23,160 @@ enum Class {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Quoted,
-    /// `NAME=value` as in environment files: the value is literal.
+    /// `NAME=value` or `NAME="value"` as in environment files: the value is literal.
     Env,
     /// Anything else, where a bare word may be a variable.
     Bare,
 }
 
-/// The value assigned to the name that the keyword is part of.
-pub(super) fn assignment(text: &str, keyword: Range<usize>) -> Option<(usize, Range<usize>)> {
-    let bytes = text.as_bytes();
-    let is_name = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
-    let name_start =
-        keyword.start - bytes[..keyword.start].iter().rev().take(64).take_while(|b| is_name(b)).count();
-    let name_end =
-        keyword.end + bytes[keyword.end..].iter().take(24).take_while(|b| is_name(b) && **b != b'.').count();
-    let class =
-        classify(&text[name_start..keyword.start], &text[keyword.clone()], &text[keyword.end..name_end])?;
+static NAME: Class = alphanumeric_and(b"_-.");
+static NAME_END: Class = alphanumeric_and(b"_-");
+static BLANK: Class = class(b" \t");
 
-    let (separator, value_at) = separator(text, name_start..name_end)?;
-    let (form, value) = value(text, value_at, separator, &text[name_start..name_end])?;
-    let word = &text[value.clone()];
-    // `password=password1` passes a variable on.
+/// The value assigned to the name that contains the keyword.
+pub(super) fn assignment(reader: &Reader<'_>, keyword: Range<usize>) -> Option<(usize, Range<usize>)> {
+    // Cheap checks first: nearly all keywords are words of prose and code that assign nothing.
+    let keyword = keyword.start..word_end(reader, &keyword);
+    let name_end = reader.skip(&NAME_END, keyword.end, 24);
+    let is_pass = keyword.len() == 4;
+    if name_end > keyword.end && (is_pass || !is_end_of_name(&reader.bytes[keyword.end..name_end])) {
+        return None;
+    }
+    if matches!(reader.byte(name_end), b',' | b'.' | b'\n' | b'(' | b')' | b';') {
+        return None;
+    }
+    let name_start = reader.skip_back(&NAME, keyword.start, 64);
+    let (separator, value_at) = separator(reader, name_start..name_end)?;
+    let (form, value) = value(reader, value_at, separator, &reader.bytes[name_start..name_end])?;
+    let word = reader.get(value.clone())?;
+    // `password=password1` only passes a variable on.
     if form == Form::Bare
-        && word.get(..keyword.len()).is_some_and(|w| w.eq_ignore_ascii_case(&text[keyword.clone()]))
+        && word
+            .as_bytes()
+            .get(..keyword.len())
+            .is_some_and(|w| w.eq_ignore_ascii_case(&reader.bytes[keyword.clone()]))
     {
         return None;
     }
-    let secret = !judge::is_placeholder(word) && !judge::is_default(word) && looks_right(class, form, word);
-    secret.then_some((class as usize, value))
-}
-
-/// What the name promises, or `None` if it names something else: a count, a type, a file, a plural.
-fn classify(before: &str, keyword: &str, after: &str) -> Option<Class> {
-    const AFTER: &[&str] = &[
-        "",
-        "key",
-        "base",
-        "keybase",
-        "value",
-        "string",
-        "prod",
-        "production",
-        "dev",
-        "test",
-        "live",
-        "staging",
-    ];
-    const BEFORE_KEY: &[&str] = &[
-        "api",
-        "access",
-        "secret",
-        "private",
-        "signing",
-        "encryption",
-        "auth",
-        "account",
-        "master",
-        "service",
-        "role",
-        "admin",
-        "license",
-        "storage",
-        "shared",
-        "deploy",
-        "app",
-        "webhook",
-        "jwt",
-        "hmac",
-        "aes",
-        "subscription",
-        "integration",
-        "openai",
-        "anthropic",
-        "stripe",
-        "github",
-        "gitlab",
-        "sendgrid",
-        "mailgun",
-        "twilio",
-        "azure",
-        "aws",
-        "gcp",
-        "google",
-        "gemini",
-        "mistral",
-        "cohere",
-        "algolia",
-        "pinecone",
-    ];
-    let letters =
-        |s: &str| s.chars().filter(char::is_ascii_alphabetic).collect::<String>().to_ascii_lowercase();
-    if !AFTER.contains(&letters(after).as_str()) {
+    let meaning = meaning(&reader.bytes[name_start..keyword.start], &reader.bytes[keyword])?;
+    if !looks_right(meaning, form, word) || judge::is_default(word) || judge::is_placeholder(word) {
+        // Nothing that begins in the first half of the judged text needs another look.
+        if word.len() > judge::HEAD {
+            reader.read_to.set(value.start + judge::HEAD / 2);
+        }
         return None;
     }
-    // `bypass` and `COMPASS` only end like one; `pass`, `DB_PASS` and `dbPass` are names of one.
-    let own_word = match before.bytes().last() {
-        Some(last) if last.is_ascii_lowercase() => keyword.starts_with('P'),
-        last => !last.is_some_and(|b| b.is_ascii_alphanumeric()),
+    Some((meaning as usize, value))
+}
+
+/// The end of `password`, `passwd` or `passphrase`, which begin with the keyword.
+fn word_end(reader: &Reader<'_>, keyword: &Range<usize>) -> usize {
+    if keyword.len() == 4 {
+        for rest in ["word", "wd", "phrase"] {
+            let end = keyword.end + rest.len();
+            let there = reader.bytes.get(keyword.end..end);
+            if there.is_some_and(|there| there.eq_ignore_ascii_case(rest.as_bytes())) {
+                return end;
+            }
+        }
+    }
+    keyword.end
+}
+
+/// Whether a name may end in these letters after the keyword; otherwise it names a count, a type, a file, a plural.
+fn is_end_of_name(after: &[u8]) -> bool {
+    const ENDS: &[&[u8]] = &[
+        b"",
+        b"key",
+        b"base",
+        b"keybase",
+        b"value",
+        b"string",
+        b"prod",
+        b"production",
+        b"dev",
+        b"test",
+        b"live",
+        b"staging",
+    ];
+    const LONGEST: usize = 10;
+    let mut letters = [0; LONGEST];
+    let mut len = 0;
+    for b in after.iter().filter(|b| b.is_ascii_alphabetic()) {
+        if len == LONGEST {
+            return false;
+        }
+        letters[len] = b.to_ascii_lowercase();
+        len += 1;
+    }
+    ENDS.contains(&&letters[..len])
+}
+
+/// The kind of value that the name promises, or `None` if it names something else.
+fn meaning(before: &[u8], keyword: &[u8]) -> Option<Meaning> {
+    // `bypass` and `COMPASS` only end like one; `pass`, `DB_PASS` and `dbPass` really name a password.
+    let own_word = match before.last() {
+        Some(last) if last.is_ascii_lowercase() => keyword[0] == b'P',
+        last => !last.is_some_and(u8::is_ascii_alphanumeric),
     };
-    Some(match keyword.to_ascii_lowercase().as_str() {
-        "password" | "passwd" | "passphrase" | "pwd" => Class::Password,
-        "pass" if after.is_empty() && own_word => Class::Password,
-        "secret" => Class::Secret,
-        "token" | "credential" => Class::Token,
-        "key" if BEFORE_KEY.iter().any(|word| letters(before).ends_with(word)) => Class::Key,
+    Some(match keyword[0].to_ascii_lowercase() {
+        b'p' if keyword.len() == 4 => own_word.then_some(Meaning::Password)?,
+        b'p' => Meaning::Password,
+        b's' => Meaning::Secret,
+        b't' | b'c' => Meaning::Token,
+        b'k' => is_kind_of_key(before).then_some(Meaning::Key)?,
         _ => return None,
     })
 }
 
+/// Whether `name`, the letters before `key`, says that the key is a secret: `api`, `private`, a vendor.
+fn is_kind_of_key(name: &[u8]) -> bool {
+    const LONGEST: usize = 12;
+    let mut letters = [0; LONGEST];
+    let mut from = LONGEST;
+    for b in name.iter().rev().filter(|b| b.is_ascii_alphabetic()).take(LONGEST) {
+        from -= 1;
+        letters[from] = b.to_ascii_lowercase();
+    }
+    let letters = &letters[from..];
+    // Grouped by last letter.
+    let words: &[&[u8]] = match letters.last() {
+        Some(b'a') => &[b"algolia"],
+        Some(b'b') => &[b"github", b"gitlab"],
+        Some(b'c') => &[b"anthropic", b"hmac"],
+        Some(b'd') => &[b"shared", b"sendgrid"],
+        Some(b'e') => &[
+            b"private",
+            b"service",
+            b"role",
+            b"license",
+            b"storage",
+            b"azure",
+            b"google",
+            b"stripe",
+            b"cohere",
+            b"pinecone",
+        ],
+        Some(b'g') => &[b"signing"],
+        Some(b'h') => &[b"auth"],
+        Some(b'i') => &[b"api", b"openai", b"gemini"],
+        Some(b'k') => &[b"webhook"],
+        Some(b'l') => &[b"mistral"],
+        Some(b'n') => &[b"encryption", b"admin", b"subscription", b"integration", b"mailgun"],
+        Some(b'o') => &[b"twilio"],
+        Some(b'p') => &[b"app", b"gcp"],
+        Some(b'r') => &[b"master"],
+        Some(b's') => &[b"access", b"aes", b"aws"],
+        Some(b't') => &[b"secret", b"account", b"jwt"],
+        Some(b'y') => &[b"deploy"],
+        _ => &[],
+    };
+    words.iter().any(|word| letters.ends_with(word))
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Separator {
-    /// `=` with nothing around.
+    /// `=` without blanks around it.
     Tight,
     Spaced,
     Colon,
@@ -143,131 +186,162 @@ enum Separator {
     Tag,
 }
 
-/// What stands between the name and its value, and where the value begins.
-fn separator(text: &str, name: Range<usize>) -> Option<(Separator, usize)> {
-    let rest = &text[name.end..];
-    if rest.starts_with('>') && text[..name.start].ends_with('<') {
+static SIGNS: Class = class(b":=!?>");
+static BACKSLASH: Class = class(b"\\");
+
+/// The separator between the name and its value, and where the value begins.
+fn separator(reader: &Reader<'_>, name: Range<usize>) -> Option<(Separator, usize)> {
+    if reader.byte(name.end) == b'>' && name.start > 0 && reader.byte(name.start - 1) == b'<' {
         return Some((Separator::Tag, name.end + 1));
     }
-    // The quote and bracket that close the name: `"name":`, `\"name\":`, `env["NAME"] =`.
-    let rest = rest.trim_start_matches('\\');
-    let rest = rest.strip_prefix(['"', '\'', '`']).unwrap_or(rest);
-    let rest = rest.strip_prefix(']').unwrap_or(rest);
-    let quoted_name = rest.len() < text.len() - name.end;
-    let trimmed = rest.trim_start_matches([' ', '\t']);
-    let signs: &str =
-        &trimmed[..trimmed.bytes().take_while(|b| matches!(b, b':' | b'=' | b'!' | b'?' | b'>')).count()];
-    let after = &trimmed[signs.len()..];
-    let value = after.trim_start_matches([' ', '\t']);
-    let at = text.len() - value.len();
-    match signs {
-        "=" if trimmed.len() == rest.len() && value.len() == after.len() => Some((Separator::Tight, at)),
-        "=" | ":=" | "=>" | "==" | "===" | "!=" | "!==" | "?=" => Some((Separator::Spaced, at)),
+    // Skip the quote and bracket that close the name: `"name":`, `\"name\":`, `env["NAME"] =`.
+    let mut at = reader.skip(&BACKSLASH, name.end, 8);
+    at += usize::from(matches!(reader.byte(at), b'"' | b'\'' | b'`'));
+    at += usize::from(reader.byte(at) == b']');
+    let quoted_name = at > name.end;
+    let sign_at = reader.skip(&BLANK, at, BLANKS);
+    // In `=!…` and `=?…` the value begins with the second sign.
+    let sign_end = match &reader.bytes[sign_at..reader.skip(&SIGNS, sign_at, 4)] {
+        [b'=', b'!' | b'?', ..] => sign_at + 1,
+        signs => sign_at + signs.len(),
+    };
+    let value_at = reader.skip(&BLANK, sign_end, BLANKS);
+    match &reader.bytes[sign_at..sign_end] {
+        b"=" if sign_at == at && value_at == sign_end => Some((Separator::Tight, value_at)),
+        b"=" | b":=" | b"=>" | b"==" | b"===" | b"!=" | b"!==" | b"?=" => Some((Separator::Spaced, value_at)),
         // `name: type = "value"`
-        ":" => Some((Separator::Colon, typed_value(value).map_or(at, |skip| at + skip))),
-        "" if quoted_name || trimmed.len() == rest.len() => None,
-        "" if text[..name.end]
-            .rfind([' ', '\t', '\n', '"', '\''])
-            .map_or(&text[..name.end], |i| &text[i + 1..name.end])
-            .starts_with("--") =>
-        {
-            Some((Separator::Space, at))
+        b":" => {
+            Some((Separator::Colon, typed_value(reader, value_at).map_or(value_at, |skip| value_at + skip)))
         }
-        "" => value.strip_prefix("is ").map(|word| (Separator::Space, text.len() - word.trim_start().len())),
+        b"" if quoted_name || sign_at == at => None,
+        b"" if reader.starts_with(name.start, "--") => Some((Separator::Space, value_at)),
+        b"" if reader.starts_with(value_at, "is ") => {
+            Some((Separator::Space, reader.skip(&BLANK, value_at + 3, BLANKS)))
+        }
         _ => None,
     }
 }
 
-/// Past the type of an annotated variable, if a literal is assigned to it.
-fn typed_value(text: &str) -> Option<usize> {
-    let line = &text[..text.bytes().take(48).take_while(|b| *b != b'\n' && b.is_ascii()).count()];
-    let equals = line.find(" = ")?;
-    let is_type = line[..equals].bytes().all(|b| b.is_ascii_alphanumeric() || b"_&'<>[] |?.".contains(&b));
-    (is_type && line[equals + 3..].starts_with(['"', '\'', '`', '\\'])).then_some(equals + 3)
+/// Tables are not indented deeper than this.
+const BLANKS: usize = 80;
+
+/// Skips the type of an annotated variable if a literal is assigned to it.
+fn typed_value(reader: &Reader<'_>, at: usize) -> Option<usize> {
+    static TYPE: Class = alphanumeric_and(b"_&'<>[] |?.");
+    let end = reader.skip(&TYPE, at, 48);
+    let equals = reader.starts_with(end, "= ") && end > at && reader.byte(end - 1) == b' ';
+    (equals && matches!(reader.byte(end + 2), b'"' | b'\'' | b'`' | b'\\')).then_some(end + 2 - at)
 }
 
+/// Values of this kind are not longer.
 const MAX_VALUE: usize = 2048;
 
-/// Where an unquoted value ends.
-static ENV_ENDS: [bool; 256] = table(b" \t\n\r\x0b\x0c\"'`\\<");
-static BARE_ENDS: [bool; 256] = table(b" \t\n\r\x0b\x0c\"'`\\<,;&|>(){}[]");
-
-const fn table(bytes: &[u8]) -> [bool; 256] {
-    let mut table = [false; 256];
-    let mut i = 0;
-    while i < bytes.len() {
-        table[bytes[i] as usize] = true;
-        i += 1;
-    }
-    table
-}
+/// Characters that do not end an unquoted value.
+static ENV_VALUE: Class = but(b" \t\n\r\x0b\x0c\"'`\\<");
+static BARE_VALUE: Class = but(b" \t\n\r\x0b\x0c\"'`\\<,;&|>(){}[]");
 
 /// The value at `at`, without its quotes.
-fn value(text: &str, at: usize, separator: Separator, name: &str) -> Option<(Form, Range<usize>)> {
-    // Longer is no value of this kind, and a hostile line must not be read to its end for each of its names.
-    let rest = &text[at..text.floor_char_boundary(at + MAX_VALUE)];
-    // Python's and Rust's byte and raw strings.
-    let prefix = usize::from(rest.starts_with(['b', 'r']) && rest[1..].starts_with(['"', '\'']));
-    let escapes = rest[prefix..].bytes().take_while(|&b| b == b'\\').count();
-    let open = prefix + escapes;
-    let line_len = rest.find('\n').unwrap_or(rest.len());
-    if let Some(quote @ ('"' | '\'' | '`')) = rest[open..].chars().next() {
+fn value(reader: &Reader<'_>, at: usize, separator: Separator, name: &[u8]) -> Option<(Form, Range<usize>)> {
+    let env = separator == Separator::Tight && !name.iter().any(u8::is_ascii_lowercase);
+    // Skip the prefix of Python's and Rust's byte and raw strings.
+    let prefix =
+        usize::from(matches!(reader.byte(at), b'b' | b'r') && matches!(reader.byte(at + 1), b'"' | b'\''));
+    let open = reader.skip(&BACKSLASH, at + prefix, 8);
+    let quote = match reader.byte(open) {
+        b'"' => Some(0),
+        b'\'' => Some(1),
+        b'`' => Some(2),
+        _ => None,
+    };
+    if let Some(quote) = quote {
         let start = open + 1;
-        let body = rest.get(start..line_len)?;
-        let close = format!("{}{quote}", &rest[prefix..open]);
-        // A quote that is never closed: the text was cut, the value goes as far as a word goes.
-        let len = body.find(&close).or_else(|| body.find([' ', '\t'])).unwrap_or(body.len());
-        return (len > 0).then_some((Form::Quoted, at + start..at + start + len));
+        let end = quoted_end(reader, start, open - at - prefix, quote);
+        let form = if env { Form::Env } else { Form::Quoted };
+        return (end > start).then_some((form, start..end));
     }
-    let env = separator == Separator::Tight && !name.bytes().any(|b| b.is_ascii_lowercase());
-    let ends = if env { &ENV_ENDS } else { &BARE_ENDS };
-    let len = rest.bytes().position(|b| ends[usize::from(b)]).unwrap_or(rest.len());
-    // A call, an index, a block: what stands here is an expression.
-    if !env && rest[len..].starts_with(['(', '[', '{']) {
+    let end = if env {
+        reader.run_end(slots::ENV_VALUE, &ENV_VALUE, at)
+    } else {
+        reader.run_end(slots::BARE_VALUE, &BARE_VALUE, at)
+    };
+    // A call, an index or a block follows, so this is an expression.
+    if !env && matches!(reader.byte(end), b'(' | b'[' | b'{') {
         return None;
     }
-    let word = rest[..len].trim_end_matches(['.', ',', ':', ';']);
-    (!word.is_empty()).then(|| (if env { Form::Env } else { Form::Bare }, at..at + word.len()))
+    let mut end = cap(reader, at, end);
+    while end > at && matches!(reader.bytes[end - 1], b'.' | b',' | b':' | b';') {
+        end -= 1;
+    }
+    (end > at).then_some((if env { Form::Env } else { Form::Bare }, at..end))
 }
 
-/// What people put into passwords and programmers do not put into names.
-const SYMBOLS: &[u8] = b"!@#$%^&*+~?";
+fn cap(reader: &Reader<'_>, start: usize, end: usize) -> usize {
+    if end - start > MAX_VALUE { reader.text.floor_char_boundary(start + MAX_VALUE) } else { end }
+}
 
-fn looks_right(class: Class, form: Form, value: &str) -> bool {
-    // A shell takes what stands after `=` as it is; elsewhere braces and calls are code.
-    let is_code = if form == Form::Env { judge::is_reference(value) } else { judge::is_code(value) };
-    if is_code || value.contains(char::is_whitespace) {
+/// The end of the text that a quote opened before `start`: the next quote with as many backslashes. An unclosed quote
+/// belongs to text that was cut, so take one word.
+fn quoted_end(reader: &Reader<'_>, start: usize, escapes: usize, quote: usize) -> usize {
+    let line_end = reader.next(slots::LINE, b'\n', start);
+    let close = reader.next(slots::QUOTES[quote], b"\"'`"[quote], start);
+    if close < line_end && close - start <= MAX_VALUE {
+        if escapes == 0 {
+            return close;
+        }
+        let end = close.saturating_sub(escapes).max(start);
+        if close - end == escapes && reader.bytes[end..close].iter().all(|b| *b == b'\\') {
+            return end;
+        }
+    }
+    let word_end = reader.run_end(slots::WORDS[3], &WORD, start);
+    cap(reader, start, word_end.min(line_end))
+}
+
+static WORD: Class = but(b" \t\n\r");
+
+/// Whether the value can be what its name promises. Checks the kinds of bytes first, to avoid a second read.
+fn looks_right(meaning: Meaning, form: Form, value: &str) -> bool {
+    let has = judge::Bytes::of(value);
+    if has.space {
         return false;
     }
-    let digit = value.bytes().any(|b| b.is_ascii_digit());
-    let letter = value.bytes().any(|b| b.is_ascii_alphabetic());
-    let symbol = value.bytes().any(|b| SYMBOLS.contains(&b));
-    match (class, form) {
-        // Words alone are a label or a rule; with a number, as a long chain, or as one long word in small letters they
-        // are a password that people choose.
-        (Class::Password, Form::Quoted) => {
-            let inner_symbol = value.trim_end_matches(['!', '?', '*']).bytes().any(|b| SYMBOLS.contains(&b));
-            let chosen = inner_symbol
-                || (digit && !value.contains(['|', '.', ':', '/', ',']))
-                || value.matches('-').count() >= 3
-                || (value.len() >= 8
-                    && value.bytes().all(|b| b.is_ascii_lowercase())
-                    && !value.contains("pass"));
-            value.len() >= 6 && (chosen || !judge::is_wordy(value))
+    let long = value.len();
+    let value = judge::head(value);
+    let fits = match (meaning, form) {
+        // Words alone are a label or a rule. With a number, as a long chain, or as one long lower-case word they are a
+        // password that people choose.
+        (Meaning::Password, Form::Quoted) => {
+            let is_chain = || has.dash && value.matches('-').count() >= 3;
+            let is_numbered = || (!has.path && !value.contains('|')) || !judge::is_wordy(value);
+            long >= 6
+                && ((has.digit && is_numbered())
+                    || (has.symbol && has_inner_symbol(value))
+                    || (long >= 8 && has.only_lower() && !value.contains("pass"))
+                    || is_chain())
         }
-        (Class::Password, Form::Env) => value.len() >= 6,
-        (Class::Password, Form::Bare) => {
-            value.len() >= 6
-                && letter
+        (Meaning::Password, Form::Env) => long >= 6,
+        (Meaning::Password, Form::Bare) => {
+            long >= 6
+                && has.letter()
+                && (has.symbol || (has.digit && !value.contains(['.', '_'])))
                 && !value.contains('/')
-                && (symbol || (digit && !value.contains(['.', '_'])))
         }
-        (Class::Secret, Form::Quoted | Form::Env) => {
-            judge::is_token(value) || (value.len() >= 12 && digit && letter && !judge::is_wordy(value))
+        (Meaning::Secret, Form::Quoted | Form::Env) => {
+            (long >= 16 && judge::is_random(value))
+                || (long >= 12 && has.digit && has.letter() && !judge::is_wordy(value))
         }
-        (_, Form::Bare) => judge::is_token(value) && !is_member_path(value),
-        _ => judge::is_token(value),
-    }
+        (_, Form::Bare) => {
+            long >= 16 && (has.digit || long >= 32) && judge::is_random(value) && !is_member_path(value)
+        }
+        _ => long >= 16 && (has.digit || long >= 32) && judge::is_random(value),
+    };
+    // A shell takes everything after `=` literally; elsewhere braces and calls are code.
+    fits && !(if form == Form::Env { judge::is_env_reference(value) } else { judge::is_code(value) })
+}
+
+/// Whether it has a symbol other than at the end of a sentence.
+fn has_inner_symbol(value: &str) -> bool {
+    value.trim_end_matches(['!', '?', '*']).bytes().any(judge::is_symbol)
 }
 
 /// `module.Type1`, `config.oauth2.key`: names joined by dots.
@@ -277,4 +351,29 @@ fn is_member_path(value: &str) -> bool {
             part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
                 && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
         })
+}
+
+/// The start of the value assigned to a name that contains a vendor's name: `ALGOLIA_ADMIN_KEY="…"`, `"algolia": "…"`,
+/// `Algolia API key: …`, a call with both, a row of a table.
+pub(super) fn named_value(reader: &Reader<'_>, keyword: Range<usize>) -> Option<usize> {
+    static REST: Class = alphanumeric_and(b"_-. ");
+    static CLOSING: Class = class(b"\\\"'`])");
+    static OPENING: Class = class(b"\\\"'`(");
+    // `myAlgoliaKey` contains the name, `slobber` does not.
+    let before = keyword.start.checked_sub(1).map_or(b' ', |at| reader.bytes[at]);
+    let camel = before.is_ascii_lowercase() && reader.bytes[keyword.start].is_ascii_uppercase();
+    if before.is_ascii_alphabetic() && !camel {
+        return None;
+    }
+    let mut at = reader.skip(&REST, keyword.end, 28);
+    at = reader.skip(&CLOSING, at, 4);
+    at = reader.skip(&BLANK, at, BLANKS);
+    at += match &reader.bytes[at..reader.bytes.len().min(at + 3)] {
+        [b'=', b'>', ..] | [b':' | b'?' | b'=', b'=', ..] | [b'|', b'|', ..] => 2,
+        [b':', b':', b'='] => 3,
+        [b'=' | b':' | b',' | b'|' | b'>', ..] => 1,
+        _ => return None,
+    };
+    at = reader.skip(&BLANK, at, BLANKS);
+    Some(reader.skip(&OPENING, at, 4))
 }

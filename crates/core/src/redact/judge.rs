@@ -1,13 +1,101 @@
-//! The last word on a find: placeholders, names and words are no secrets, whatever stands before them.
+//! The final judgement on a match: placeholders, names and words are not secrets, whatever comes before them.
+//!
+//! Random text is random from its beginning, so only the head of a long value is examined. That bounds the cost of each
+//! judgement, however often hostile text asks for one.
 
-/// A vendor's key, unless it only shows where one would go.
+use std::sync::LazyLock;
+
+/// How much of a value is examined.
+pub(super) const HEAD: usize = 128;
+
+/// The part of `value` that is examined.
+pub(super) fn head(value: &str) -> &str {
+    if value.len() <= HEAD { value } else { &value[..value.floor_char_boundary(HEAD)] }
+}
+
+/// The kinds of bytes in a value.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Bytes {
+    pub lower: bool,
+    pub upper: bool,
+    pub digit: bool,
+    pub symbol: bool,
+    pub dash: bool,
+    /// Characters of paths, versions and times.
+    pub path: bool,
+    pub space: bool,
+    other: bool,
+}
+
+impl Bytes {
+    pub(super) fn of(value: &str) -> Self {
+        let mut seen = 0;
+        head(value).bytes().for_each(|b| seen |= KINDS[usize::from(b)]);
+        let has = |bit: u8| seen & bit != 0;
+        Self {
+            lower: has(1),
+            upper: has(2),
+            digit: has(4),
+            symbol: has(8),
+            dash: has(16),
+            path: has(32),
+            space: has(64) && head(value).contains(char::is_whitespace),
+            other: has(128),
+        }
+    }
+
+    pub(super) fn letter(self) -> bool {
+        self.lower || self.upper
+    }
+
+    pub(super) fn only_lower(self) -> bool {
+        self.lower
+            && !(self.upper
+                || self.digit
+                || self.symbol
+                || self.dash
+                || self.path
+                || self.space
+                || self.other)
+    }
+}
+
+static KINDS: [u8; 256] = {
+    let mut kinds = [128; 256];
+    let mut b = 0u8;
+    loop {
+        kinds[b as usize] = match b {
+            b'a'..=b'z' => 1,
+            b'A'..=b'Z' => 2,
+            b'0'..=b'9' => 4,
+            b'-' => 16,
+            b'.' | b':' | b'/' | b',' => 32,
+            b' ' | b'\t' | b'\r' | 0x0b | 0x0c => 64,
+            // White space outside ASCII begins with these bytes.
+            0xc2 | 0xe1..=0xe3 => 128 | 64,
+            b if is_symbol(b) => 8,
+            _ => 128,
+        };
+        if b == 255 {
+            break kinds;
+        }
+        b += 1;
+    }
+};
+
+/// Symbols that people use in passwords and programmers do not use in names.
+pub(super) const fn is_symbol(b: u8) -> bool {
+    matches!(b, b'!' | b'@' | b'#' | b'$' | b'%' | b'^' | b'&' | b'*' | b'+' | b'~' | b'?')
+}
+
+/// A vendor's key, unless it is a placeholder.
 pub(super) fn is_key(secret: &str) -> bool {
     !is_placeholder(secret)
 }
 
-/// Letters and digits in one run, as random keys have and words joined by dashes have not.
+/// Letters and digits in one run, as in random keys and not in words joined by dashes.
 pub(super) fn is_mixed(secret: &str) -> bool {
-    let has_mixed_run = secret.split(|c: char| !c.is_ascii_alphanumeric()).any(|run| {
+    let has_mixed_run = head(secret).split(|c: char| !c.is_ascii_alphanumeric()).any(|run| {
         run.len() >= 6
             && run.bytes().any(|b| b.is_ascii_digit())
             && run.bytes().any(|b| b.is_ascii_alphabetic())
@@ -15,100 +103,124 @@ pub(super) fn is_mixed(secret: &str) -> bool {
     has_mixed_run && !is_placeholder(secret)
 }
 
-/// Numbers among its parts, as ids have.
+/// Has digits among its parts, as ids do.
 pub(super) fn is_numbered(secret: &str) -> bool {
-    secret.bytes().filter(u8::is_ascii_digit).count() >= 4 && !is_placeholder(secret)
+    head(secret).bytes().filter(u8::is_ascii_digit).count() >= 4 && !is_placeholder(secret)
 }
 
-/// Small and capital letters: for shapes that are letters only and would else be an identifier.
+/// Has both cases, for shapes of letters only that would otherwise match an identifier.
 pub(super) fn is_mixed_case(secret: &str) -> bool {
-    let body = secret.rsplit('_').next().unwrap_or(secret);
+    let body = head(secret).rsplit('_').next().unwrap_or(secret);
     body.bytes().filter(u8::is_ascii_uppercase).count() >= 3
         && body.bytes().filter(u8::is_ascii_lowercase).count() >= 3
         && !is_placeholder(secret)
 }
 
-/// A random token of no vendor's shape: long, letters and digits mixed, neither words nor a path.
+/// A random token without a vendor's shape: long, letters and digits mixed, neither words nor a path.
 pub(super) fn is_token(value: &str) -> bool {
-    value.len() >= 16 && is_random(value) && !is_placeholder(value) && !is_sequence(value)
+    value.len() >= 16 && is_named_key(value)
+}
+
+/// A key of a known length, identified by the name before it.
+pub(super) fn is_named_key(value: &str) -> bool {
+    is_random(value) && !is_placeholder(value)
+}
+
+/// A token whose header is the base64 of `{"…`, encoded in base64 once more.
+pub(super) fn is_encoded_jwt(value: &str) -> bool {
+    let outer = decode_base64(&value[..64.min(value.len())]);
+    let inner = outer.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
+    inner
+        .and_then(|text| decode_base64(&text[..16.min(text.len())]))
+        .is_some_and(|head| head.starts_with(b"{\""))
 }
 
 /// `user:password` in base64.
 pub(super) fn is_basic_credential(value: &str) -> bool {
-    decode_base64(value).is_some_and(|bytes| {
+    let whole = if value.len() <= HEAD { value } else { &value[..HEAD] };
+    decode_base64(whole).is_some_and(|bytes| {
         bytes.iter().all(|b| (b' '..=b'~').contains(b))
             && bytes.iter().position(|&b| b == b':').is_some_and(|colon| colon + 3 < bytes.len())
     })
 }
 
-/// A cookie header of which at least one value is not a word.
-pub(super) fn is_cookie(header: &str) -> bool {
-    header.split(';').filter_map(|pair| pair.split_once('=')).any(|(_, value)| {
-        value.len() >= 8
-            && value.bytes().any(|b| b.is_ascii_digit())
-            && !is_placeholder(value)
-            && !is_code(value)
-    })
+/// A cookie value that is not just a word.
+pub(super) fn is_cookie_value(value: &str) -> bool {
+    value.len() >= 8
+        && head(value).bytes().any(|b| b.is_ascii_digit())
+        && !is_placeholder(value)
+        && !is_code(value)
 }
 
-/// The password of a URL, unless it is a default that everybody knows or only a place for one.
+/// A session cookie's value. A UUID names a session and does not open it.
+pub(super) fn is_session(value: &str) -> bool {
+    is_token(value) && !(value.len() == 36 && value.split('-').map(str::len).eq([8, 4, 4, 4, 12]))
+}
+
+/// A URL's password, unless it is a well-known default or a placeholder.
 pub(super) fn is_url_password(value: &str) -> bool {
-    value.len() >= 3 && !is_port(value) && is_password_word(value)
+    // In `host:8080/path@2x` a port is in the password's place.
+    let before_slash = head(value).split(['/', '?', '#']).next().unwrap_or_default();
+    value.len() >= 3 && !is_port(before_slash) && is_password_word(value)
 }
 
-/// A password that stands where only a password can stand.
+/// A value in a place where only a password can be.
 pub(super) fn is_password_word(value: &str) -> bool {
     !is_placeholder(value) && !is_default(value) && !is_code(value)
 }
 
-/// Says "put yours here", or shows that somebody took it out already.
+/// Says "put yours here", or was redacted already.
 pub(super) fn is_placeholder(value: &str) -> bool {
-    const WORDS: [&str; 20] = [
-        "example",
-        "placeholder",
-        "your",
-        "changeme",
-        "change_me",
-        "change-me",
-        "redacted",
-        "dummy",
-        "xxxx",
-        "****",
-        "....",
-        "…",
-        "insert",
-        "replace",
-        "fake",
-        "sample",
-        "${",
-        "{{",
-        "<",
-        "todo",
-    ];
-    let mut counts = [0usize; 128];
-    value
-        .bytes()
-        .filter(u8::is_ascii_alphanumeric)
-        .for_each(|b| counts[usize::from(b.to_ascii_lowercase())] += 1);
-    let distinct = counts.iter().filter(|&&n| n > 0).count();
-    let most = counts.iter().max().copied().unwrap_or(0);
+    // Long random text contains words by chance.
+    const LONGEST: usize = 100;
+    let bytes = head(value).as_bytes();
+    let mut counts = [0u8; 128];
+    let (mut distinct, mut most) = (0, 0);
+    for b in bytes.iter().filter(|b| b.is_ascii_alphanumeric()) {
+        let count = &mut counts[usize::from(b.to_ascii_lowercase())];
+        distinct += u32::from(*count == 0);
+        *count += 1;
+        most = most.max(usize::from(*count));
+    }
     // `xxx`, `0000-0000`, or a prefix with such a body.
-    if distinct <= 3 || most * 2 > value.len() {
-        return true;
-    }
-    // A word stands in one case; in long random text even that happens by chance.
-    value.len() <= 100 && {
-        let lower = value.to_ascii_lowercase();
-        WORDS.iter().any(|word| {
-            lower.match_indices(word).any(|(at, _)| {
-                let rest = &value.as_bytes()[at + 1..at + word.len()];
-                !rest.iter().any(u8::is_ascii_uppercase) || !rest.iter().any(u8::is_ascii_lowercase)
-            })
-        })
-    }
+    distinct <= 3
+        || most * 2 > bytes.len()
+        || (value.len() <= LONGEST && (0..bytes.len()).any(|at| is_placeholder_word(&bytes[at..])))
 }
 
-/// What development databases are set up with everywhere; the next session needs to read it.
+/// Whether it begins with one of the words, in a consistent case.
+fn is_placeholder_word(rest: &[u8]) -> bool {
+    let words: &[&[u8]] = match rest[0].to_ascii_lowercase() {
+        b'e' => &[b"example"],
+        b'p' => &[b"placeholder"],
+        b'y' => &[b"your"],
+        b'c' => &[b"changeme", b"change_me", b"change-me"],
+        b'r' => &[b"redacted", b"replace"],
+        b'd' => &[b"dummy"],
+        b'x' => &[b"xxxx"],
+        b'*' => &[b"****"],
+        b'.' => &[b"...."],
+        b'i' => &[b"insert"],
+        b'f' => &[b"fake"],
+        b's' => &[b"sample"],
+        b't' => &[b"todo"],
+        b'$' => &[b"${"],
+        b'{' => &[b"{{"],
+        b'<' => return true,
+        // The ellipsis.
+        0xe2 => return rest.starts_with("…".as_bytes()),
+        _ => return false,
+    };
+    words.iter().any(|word| {
+        rest.get(..word.len()).is_some_and(|there| {
+            let tail = &there[1..];
+            there.eq_ignore_ascii_case(word)
+                && !(tail.iter().any(u8::is_ascii_uppercase) && tail.iter().any(u8::is_ascii_lowercase))
+        })
+    })
+}
+
+/// Default credentials of development databases everywhere; the next session needs to read them.
 pub(super) fn is_default(value: &str) -> bool {
     const DEFAULTS: [&str; 28] = [
         "postgres",
@@ -140,17 +252,21 @@ pub(super) fn is_default(value: &str) -> bool {
         "string",
         "pw",
     ];
-    DEFAULTS.iter().any(|word| value.eq_ignore_ascii_case(word))
+    value.len() <= 10 && DEFAULTS.iter().any(|word| value.eq_ignore_ascii_case(word))
 }
 
-/// An expression that leads to the value at run time, not the value.
+/// An expression that yields the value at run time: calls, paths, members, blocks.
 pub(super) fn is_code(value: &str) -> bool {
-    const PARTS: [&str; 6] = ["()", "://", "->", "::", "{", "}"];
-    is_reference(value) || PARTS.iter().any(|part| value.contains(part))
+    let bytes = head(value).as_bytes();
+    let pairs = bytes.iter().zip(bytes.get(1..).unwrap_or_default());
+    is_reference(value)
+        || bytes.iter().any(|b| matches!(b, b'{' | b'}'))
+        || pairs.into_iter().any(|pair| matches!(pair, (b'(', b')') | (b'-', b'>') | (b':', b':')))
+        || value.contains("://")
 }
 
-/// A variable, a path, a pattern: by how it begins.
-pub(super) fn is_reference(value: &str) -> bool {
+/// Begins with the name of a place where values are kept.
+fn is_namespace(value: &str) -> bool {
     const NAMESPACES: [&str; 10] = [
         "process.env",
         "os.environ",
@@ -163,25 +279,100 @@ pub(super) fn is_reference(value: &str) -> bool {
         "self.",
         "this.",
     ];
-    value.starts_with(['$', '%', '{', '[', '(', '<', '&', '*', '@', '!', '/', '~', '\\', '^'])
-        || NAMESPACES.iter().any(|start| value.starts_with(start))
+    value.starts_with(['p', 'o', 'e', 'i', 's', 'v', 't'])
+        && NAMESPACES.iter().any(|start| value.starts_with(start))
 }
 
-/// Every part is a word or a small number, as in identifiers, paths, versions and sentences joined by dashes.
+/// A variable, a path, a pattern or a YAML tag, judged by its beginning.
+pub(super) fn is_reference(value: &str) -> bool {
+    match value.as_bytes() {
+        [b'$', ..] => is_variable(&value[1..]),
+        [b'!', tag @ ..] => tag.iter().all(|b| b.is_ascii_alphabetic() || matches!(b, b'.' | b'!' | b':')),
+        [b'%' | b'{' | b'[' | b'(' | b'<' | b'&' | b'*' | b'@' | b'/' | b'~' | b'\\' | b'^', ..] => true,
+        _ => is_namespace(value),
+    }
+}
+
+/// The same where everything is literal except what a shell or a deployment substitutes: passwords may begin with
+/// anything.
+pub(super) fn is_env_reference(value: &str) -> bool {
+    const ROOTS: [&str; 15] = [
+        "/app/",
+        "/bin/",
+        "/dev/",
+        "/etc/",
+        "/home/",
+        "/mnt/",
+        "/opt/",
+        "/proc/",
+        "/root/",
+        "/run/",
+        "/secrets/",
+        "/srv/",
+        "/tmp/",
+        "/usr/",
+        "/var/",
+    ];
+    match value.as_bytes() {
+        [b'$', ..] => is_variable(&value[1..]),
+        [b'%', .., b'%']
+        | [b'{', .., b'}']
+        | [b'[', .., b']']
+        | [b'<' | b'(', ..]
+        | [b'~' | b'.', b'/', ..]
+        | [b'.', b'.', b'/', ..] => true,
+        [b'/', ..] => ROOTS.iter().any(|root| value.starts_with(root)) || is_wordy(value),
+        [b'@', ..] => value.contains(['/', '(']),
+        _ => value.contains("://") || is_namespace(value),
+    }
+}
+
+/// Whether a name follows `$`: `DB_PASSWORD`, `password`, `{…}`, `(…)`, `1`, but not `ecret123!`.
+fn is_variable(rest: &str) -> bool {
+    let name = rest.split(['/', ':', '-', '$']).next().unwrap_or_default();
+    let is_upper = || name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+    let is_lower = || name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+    let is_camel =
+        || name.bytes().all(|b| b.is_ascii_alphabetic()) && name.bytes().any(|b| b.is_ascii_lowercase());
+    rest.is_empty() || rest.starts_with(['{', '(', '$']) || is_upper() || is_lower() || is_camel()
+}
+
+/// Whether every part is a word or a small number, as in identifiers, paths, versions and dashed sentences. `oauth2`,
+/// `v1`, `utf8` and `sha256` are words too.
 pub(super) fn is_wordy(value: &str) -> bool {
-    value.split(|c: char| !c.is_ascii_alphanumeric()).all(|part| {
-        part.bytes().all(|b| b.is_ascii_alphabetic()) || (part.len() <= 4 && part.bytes().all(|b| b.is_ascii_digit()))
-            // `oauth2`, `v1`, `utf8`, `sha256`: a word with its number.
-            || (part.len() <= 12 && part.trim_end_matches(|c: char| c.is_ascii_digit()).bytes().all(|b| b.is_ascii_alphabetic())
-                && part.bytes().filter(u8::is_ascii_digit).count() <= 3)
-    })
+    let (mut letters, mut digits, mut mixed) = (0, 0, false);
+    for b in head(value).bytes().chain([b' ']) {
+        if b.is_ascii_alphabetic() {
+            letters += 1;
+            mixed |= digits > 0;
+        } else if b.is_ascii_digit() {
+            digits += 1;
+        } else {
+            let numbered = !mixed && digits <= 3 && letters + digits <= 12;
+            if digits > 0 && !numbered && !(letters == 0 && digits <= 4) {
+                return false;
+            }
+            (letters, digits, mixed) = (0, 0, false);
+        }
+    }
+    true
 }
 
-fn is_random(value: &str) -> bool {
-    let letters = value.bytes().filter(u8::is_ascii_alphabetic).count();
-    let digits = value.bytes().filter(u8::is_ascii_digit).count();
+pub(super) fn is_random(value: &str) -> bool {
+    let value = head(value);
+    let (mut letters, mut digits, mut steps, mut last) = (0, 0, 0, 0);
+    for b in value.bytes() {
+        letters += usize::from(b.is_ascii_alphabetic());
+        digits += usize::from(b.is_ascii_digit());
+        // `1234567890abcdef…`: keys in keyboard or alphabetical order.
+        steps += usize::from(b == last + 1 || (last, b) == (b'9', b'0'));
+        last = b & 0x7f;
+    }
+    if steps * 10 >= value.len().saturating_sub(1) * 7 {
+        return false;
+    }
     if letters == 0 || digits == 0 {
-        // Without any digit only a long run of both cases is more likely random than named.
+        // Without digits, only a long run of both cases is more likely random than a name.
         return digits == 0
             && value.len() >= 32
             && is_mixed_case(value)
@@ -191,27 +382,29 @@ fn is_random(value: &str) -> bool {
     !is_wordy(value) && entropy(value) >= 3.0
 }
 
-/// Bits per byte.
-fn entropy(value: &str) -> f64 {
-    let mut counts = [0u32; 256];
+/// Bits per byte of a value of at most `HEAD` bytes.
+fn entropy(value: &str) -> f32 {
+    static LOGARITHMS: LazyLock<[f32; HEAD + 1]> = LazyLock::new(|| {
+        let mut logarithms = [0.0; HEAD + 1];
+        for (n, logarithm) in (0u8..).zip(&mut logarithms).skip(1) {
+            *logarithm = f32::from(n).log2();
+        }
+        logarithms
+    });
+    let logarithms = &*LOGARITHMS;
+    let mut counts = [0u8; 256];
     value.bytes().for_each(|b| counts[usize::from(b)] += 1);
-    let len = value.len() as f64;
-    counts.iter().filter(|&&n| n > 0).map(|&n| f64::from(n) / len).map(|p| -p * p.log2()).sum()
-}
-
-/// `1234567890abcdef…`: typed along the keyboard or the alphabet.
-fn is_sequence(value: &str) -> bool {
-    let bytes = value.as_bytes();
-    let steps =
-        bytes.windows(2).filter(|w| w[1] == w[0].wrapping_add(1) || (w[0], w[1]) == (b'9', b'0')).count();
-    steps * 10 >= bytes.len().saturating_sub(1) * 7
+    let Ok(len) = u8::try_from(value.len()) else { return 0.0 };
+    let together: f32 = value.bytes().map(|b| logarithms[usize::from(counts[usize::from(b)])]).sum();
+    logarithms[usize::from(len)] - together / f32::from(len)
 }
 
 fn is_port(value: &str) -> bool {
     value.len() <= 5 && value.bytes().all(|b| b.is_ascii_digit())
 }
 
-fn decode_base64(text: &str) -> Option<Vec<u8>> {
+/// Standard or URL-safe base64, padded or not.
+pub(super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let body = text.trim_end_matches('=');
     if body.len() % 4 == 1 {
         return None;
@@ -222,11 +415,11 @@ fn decode_base64(text: &str) -> Option<Vec<u8>> {
             b'A'..=b'Z' => b - b'A',
             b'a'..=b'z' => b - b'a' + 26,
             b'0'..=b'9' => b - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
             _ => return None,
         };
-        bits = (bits << 6) | u32::from(six);
+        bits = ((bits << 6) | u32::from(six)) & 0xffff;
         held += 6;
         if held >= 8 {
             held -= 8;

@@ -1,26 +1,28 @@
-// Throws of dice: the rare case and the usual one, side by side.
+// Random choices put the rare case and the usual one side by side.
 #![allow(clippy::single_match_else)]
 
 use super::*;
 
-fn process(pid: u32) -> Process {
+pub(super) fn process(pid: u32) -> Process {
     Process { pid, start: 1, boot: "b".into() }
 }
 
-fn rotation() -> Rotation {
+pub(super) fn rotation() -> Rotation {
     Rotation {
         id: "R-1".into(),
         agent: AgentId::new("app-1").unwrap(),
         handoff: HandoffId::new("HO-20260202-064530-c74cc080").unwrap(),
         from: SessionId::new("s1").unwrap(),
         by: "the agent".into(),
-        actuator: "restart".into(),
+        actuator: Actuator::Restart,
         step: Step::Stopping,
         at: Timestamp::UNIX_EPOCH,
         supervisor: process(1),
         old: Some(process(2)),
         new: None,
         note: None,
+        file: None,
+        thread: None,
         unknown: Map::new(),
     }
 }
@@ -44,7 +46,7 @@ fn an_agent_that_ignores_sigterm_is_killed_and_one_that_survives_that_is_left_al
     assert_eq!(effects, [Effect::Kill]);
     let (r, effects) = r.next(Event::Deadline, true);
     assert_eq!(r.step, Step::Failed);
-    assert!(matches!(&effects[1], Effect::Over(Some(line)) if line.contains("goes on as it was")));
+    assert!(matches!(&effects[1], Effect::Over(Some(line)) if line.contains("continues as it was")));
 }
 
 #[test]
@@ -66,7 +68,7 @@ fn the_limits_say_why() {
 struct World {
     rng: u64,
     recorded: Rotation,
-    /// (pid, is the new one) of the agent's running processes.
+    /// The agent's running processes: the pid, and whether it is the new one.
     running: Vec<(u32, bool)>,
     loads: u32,
     next_pid: u32,
@@ -89,7 +91,7 @@ impl World {
         }
     }
 
-    /// Carries out effects; `Err` when the supervisor was killed in between.
+    /// Carries out effects; `Err` if the supervisor was killed in between.
     fn carry_out(&mut self, rotation: &Rotation, effects: Vec<Effect>) -> Result<Vec<Event>, ()> {
         let mut events = Vec::new();
         for effect in effects {

@@ -1,31 +1,31 @@
-//! A piece of ASCII text found in bytes whatever its case, about as fast as they can be read: blocks in which two rare
-//! bytes of it do not stand at their distance are passed over without looking at single bytes.
+//! Case-insensitive search for ASCII text, about as fast as memory can be read: skips whole blocks in which two rare
+//! bytes of the needle do not occur at their distance.
 
-/// Bytes of stored conversations, lower case and upper case together, the most frequent first; all others are rarer.
+/// Bytes of stored conversations, cases folded, most frequent first; all others are rarer.
 const FREQUENT: &[u8] = b" tensir\\oa\"cldmpuhfg,:/.-bk1w2y0()4v_356=9x87{}`jqz*+[]!%|&#';>";
 
-/// So many places are looked at together; a multiple of what any processor compares at once.
+/// How many positions are checked together; a multiple of any processor's vector width.
 const BLOCK: usize = 64;
 
 #[derive(Debug, Clone)]
 pub struct AnyCase {
     /// In lower case.
     needle: Vec<u8>,
-    /// The rarest first; one again and again where there are fewer.
+    /// Rarest first, repeated if the needle has fewer.
     rare: [Rare; 4],
 }
 
-/// One byte of the needle and where it stands there.
+/// A byte of the needle and its offset.
 #[derive(Debug, Clone, Copy)]
 struct Rare {
     at: usize,
     byte: u8,
-    /// What makes a letter of either case the lower one; nothing for any other byte.
+    /// The bit that folds a letter to lower case; zero for any other byte.
     fold: u8,
 }
 
 impl AnyCase {
-    /// `None` for text that is not all ASCII, or empty.
+    /// `None` if the text is empty or not all ASCII.
     pub fn new(text: &str) -> Option<Self> {
         let needle = text.to_ascii_lowercase().into_bytes();
         if needle.is_empty() || !needle.is_ascii() {
@@ -34,7 +34,7 @@ impl AnyCase {
         let rarity = |b: u8| FREQUENT.iter().position(|f| *f == b).unwrap_or(FREQUENT.len());
         let mut order: Vec<usize> = (0..needle.len()).collect();
         order.sort_by_key(|at| std::cmp::Reverse(rarity(needle[*at])));
-        // The same byte again tells less than another one.
+        // A repeated byte tells less than a different one.
         let mut seen = [false; 128];
         order.sort_by_cached_key(|at| std::mem::replace(&mut seen[usize::from(needle[*at])], true));
         let rare = std::array::from_fn(|n| {
@@ -45,13 +45,13 @@ impl AnyCase {
         Some(Self { needle, rare })
     }
 
-    /// Where it stands first in `bytes`.
+    /// The first position in `bytes`.
     #[inline]
     pub fn find(&self, bytes: &[u8]) -> Option<usize> {
         let places = (bytes.len() + 1).checked_sub(self.needle.len())?;
         let [a, b, c, d] = self.rare;
         let mut at = 0;
-        // The last places, where a block would reach past the end, are looked at one by one.
+        // The last positions, where a block would reach past the end, are checked one by one below.
         while at + self.needle.len() + BLOCK <= bytes.len() {
             let block = &bytes[at..at + self.needle.len() + BLOCK];
             if stand_in(block, a, b) && stand_in(block, c, d) {
@@ -71,8 +71,8 @@ impl AnyCase {
     }
 }
 
-/// Do the two stand at their distance, at any place of the block? Without a branch, so that the compiler makes of it a
-/// handful of wide instructions.
+/// Whether the two bytes occur at their distance anywhere in the block. Branch-free, so that the compiler emits a
+/// handful of vector instructions.
 #[inline]
 fn stand_in(block: &[u8], a: Rare, b: Rare) -> bool {
     let Some(left) = block[a.at..].first_chunk::<BLOCK>() else { return true };

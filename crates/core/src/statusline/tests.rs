@@ -17,6 +17,7 @@ fn busy() -> Inputs<'static> {
         goal: Some("the parser accepts tabs and reports the column of every error"),
         now: Some("run the tests, then update the changelog"),
         mail: 2,
+        unread: 0,
         sealed: true,
         parked_until: Some("14:30"),
     }
@@ -30,10 +31,13 @@ fn at(inputs: &Inputs<'_>, width: usize) -> String {
 fn at_every_width_the_most_useful_parts_stay() {
     let lines: Vec<_> = [200, 110, 80, 40, 20].map(|w| format!("{w:>3} {}", at(&busy(), w))).into();
     insta::assert_snapshot!(lines.join("\n"), @r"
-    200 ▰▰▰▰▰▰▱▱▱▱ 52% · parked until 14:30 · handoff ready · ✉ 2 · 62k left · ~8 turns · goal: the parser accepts tabs and reports the column of every error · now: run the tests, then update the changelog
-    110 ▰▰▰▰▰▰▱▱▱▱ 52% · parked until 14:30 · handoff ready · ✉ 2 · 62k left · ~8 turns · now: run the tests, then up…
-     80 ▰▰▰▰▰▰▱▱▱▱ 52% · parked until 14:30 · handoff ready · ✉ 2 · 62k left · ~8 turns
-     40 52% · parked until 14:30 · handoff ready
+    200 ▰▰▰▰▰▰▱▱▱▱ 52% · limit until 14:30 · handoff ready · ✉ 2 · 62k left · ~8 turns · goal: the parser accepts tabs and reports the column of every error · now: run the tests, then update the changelog
+    110 ▰▰▰▰▰▰▱▱▱▱ 52% · limit until 14:30 · handoff ready · ✉ 2 · 62k left · ~8 turns
+    goal: the parser accepts tabs and reports the column of every… · now: run the tests, then update the changelog
+     80 ▰▰▰▰▰▰▱▱▱▱ 52% · limit until 14:30 · handoff ready · ✉ 2 · 62k left · ~8 turns
+    goal: the parser accepts tabs and rep… · now: run the tests, then update the c…
+     40 52% · limit until 14:30 · handoff ready
+    now: run the tests, then update the cha…
      20 52%
     ");
 }
@@ -46,9 +50,12 @@ fn an_ordinary_session_in_a_plain_terminal_without_unicode() {
         .into();
     insta::assert_snapshot!(lines.join("\n"), @r"
     200 ######---- 52% | mail 1 | 62k left | ~8 turns | goal: the parser accepts tabs and reports the column of every error | now: run the tests, then update the changelog
-    110 ######---- 52% | mail 1 | 62k left | ~8 turns | now: run the tests, then update the changelog
-     80 ######---- 52% | mail 1 | 62k left | ~8 turns | now: run the tests, then upda...
+    110 ######---- 52% | mail 1 | 62k left | ~8 turns
+    goal: the parser accepts tabs and reports the column of eve... | now: run the tests, then update the changelog
+     80 ######---- 52% | mail 1 | 62k left | ~8 turns
+    goal: the parser accepts tabs and r... | now: run the tests, then update the...
      40 ######---- 52% | mail 1 | 62k left
+    now: run the tests, then update the c...
      20 52% | mail 1
     ");
 }
@@ -73,8 +80,20 @@ fn the_colour_is_the_levels_and_takes_no_room() {
     ESC[32m▰▱▱▱▱▱▱▱▱▱ 10%ESC[0m · 147k left
     ESC[36m▰▰▰▰▱▱▱▱▱▱ 40%ESC[0m · 87k left
     ESC[33m▰▰▰▰▰▰▱▱▱▱ 52%ESC[0m · 63k left
-    ESC[1;31m▰▰▰▰▰▰▰▱▱▱ 67%ESC[0m · 33k left
+    ESC[1;31m▰▰▰▰▰▰▰▰▱▱ 67%ESC[0m · 33k left
     ");
+}
+
+#[test]
+fn the_bar_fills_towards_the_compaction_point_and_rounds_down() {
+    let bar = |tokens: u64, left: Option<u64>| {
+        let inputs = Inputs { reading: Some(reading(tokens)), left, ..Inputs::default() };
+        at(&inputs, 80).chars().filter(|c| *c == '▰').count()
+    };
+    assert_eq!(bar(19_900, Some(180_050)), 0, "9.98 %");
+    assert_eq!(bar(60_000, Some(6_950)), 8, "30 % of the window, but compaction is near");
+    assert_eq!(bar(66_999, Some(1)), 9, "full only when nothing is left");
+    assert_eq!([bar(67_000, Some(0)), bar(199_000, None)], [10, 9]);
 }
 
 #[test]
@@ -101,12 +120,34 @@ proptest! {
     ) {
         let inputs = Inputs {
             reading: tokens.map(reading), left, turns_left: left, goal: Some(&goal), now: Some(&now), mail,
-            sealed: mail % 2 == 0, parked_until: (mail % 3 == 0).then_some("14:30"), level: Level::Ok,
+            unread: mail % 5, sealed: mail % 2 == 0, parked_until: (mail % 3 == 0).then_some("14:30"), level: Level::Ok,
         };
         let line = render(&inputs, Look { width, colour: false, unicode });
-        prop_assert!(columns(&line) <= width, "{} columns for {width}: {line:?}", columns(&line));
-        prop_assert!(!line.chars().any(unprintable));
+        prop_assert!(line.lines().count() <= 2, "{line:?}");
+        for line in line.lines() {
+            prop_assert!(columns(line) <= width, "{} columns for {width}: {line:?}", columns(line));
+            prop_assert!(!line.chars().any(unprintable));
+        }
         let coloured = render(&inputs, Look { width, colour: true, unicode });
         prop_assert_eq!(coloured.replace("\x1b[32m", "").replace("\x1b[0m", ""), line);
     }
+}
+
+#[test]
+fn a_long_goal_and_a_long_now_share_the_second_line() {
+    let long = "run the tests of the parser, of the printer and of the checker, then update the changelog";
+    let inputs = Inputs { now: Some(long), ..busy() };
+    for width in [60, 80, 100] {
+        let text = at(&inputs, width);
+        let second = text.lines().nth(1).unwrap();
+        assert!(
+            second.starts_with("goal: the parser") && second.contains(" · now: run the tests"),
+            "{second}"
+        );
+        assert!(second.chars().count() <= width, "{second}");
+    }
+    let short = Inputs { goal: Some("release"), now: Some(long), ..busy() };
+    assert!(
+        at(&short, 80).contains("\ngoal: release · now: run the tests of the parser, of the printer and of")
+    );
 }

@@ -1,19 +1,30 @@
-//! Codex rollout lines: `{timestamp, type, payload}`. The same acts as in any transcript, wrapped differently.
+//! Codex rollout lines: `{timestamp, ordinal, type, payload}`. The same acts as in any transcript, wrapped differently.
+//!
+//! Newer clients report what was run and changed as events of their own (`item_completed`, `patch_apply_end`); those
+//! count before what a call says, and before a script that an agent in code mode wrote to make the calls.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::parser::{Parsed, Provider};
-use super::record::{Action, Body, Item, Record, Todo, TodoStatus, Touch};
+use super::record::{
+    Action, Author, Body, Change, Item, Outcome, Record, ScriptCall, Todo, TodoStatus, Touch,
+};
+use super::{patch, script};
+use crate::marks;
+use crate::speaker::{Speaker, speaker};
+use crate::wire::lax;
 
 type Str<'a> = Cow<'a, str>;
 
 #[derive(Deserialize)]
-struct Line<'a> {
+struct RolloutRecord<'a> {
     #[serde(borrow)]
     timestamp: Option<Str<'a>>,
+    ordinal: Option<u64>,
     #[serde(borrow, rename = "type")]
     kind: Str<'a>,
     #[serde(borrow)]
@@ -47,6 +58,21 @@ struct Payload<'a> {
     cwd: Option<Str<'a>>,
     #[serde(borrow)]
     git: Option<Git<'a>>,
+    /// Of an event about something that ended.
+    #[serde(borrow)]
+    item: Option<&'a RawValue>,
+    #[serde(borrow)]
+    changes: Option<&'a RawValue>,
+    success: Option<bool>,
+    /// A word for a conversation of its own, an object for a subagent's.
+    #[serde(borrow)]
+    source: Option<&'a RawValue>,
+    /// Lines before this one are a copy of the parent's.
+    subagent_history_start_ordinal: Option<u64>,
+    #[serde(borrow)]
+    author: Option<&'a RawValue>,
+    #[serde(borrow, rename = "internal_chat_message_metadata_passthrough")]
+    metadata: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -61,35 +87,175 @@ struct Part<'a> {
     text: Option<Str<'a>>,
 }
 
-pub(super) fn parse(line: &[u8]) -> Option<Parsed<'_>> {
-    let line: Line<'_> = serde_json::from_slice(line).ok()?;
+/// What an earlier line told about those behind it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, Deserialize)]
+pub(super) struct Thread {
+    /// Lines with a smaller ordinal are a copy of the parent's.
+    pub starts: u64,
+    /// Another agent's: nobody types here.
+    pub subagent: bool,
+}
+
+pub(super) fn parse<'a>(line: &'a [u8], thread: &mut Thread) -> Option<Parsed<'a>> {
+    let line: RolloutRecord<'_> = serde_json::from_slice(line).ok()?;
     let it = line.payload;
     let mut record = Record { time: line.timestamp, ..Record::default() };
     let mut known = true;
+    let copied = line.ordinal.is_some_and(|ordinal| ordinal < thread.starts);
     match line.kind.as_ref() {
+        // The parent's own description is among the copied lines.
+        "session_meta" if copied && line.ordinal != Some(0) => {}
         "session_meta" => {
+            thread.starts = it.subagent_history_start_ordinal.unwrap_or(0);
+            thread.subagent |= it.source.is_some_and(|raw| raw.get().contains("\"subagent\""));
             record.session = it.id;
             record.cwd = it.cwd;
             record.branch = it.git.and_then(|git| git.branch);
         }
+        _ if copied => {}
         "turn_context" => record.cwd = it.cwd,
         "compacted" => record.items.push(Item::Boundary),
-        "event_msg" => match it.kind.as_deref() {
-            Some("task_complete") => record.items.push(Item::TurnEnded),
-            Some("turn_aborted") => record.items.push(Item::Interrupted),
-            _ => {}
-        },
+        "event_msg" => event(it, &mut record.items),
         "response_item" => {
             record.uuid = it.id.clone();
-            response(it, &mut record.items);
+            response(it, thread.subagent, &mut record.items);
         }
-        "world_state" | "token_usage_record" => {}
+        "world_state" | "token_usage_record" | "inter_agent_communication_metadata" => {}
         _ => known = false,
     }
     Some(Parsed { provider: Provider::Codex, record, message: None, known })
 }
 
-fn response<'a>(it: Payload<'a>, items: &mut Vec<Item<'a>>) {
+fn event<'a>(it: Payload<'a>, items: &mut Vec<Item<'a>>) {
+    match it.kind.as_deref() {
+        Some("task_complete") => items.push(Item::TurnEnded),
+        Some("turn_aborted") => items.push(Item::Interrupted),
+        Some("patch_apply_end") if it.success != Some(false) => {
+            let changes = changes(it.changes);
+            if !changes.is_empty() {
+                items.push(Item::Patched { id: it.call_id.unwrap_or_default(), changes });
+            }
+        }
+        Some("item_completed") => {
+            if let Some(Ok(ended)) = it.item.map(|raw| serde_json::from_str::<Ended<'a>>(raw.get())) {
+                completed(ended, items);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Something that the client says has ended.
+#[derive(Deserialize)]
+struct Ended<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Str<'a>,
+    #[serde(borrow)]
+    id: Option<Str<'a>>,
+    #[serde(borrow)]
+    process_id: Option<Str<'a>>,
+    #[serde(borrow, default, deserialize_with = "lax::text")]
+    cwd: Option<Str<'a>>,
+    #[serde(borrow)]
+    command: Option<&'a RawValue>,
+    #[serde(borrow)]
+    aggregated_output: Option<Str<'a>>,
+    exit_code: Option<i32>,
+    #[serde(borrow)]
+    status: Option<Str<'a>>,
+    #[serde(borrow)]
+    changes: Option<&'a RawValue>,
+    #[serde(borrow, rename = "kind")]
+    what: Option<Str<'a>>,
+    #[serde(borrow)]
+    agent_path: Option<Str<'a>>,
+}
+
+fn completed<'a>(it: Ended<'a>, items: &mut Vec<Item<'a>>) {
+    let failed = it.status.as_deref().is_some_and(|status| status == "failed" || status == "declined");
+    match it.kind.as_ref() {
+        "CommandExecution" => {
+            let words = it.command.map(|raw| serde_json::from_str::<Vec<String>>(raw.get()));
+            let command = match words {
+                Some(Ok(words)) => script_of(&words),
+                _ => Body::raw(it.command).text().into_owned(),
+            };
+            let exit = it.exit_code;
+            let outcome = Outcome {
+                failed: exit.map_or(failed, |code| code != 0),
+                exit,
+                body: it.aggregated_output.map_or(Body::Empty, Body::Text),
+                note: None,
+                results: Vec::new(),
+            };
+            items.push(Item::Ran {
+                id: it.id.unwrap_or_default(),
+                command: Cow::Owned(command),
+                process: it.process_id,
+                folder: it.cwd,
+                outcome,
+            });
+        }
+        "FileChange" if !failed => {
+            let changes = changes(it.changes);
+            if !changes.is_empty() {
+                items.push(Item::Patched { id: it.id.unwrap_or_default(), changes });
+            }
+        }
+        "SubAgentActivity" => {
+            let Some(id) = it.agent_path else { return };
+            items.push(match it.what.as_deref() {
+                Some("started") => Item::AgentStarted { id },
+                status => Item::TaskEnded {
+                    status: Cow::Owned(status.unwrap_or("ended").to_owned()),
+                    result: Cow::Borrowed(""),
+                    id,
+                },
+            });
+        }
+        _ => {}
+    }
+}
+
+/// `{path: {type: add|update|delete, content | unified_diff, move_path}}`.
+fn changes<'a>(raw: Option<&RawValue>) -> Vec<Change<'a>> {
+    #[derive(Deserialize)]
+    struct Changed {
+        #[serde(rename = "type")]
+        kind: String,
+        content: Option<String>,
+        unified_diff: Option<String>,
+        move_path: Option<String>,
+    }
+    let parsed: BTreeMap<String, Changed> =
+        raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    let mut out = Vec::new();
+    for (path, change) in parsed {
+        let touch = match change.kind.as_str() {
+            "add" => Touch::Created,
+            "delete" => Touch::Deleted,
+            _ => Touch::Edited,
+        };
+        let hunks = change.unified_diff.as_deref().map(patch::unified).unwrap_or_default();
+        let texts = [change.content.filter(|_| touch != Touch::Deleted), change.unified_diff];
+        let texts = texts.into_iter().flatten().map(Cow::Owned).collect();
+        if let Some(to) = change.move_path {
+            let gone = Vec::new();
+            out.push(Change {
+                touch: Touch::Deleted,
+                path: Cow::Owned(path),
+                texts: gone,
+                hunks: Vec::new(),
+            });
+            out.push(Change { touch, path: Cow::Owned(to), texts, hunks });
+        } else {
+            out.push(Change { touch, path: Cow::Owned(path), texts, hunks });
+        }
+    }
+    out
+}
+
+fn response<'a>(it: Payload<'a>, subagent: bool, items: &mut Vec<Item<'a>>) {
     let call = |id: Option<Str<'a>>, action| Item::Call { id: id.unwrap_or_default(), action };
     match it.kind.as_deref() {
         Some("message") => {
@@ -97,55 +263,154 @@ fn response<'a>(it: Payload<'a>, items: &mut Vec<Item<'a>>) {
                 it.content.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
             let texts = parts.into_iter().filter_map(|part| part.text).filter(|t| !t.trim().is_empty());
             match it.role.as_deref() {
-                Some("user") => items.extend(texts.filter(|t| !from_client(t)).map(Item::Prompt)),
-                Some("assistant") => items.extend(texts.map(Item::Reply)),
+                Some("user") => {
+                    let harness = subagent || is_from_harness(it.metadata);
+                    items.extend(texts.filter_map(|text| said(text, harness)));
+                }
+                Some("assistant") => {
+                    for text in texts {
+                        directives(&text, items);
+                        items.push(Item::Reply(without_directives(text)));
+                    }
+                }
+                // What a hook gave the agent: a handoff that it loaded begins with our frame.
+                Some("developer") => {
+                    let heads = texts.filter_map(|text| marks::handoff_head(&text).map(str::to_owned));
+                    items.extend(heads.map(|head| Item::Loaded(Cow::Owned(head))));
+                }
                 _ => {}
+            }
+        }
+        Some("agent_message") => {
+            let body = Body::raw(it.content);
+            let text = body.text();
+            // `Message Type: FINAL_ANSWER … Sender: /root/helper\nPayload:\n…`
+            let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+            let payload = text.split_once("Payload:\n").map_or("", |(_, rest)| rest).trim().to_owned();
+            let author = Body::raw(it.author).text().into_owned();
+            if field("Message Type:") == Some("FINAL_ANSWER") {
+                let (id, status) = (Cow::Owned(author), Cow::Borrowed("completed"));
+                items.push(Item::TaskEnded { id, status, result: Cow::Owned(payload) });
+            } else if !payload.is_empty() {
+                items.push(Item::Told { author: Author::Agent(author), text: Cow::Owned(payload) });
             }
         }
         Some("function_call") => {
             let name = it.name.unwrap_or_default();
-            let action = function(&name, it.arguments.as_deref().unwrap_or_default());
-            items.push(call(it.call_id, action.unwrap_or(Action::Other(name))));
+            let arguments = it.arguments.unwrap_or_default();
+            let action = function(&name, &arguments);
+            let other = || Action::Other { name, input: Body::Text(arguments) };
+            items.push(call(it.call_id, action.unwrap_or_else(other)));
         }
         Some("custom_tool_call") => {
             let name = it.name.unwrap_or_default();
             let body = Body::raw(it.input);
-            let action = if name == "apply_patch" { patch(&body.text()) } else { Action::Other(name) };
+            let action = match name.as_ref() {
+                "apply_patch" => Action::Edit(patch::envelope(&body.text())),
+                "exec" => scripted(&body.text()),
+                _ => Action::Other { name, input: body },
+            };
             items.push(call(it.call_id, action));
         }
         Some("local_shell_call") => {
             #[derive(Deserialize)]
             struct Exec {
                 command: Vec<String>,
+                working_directory: Option<String>,
             }
             if let Some(Ok(exec)) = it.action.map(|raw| serde_json::from_str::<Exec>(raw.get())) {
-                items.push(call(it.call_id.or(it.id), shell(&exec.command)));
+                items.push(call(it.call_id.or(it.id), shell(&exec.command, exec.working_directory)));
             }
         }
         Some("function_call_output" | "custom_tool_call_output") => {
-            let (text, failed) = output(it.output);
-            items.push(Item::Outcome {
-                id: it.call_id.unwrap_or_default(),
-                failed,
-                body: Body::Text(Cow::Owned(text)),
-            });
+            items.push(Item::Outcome { id: it.call_id.unwrap_or_default(), outcome: output(it.output) });
         }
         _ => {}
     }
 }
 
-/// The client speaks in the user's role too; what it says comes in tags of its own.
+/// Newer clients say where each text of a message comes from: from the user, or from the harness around the model.
+fn is_from_harness(metadata: Option<&RawValue>) -> bool {
+    #[derive(Deserialize)]
+    struct Metadata {
+        #[serde(default)]
+        content_item_metadata: Vec<About>,
+    }
+    #[derive(Deserialize)]
+    struct About {
+        provenance: Option<Provenance>,
+    }
+    #[derive(Deserialize)]
+    struct Provenance {
+        #[serde(rename = "type")]
+        kind: String,
+    }
+    let parsed = metadata.and_then(|raw| serde_json::from_str::<Metadata>(raw.get()).ok());
+    let kinds = parsed.into_iter().flat_map(|it| it.content_item_metadata).filter_map(|it| it.provenance);
+    kinds.into_iter().any(|provenance| provenance.kind != "user")
+}
+
+fn said(text: Str<'_>, harness: bool) -> Option<Item<'_>> {
+    if let Some(head) = marks::handoff_head(&text) {
+        return Some(Item::Loaded(Cow::Owned(head.to_owned())));
+    }
+    // The desktop client puts a list of attachments in front of what was typed.
+    let words =
+        text.split_once("## My request for Codex:").filter(|(head, _)| head.contains("# Files mentioned"));
+    let words = words.map_or(text.as_ref(), |(_, request)| request);
+    let author = Author::Agent("another session".to_owned());
+    match speaker(words) {
+        Speaker::Client => None,
+        Speaker::Agent(words) => Some(Item::Told { author, text: Cow::Owned(words.to_owned()) }),
+        Speaker::Person(words) if harness => {
+            Some(Item::Told { author: Author::Unknown, text: Cow::Owned(words.to_owned()) })
+        }
+        Speaker::Person(words) if words.len() < text.trim().len() => {
+            Some(Item::Prompt(Cow::Owned(words.to_owned())))
+        }
+        Speaker::Baton | Speaker::Person(_) => Some(Item::Prompt(text)),
+    }
+}
+
+/// Is this text of the user's role the client's own?
 pub(super) fn from_client(text: &str) -> bool {
-    const STARTS: [&str; 7] = [
-        "<environment_context>",
-        "<user_instructions>",
-        "<user_shell_command>",
-        "<turn_aborted>",
-        "<permissions instructions>",
-        "<skill",
-        "# AGENTS.md instructions",
-    ];
-    STARTS.iter().any(|start| text.trim_start().starts_with(start))
+    matches!(speaker(text), Speaker::Client)
+}
+
+/// `::git-push{cwd="/p" branch="x"}` at the end of an answer: an order to the desktop client, which tells what was done.
+fn directives(text: &str, items: &mut Vec<Item<'_>>) {
+    for line in text.lines().filter_map(|line| line.trim().strip_prefix("::git-")) {
+        let value = |key: &str| {
+            let (_, rest) = line.split_once(key)?;
+            rest.split('"').next().filter(|value| !value.is_empty()).map(|v| Cow::Owned(v.to_owned()))
+        };
+        items.extend(value(" branch=\"").map(Item::Branch));
+        items.extend(value(" url=\"").map(Item::Link));
+    }
+}
+
+fn without_directives(text: Str<'_>) -> Str<'_> {
+    let is_one = |line: &str| {
+        let line = line.trim();
+        line.starts_with("::") && line.ends_with('}') && line.contains('{')
+    };
+    if !text.lines().any(is_one) {
+        return text;
+    }
+    Cow::Owned(text.lines().filter(|line| !is_one(line)).collect::<Vec<_>>().join("\n"))
+}
+
+fn scripted<'a>(source: &str) -> Action<'a> {
+    let script = script::read(source);
+    // A script that only looks at a process again is a look, not a script.
+    if let [ScriptCall::Poll(process)] = script.calls.as_slice() {
+        return Action::Poll { process: process.clone(), text: script.text };
+    }
+    let runs = script.calls.iter().any(|call| matches!(call, ScriptCall::Command(_)));
+    if script.text.contains("*** Begin Patch") && !runs {
+        return Action::Edit(patch::envelope(&script.text));
+    }
+    Action::Script { calls: script.calls, text: script.text, folder: script.folder }
 }
 
 fn function<'a>(name: &str, arguments: &str) -> Option<Action<'a>> {
@@ -154,8 +419,14 @@ fn function<'a>(name: &str, arguments: &str) -> Option<Action<'a>> {
     struct Arguments {
         cmd: Option<String>,
         command: Option<Words>,
-        plan: Option<Vec<Step>>,
+        workdir: Option<String>,
+        plan: Option<Vec<PlanStep>>,
         input: Option<String>,
+        session_id: Option<Number>,
+        cell_id: Option<Number>,
+        task_name: Option<String>,
+        message: Option<String>,
+        questions: Option<Vec<Question>>,
     }
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -164,58 +435,85 @@ fn function<'a>(name: &str, arguments: &str) -> Option<Action<'a>> {
         Many(Vec<String>),
     }
     #[derive(Deserialize)]
-    struct Step {
+    #[serde(untagged)]
+    enum Number {
+        Text(String),
+        Count(u64),
+    }
+    #[derive(Deserialize)]
+    struct PlanStep {
         step: String,
         #[serde(default)]
         status: String,
     }
+    #[derive(Deserialize)]
+    struct Question {
+        question: String,
+    }
+    let number = |number: Number| match number {
+        Number::Text(text) => text,
+        Number::Count(count) => count.to_string(),
+    };
     let it: Arguments = serde_json::from_str(arguments).ok()?;
     match name {
         "exec_command" | "shell" | "shell_command" | "container.exec" => {
+            let folder = it.workdir;
             let command = match (it.cmd, it.command) {
                 (Some(cmd), _) | (None, Some(Words::One(cmd))) => {
-                    Action::Shell { command: Cow::Owned(cmd), background: false }
+                    Action::Shell { command: Cow::Owned(cmd), background: false, folder }
                 }
-                (None, Some(Words::Many(words))) => shell(&words),
+                (None, Some(Words::Many(words))) => shell(&words, folder),
                 (None, None) => return None,
             };
             Some(command)
         }
+        "write_stdin" => Some(Action::Poll { process: number(it.session_id?), text: String::new() }),
+        "wait" => Some(Action::Poll { process: cell(&number(it.cell_id?)), text: String::new() }),
         "update_plan" => {
-            let todo = |s: Step| Todo { status: TodoStatus::parse(&s.status), text: Cow::Owned(s.step) };
+            let todo = |s: PlanStep| Todo { status: TodoStatus::parse(&s.status), text: Cow::Owned(s.step) };
             Some(Action::Todos(it.plan?.into_iter().map(todo).collect()))
         }
-        "apply_patch" => Some(patch(&it.input?)),
+        "apply_patch" => Some(Action::Edit(patch::envelope(&it.input?))),
+        "spawn_agent" => {
+            let task = it.message.or(it.task_name)?;
+            Some(Action::Agent { description: Cow::Owned(task), background: true })
+        }
+        "request_user_input" => {
+            let questions = it.questions?.into_iter().map(|q| Cow::Owned(q.question));
+            Some(Action::Asked(questions.collect()))
+        }
         _ => None,
     }
 }
 
-/// `["bash", "-lc", "make test"]` is `make test`; a patch given to the shell is a patch.
-fn shell<'a>(words: &[String]) -> Action<'a> {
-    let command = match words {
-        [shell, flag, script] if flag.starts_with('-') && shell.ends_with("sh") => script.clone(),
-        [tool, text] if tool == "apply_patch" => return patch(text),
+/// A script that runs on in its cell is looked at by the cell's number.
+fn cell(number: &str) -> String {
+    format!("cell {number}")
+}
+
+fn shell<'a>(words: &[String], folder: Option<String>) -> Action<'a> {
+    if let [tool, text] = words
+        && tool == "apply_patch"
+    {
+        return Action::Edit(patch::envelope(text));
+    }
+    Action::Shell { command: Cow::Owned(script_of(words)), background: false, folder }
+}
+
+/// `["bash", "-lc", "make test"]` is `make test`.
+fn script_of(words: &[String]) -> String {
+    match words {
+        [shell, flag @ .., script] if !flag.is_empty() && flag.iter().all(|f| f.starts_with(['-', '/'])) => {
+            let name = shell.rsplit(['/', '\\']).next().unwrap_or_default().trim_end_matches(".exe");
+            let is_shell = name.ends_with("sh") || matches!(name, "powershell" | "cmd");
+            if is_shell { script.clone() } else { words.join(" ") }
+        }
         _ => words.join(" "),
-    };
-    Action::Shell { command: Cow::Owned(command), background: false }
+    }
 }
 
-fn patch<'a>(text: &str) -> Action<'a> {
-    let touched = text.lines().filter_map(|line| {
-        let (touch, path) = if let Some(path) = line.strip_prefix("*** Add File: ") {
-            (Touch::Created, path)
-        } else if let Some(path) = line.strip_prefix("*** Update File: ") {
-            (Touch::Edited, path)
-        } else {
-            (Touch::Deleted, line.strip_prefix("*** Delete File: ")?)
-        };
-        Some((touch, Cow::Owned(path.trim().to_owned())))
-    });
-    Action::Files(touched.collect())
-}
-
-/// The output in the form that all rules know, `Exit code N` first when it failed.
-fn output(raw: Option<&RawValue>) -> (String, bool) {
+/// What a call gave back: the output apart from the client's lines about it.
+fn output(raw: Option<&RawValue>) -> Outcome<'_> {
     #[derive(Deserialize)]
     struct Older {
         output: String,
@@ -225,24 +523,40 @@ fn output(raw: Option<&RawValue>) -> (String, bool) {
     struct Metadata {
         exit_code: Option<i32>,
     }
+    let ended = |text: &str, exit: Option<i32>, failed: bool| Outcome {
+        failed: exit.map_or(failed, |code| code != 0),
+        exit,
+        body: Body::Text(Cow::Owned(text.to_owned())),
+        note: None,
+        results: Vec::new(),
+    };
     let body = Body::raw(raw);
     let text = body.text();
-    if let Ok(older) = serde_json::from_str::<Older>(&text) {
-        return with_exit(older.output, older.metadata.and_then(|m| m.exit_code));
+    if let Ok(older) = serde_json::from_str::<Older>(&text)
+        && older.metadata.is_some()
+    {
+        return ended(&older.output, older.metadata.and_then(|m| m.exit_code), false);
     }
     let (head, shown) = text.split_once("Output:\n").unwrap_or(("", &text));
-    let exit = head
-        .lines()
-        .find_map(|line| line.strip_prefix("Process exited with code ")?.trim().parse::<i32>().ok());
-    if let Some(running) = head.lines().find(|line| line.starts_with("Process running with session ID ")) {
-        return (format!("{running}\n{shown}"), false);
+    if head.starts_with("Script ") {
+        let shown = shown.trim_start_matches('\n');
+        if let Some(rest) = head.strip_prefix("Script running with cell ID ") {
+            let number = rest.lines().next().unwrap_or_default().trim();
+            return ended(&format!("{RUNNING}{}\n{shown}", cell(number)), None, false);
+        }
+        let (results, plain) = script::results(shown);
+        let exit = if let [one] = results.as_slice() { one.exit } else { None };
+        let outcome = ended(&plain, exit, !head.starts_with("Script completed"));
+        return Outcome { results, ..outcome };
     }
-    with_exit(shown.to_owned(), exit)
+    let number =
+        |mark: &str| head.lines().find_map(|line| line.strip_prefix(mark)?.trim().parse::<i32>().ok());
+    let exit = number("Process exited with code ").or_else(|| number("Exit code: "));
+    if let Some(process) = head.lines().find_map(|line| line.strip_prefix(RUNNING)) {
+        return ended(&format!("{RUNNING}{process}\n{shown}"), None, false);
+    }
+    ended(shown, exit, false)
 }
 
-fn with_exit(output: String, exit: Option<i32>) -> (String, bool) {
-    match exit {
-        Some(code) if code != 0 => (format!("Exit code {code}\n{output}"), true),
-        _ => (output, false),
-    }
-}
+/// How the client says that a process was left running.
+const RUNNING: &str = "Process running with session ID ";

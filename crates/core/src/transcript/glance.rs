@@ -21,7 +21,7 @@ pub(super) struct Glance<'a> {
 }
 
 #[derive(Deserialize)]
-struct Line<'a> {
+struct GlanceRecord<'a> {
     #[serde(borrow, rename = "type")]
     kind: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -54,7 +54,7 @@ struct Block<'a> {
 
 /// Nothing for any other record, and for one of another shape.
 pub(super) fn glance(line: &[u8]) -> Option<Glance<'_>> {
-    let line: Line<'_> = serde_json::from_slice(line).ok()?;
+    let line: GlanceRecord<'_> = serde_json::from_slice(line).ok()?;
     if line.kind.as_deref() != Some("assistant") {
         return None;
     }

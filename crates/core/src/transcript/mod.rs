@@ -3,16 +3,24 @@
 //! A [`Parser`] takes one line at a time and knows nothing of files, so a caller may start at a remembered
 //! offset. What a line says is borrowed from it; what nobody asks for is never decoded.
 
-pub mod claude;
-pub mod codex;
+pub(crate) mod claude;
+pub(crate) mod codex;
+pub mod entries;
 mod glance;
 pub mod lines;
+pub mod outline;
+pub mod pages;
 mod parser;
 pub mod passages;
+mod patch;
 mod record;
 pub mod rollout;
+mod script;
 pub mod summary;
 pub mod tail;
 
 pub use parser::{Counts, Parser, Provider};
-pub use record::{Action, Body, Item, Origin, Record, Todo, TodoStatus, Touch};
+pub use record::{
+    Action, Author, Body, Change, Hunk, Item, Origin, Outcome, Record, ScriptCall, ScriptResult, Todo,
+    TodoStatus, Touch,
+};

@@ -33,6 +33,11 @@ impl Provider {
         }
     }
 
+    /// A result that is not marked as failed is one that succeeded.
+    pub fn marks_failures(self) -> bool {
+        self == Self::Claude
+    }
+
     /// The client finds a conversation only in the folder that stands for its project.
     pub fn is_kept_by_project(self) -> bool {
         self == Self::Claude
@@ -62,6 +67,9 @@ pub struct Counts {
 pub struct Parser {
     pub provider: Option<Provider>,
     pub counts: Counts,
+    /// What a rollout said of itself.
+    #[serde(default)]
+    thread: codex::Thread,
     ids: Recent,
     /// Ids of the current assistant message and the hashes of its blocks: streaming may repeat a block.
     message: (u64, Vec<u64>),
@@ -78,11 +86,11 @@ impl Parser {
         }
         self.counts.lines += 1;
         // Only what is used is checked to be UTF-8, so the check is repeated on failure alone.
-        let parsed = match parse(self.provider, line) {
+        let parsed = match parse(self.provider, line, &mut self.thread) {
             None if std::str::from_utf8(line).is_err() => {
                 self.counts.mended += 1;
                 self.mended = String::from_utf8_lossy(line).into_owned();
-                parse(self.provider, self.mended.as_bytes())
+                parse(self.provider, self.mended.as_bytes(), &mut self.thread)
             }
             parsed => parsed,
         };
@@ -131,12 +139,12 @@ pub(super) struct Parsed<'a> {
     pub known: bool,
 }
 
-fn parse(provider: Option<Provider>, line: &[u8]) -> Option<Parsed<'_>> {
+fn parse<'a>(provider: Option<Provider>, line: &'a [u8], thread: &mut codex::Thread) -> Option<Parsed<'a>> {
     match provider {
         Some(Provider::Claude) => claude::parse(line),
-        Some(Provider::Codex) => codex::parse(line),
+        Some(Provider::Codex) => codex::parse(line, thread),
         // The first line tells: only a rollout wraps everything in a payload.
-        None => codex::parse(line).or_else(|| claude::parse(line)),
+        None => codex::parse(line, thread).or_else(|| claude::parse(line)),
     }
 }
 

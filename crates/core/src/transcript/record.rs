@@ -5,12 +5,39 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// Where a fact was read: the byte at which its line begins, and the record's own id when it has one.
+/// Who stands behind words that were carried over.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Author {
+    /// A person: typed, or recorded as theirs by the client's own fields.
+    User,
+    Agent(String),
+    Client,
+    Tool,
+    /// Said in the session, and nobody proves by whom.
+    #[default]
+    Unknown,
+}
+
+/// Where a fact was read: the cycle of the task it belongs to, the byte at which its line begins in that cycle's
+/// transcript, the record's own id and its time when it has them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Origin {
+    #[serde(default)]
+    pub cycle: u32,
     pub offset: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
+    /// As the provider wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+}
+
+impl Origin {
+    /// Whether this record came after `other`.
+    pub fn is_after(&self, other: &Self) -> bool {
+        (self.cycle, self.offset) > (other.cycle, other.offset)
+    }
 }
 
 /// One line of a transcript.
@@ -29,36 +56,56 @@ pub struct Record<'a> {
 }
 
 impl Record<'_> {
-    pub fn origin(&self) -> Origin {
-        Origin { offset: self.offset, uuid: self.uuid.as_deref().map(str::to_owned) }
+    pub fn origin(&self, cycle: u32) -> Origin {
+        let owned = |text: &Option<Cow<'_, str>>| text.as_deref().map(str::to_owned);
+        Origin { cycle, offset: self.offset, uuid: owned(&self.uuid), at: owned(&self.time) }
     }
 }
 
 /// One act inside a record.
 #[derive(Debug)]
 pub enum Item<'a> {
-    /// The user's own words, submitted as a prompt.
+    /// Words submitted as a prompt, the user's as far as the client tells. Prompts of baton's own are among them:
+    /// [`crate::speaker::speaker`] tells them apart.
     Prompt(Cow<'a, str>),
-    /// The user's own words, typed while the agent worked.
+    /// The same, typed while the agent worked.
     Queued(Cow<'a, str>),
+    /// Words in the place of a prompt that the client says are not the user's.
+    Told { author: Author, text: Cow<'a, str> },
     /// A slash command with what the user wrote after it.
     Command { name: Cow<'a, str>, args: Cow<'a, str> },
     /// The user stopped the turn.
     Interrupted,
     /// A background task or subagent ended.
     TaskEnded { id: Cow<'a, str>, status: Cow<'a, str>, result: Cow<'a, str> },
+    /// A subagent was started.
+    AgentStarted { id: Cow<'a, str> },
     /// Text of the agent.
     Reply(Cow<'a, str>),
     /// A tool call.
     Call { id: Cow<'a, str>, action: Action<'a> },
     /// What a tool call gave.
-    Outcome { id: Cow<'a, str>, failed: bool, body: Body<'a> },
+    Outcome { id: Cow<'a, str>, outcome: Outcome<'a> },
+    /// A command that the client itself reports as ended, whoever called it. `id` may be the call's.
+    Ran {
+        id: Cow<'a, str>,
+        command: Cow<'a, str>,
+        process: Option<Cow<'a, str>>,
+        folder: Option<Cow<'a, str>>,
+        outcome: Outcome<'a>,
+    },
+    /// A patch that the client itself reports as applied. `id` may be the call's.
+    Patched { id: Cow<'a, str>, changes: Vec<Change<'a>> },
+    /// A handoff of ours stands in this record as the client was given it: the first line of its frame.
+    Loaded(Cow<'a, str>),
     /// The agent's turn ended.
     TurnEnded,
     /// The client compacted here; what stands before is no longer in the agent's context.
     Boundary,
     /// A pull request or issue that belongs to the session.
     Link(Cow<'a, str>),
+    /// The branch that the agent says it works on.
+    Branch(Cow<'a, str>),
 }
 
 /// How a call touches a file.
@@ -103,9 +150,33 @@ pub enum Action<'a> {
     Shell {
         command: Cow<'a, str>,
         background: bool,
+        /// Where it runs, if the call says so.
+        folder: Option<String>,
     },
-    /// Files changed or read by one call. `Created` is settled by the outcome where only that can tell.
-    Files(Vec<(Touch, Cow<'a, str>)>),
+    /// A script that runs several tools; what could be read of it.
+    Script {
+        calls: Vec<ScriptCall>,
+        text: String,
+        /// Where its commands run, if all run in one folder.
+        folder: Option<String>,
+    },
+    /// One more look at a process that runs already.
+    Poll {
+        process: String,
+        /// The script that looks, if it is one.
+        text: String,
+    },
+    Read {
+        path: Cow<'a, str>,
+        from: Option<u32>,
+        lines: Option<u32>,
+    },
+    Search {
+        pattern: Cow<'a, str>,
+        path: Option<Cow<'a, str>>,
+    },
+    /// Files changed by one call. `Created` is settled by the outcome where only that can tell.
+    Edit(Vec<Change<'a>>),
     /// The whole list, as it stands now.
     Todos(Vec<Todo<'a>>),
     TaskCreated {
@@ -125,8 +196,75 @@ pub enum Action<'a> {
     },
     Asked(Vec<Cow<'a, str>>),
     Plan(Cow<'a, str>),
-    /// Searching, fetching, tools of others: remembered by name only.
-    Other(Cow<'a, str>),
+    /// Fetching, tools of others: remembered by name, with the strings it was given.
+    Other {
+        name: Cow<'a, str>,
+        input: Body<'a>,
+    },
+}
+
+/// What one call does to one file.
+#[derive(Debug)]
+pub struct Change<'a> {
+    pub touch: Touch,
+    pub path: Cow<'a, str>,
+    /// What was written or replaced; of a patch its hunks.
+    pub texts: Vec<Cow<'a, str>>,
+    pub hunks: Vec<Hunk>,
+}
+
+/// Where a file was changed: lines as they are numbered afterwards, and the definition around them where it shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hunk {
+    pub line: u32,
+    pub lines: u32,
+    /// By how many lines the file grew here.
+    pub growth: i32,
+    pub around: Option<String>,
+    /// The heading before it, which counts in Markdown.
+    pub heading: Option<String>,
+}
+
+/// How a tool call ended.
+#[derive(Debug)]
+pub struct Outcome<'a> {
+    pub failed: bool,
+    /// The exit status, where the provider says it apart from the output.
+    pub exit: Option<i32>,
+    pub body: Body<'a>,
+    /// What the client notes beside the text: structured, and its own.
+    pub note: Option<&'a RawValue>,
+    /// What a script printed of the calls that it made, in order.
+    pub results: Vec<ScriptResult>,
+}
+
+/// A call that a script makes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ScriptCall {
+    Command(String),
+    /// One more look at a process.
+    Poll(String),
+}
+
+/// What a script printed of one call.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ScriptResult {
+    /// The process that was running still.
+    pub process: Option<String>,
+    pub exit: Option<i32>,
+    /// Where the script printed it with the status.
+    pub output: Option<String>,
+}
+
+impl Outcome<'_> {
+    /// Whether the client itself notes that the user refused the call: a tool can print the same words.
+    pub fn is_refusal(&self) -> bool {
+        let note = self.note.map(RawValue::get).unwrap_or_default();
+        self.failed
+            && ["\"User rejected tool use", "\"Error: The user doesn't want to proceed"]
+                .iter()
+                .any(|start| note.starts_with(start))
+    }
 }
 
 /// The text that a tool gave back, decoded only when somebody asks for it.
@@ -161,8 +299,38 @@ impl<'a> Body<'a> {
         }
     }
 
+    /// Every string in it, whatever its shape: one value after the other, keys left out.
+    pub fn strings(&self) -> Cow<'_, str> {
+        match self {
+            Self::Raw(raw) if raw.get().starts_with(['{', '[']) => {
+                let mut out = String::new();
+                if let Ok(value) = serde_json::from_str::<serde_json::Value>(raw.get()) {
+                    join_strings(&value, &mut out);
+                }
+                Cow::Owned(out)
+            }
+            _ => self.text(),
+        }
+    }
+
     pub(super) fn raw(value: Option<&'a RawValue>) -> Self {
         value.map_or(Self::Empty, Self::Raw)
+    }
+}
+
+fn join_strings(value: &serde_json::Value, out: &mut String) {
+    match value {
+        serde_json::Value::String(text) => {
+            out.push_str(text);
+            out.push('\n');
+        }
+        serde_json::Value::Array(items) => items.iter().for_each(|item| join_strings(item, out)),
+        serde_json::Value::Object(fields) => fields.values().for_each(|field| join_strings(field, out)),
+        serde_json::Value::Number(number) => {
+            out.push_str(&number.to_string());
+            out.push('\n');
+        }
+        _ => {}
     }
 }
 

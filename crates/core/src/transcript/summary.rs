@@ -192,9 +192,11 @@ impl Summary {
     fn parse<'l>(&mut self, line: &'l [u8]) -> Option<Parsed<'l>> {
         let line = line.trim_ascii();
         let parsed = match self.provider {
-            Some(Provider::Codex) => codex::parse(line),
+            Some(Provider::Codex) => codex::parse(line, &mut codex::Thread::default()),
             // All that Codex writes is the payload of something.
-            None if PAYLOAD.is_in(line) => codex::parse(line).or_else(|| claude::parse(line)),
+            None if PAYLOAD.is_in(line) => {
+                codex::parse(line, &mut codex::Thread::default()).or_else(|| claude::parse(line))
+            }
             Some(Provider::Claude) | None => claude::parse(line),
         }?;
         self.provider = Some(parsed.provider);
@@ -283,11 +285,20 @@ fn ending(items: &[Item<'_>]) -> Ending {
         .find_map(|item| match item {
             Item::TurnEnded | Item::Reply(_) | Item::Boundary => Some(Ending::Answered),
             Item::Interrupted => Some(Ending::Interrupted),
-            Item::Call { .. } | Item::Outcome { .. } | Item::Prompt(_) | Item::Queued(_) => {
-                Some(Ending::Unfinished)
-            }
+            Item::Call { .. }
+            | Item::Outcome { .. }
+            | Item::Ran { .. }
+            | Item::Patched { .. }
+            | Item::Told { .. }
+            | Item::Prompt(_)
+            | Item::Queued(_) => Some(Ending::Unfinished),
             // `/exit` and the like come after the last turn and are no part of it.
-            Item::Command { .. } | Item::TaskEnded { .. } | Item::Link(_) => None,
+            Item::Command { .. }
+            | Item::TaskEnded { .. }
+            | Item::AgentStarted { .. }
+            | Item::Loaded(_)
+            | Item::Branch(_)
+            | Item::Link(_) => None,
         })
         .unwrap_or_default()
 }
@@ -295,7 +306,7 @@ fn ending(items: &[Item<'_>]) -> Ending {
 /// The last `token_count` that counts something: right after a compaction comes one of zeros.
 fn codex_tokens(bytes: &[u8]) -> Option<u64> {
     #[derive(Deserialize)]
-    struct Line {
+    struct TokenRecord {
         payload: Payload,
     }
     #[derive(Deserialize)]
@@ -314,7 +325,7 @@ fn codex_tokens(bytes: &[u8]) -> Option<u64> {
     while let Some(at) = COUNT.last(&bytes[..end]) {
         let start = memrchr(b'\n', &bytes[..at]).map_or(0, |n| n + 1);
         let stop = memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |n| at + n);
-        let line: Option<Line> = serde_json::from_slice(&bytes[start..stop]).ok();
+        let line: Option<TokenRecord> = serde_json::from_slice(&bytes[start..stop]).ok();
         let tokens = line.and_then(|l| l.payload.info).map(|i| i.last_token_usage.total_tokens);
         if let Some(tokens) = tokens.filter(|n| *n > 0) {
             return Some(tokens);

@@ -1,17 +1,17 @@
-//! Finds the end of the one JSON object that a hook is sent, without waiting for the end of its input.
+//! Finds the end of the one JSON object that a hook receives, without waiting for the end of its input.
 //!
-//! A client may leave a hook's stdin open for minutes. The scanner keeps its place between reads, so a payload
-//! that arrives in many pieces is still looked at once.
+//! A client may leave a hook's stdin open for minutes. The scanner keeps its position between reads, so a payload in
+//! many pieces is still scanned once.
 
 use crate::scan::Either;
 
-/// What is known after looking at everything that has arrived.
+/// The state after scanning everything that has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Front {
-    /// The object ends before this index; whatever follows is not ours.
+    /// The object ends before this index; ignore whatever follows.
     Complete(usize),
     Incomplete,
-    /// It does not begin with an object and never will.
+    /// The input does not begin with an object and never will.
     Garbage,
 }
 
@@ -25,7 +25,7 @@ pub struct FrontScanner {
 }
 
 impl FrontScanner {
-    /// `buffer` holds everything read so far: what an earlier call has seen, and more.
+    /// `buffer` holds everything read so far, including what earlier calls have seen.
     pub fn feed(&mut self, buffer: &[u8]) -> Front {
         let ends = Either::new(b'"', b'\\');
         while let Some(&b) = buffer.get(self.at) {
@@ -66,7 +66,7 @@ impl FrontScanner {
     }
 }
 
-/// The same for a buffer that is looked at once.
+/// The same for a complete buffer.
 pub fn front(buffer: &[u8]) -> Front {
     FrontScanner::default().feed(buffer)
 }
@@ -95,8 +95,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the bytes are cut into reads, the end is found at the same place, and it is the place at
-        /// which a JSON parser stops.
+        /// However the bytes are cut into reads, the scanner finds the same end, which is where a JSON parser stops.
         #[test]
         fn pieces_find_the_same_end_as_the_whole(text in "[\\PC\"\\\\{}\\[\\]]{0,40}", cut in 1usize..7, junk in "[ -~]{0,8}") {
             let mut bytes = serde_json::to_vec(&serde_json::json!({ text.clone(): [text, {"n": 1}] })).unwrap();

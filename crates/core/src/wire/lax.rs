@@ -1,8 +1,7 @@
-//! Field readers that take what they understand and treat the rest as absent.
+//! Field readers that accept what they understand and treat the rest as absent.
 //!
-//! A provider that turns a string into an object, or a number into `null`, must cost us that one field and not
-//! the event. Strings are borrowed from the payload wherever it holds them without escapes: `Option<Cow<str>>`
-//! derived by serde would always copy.
+//! A provider that turns a string into an object, or a number into `null`, must cost us only that field, not the event.
+//! Strings without escapes are borrowed from the payload: `Option<Cow<str>>` derived by serde would always copy.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +11,7 @@ use serde::de::{
 };
 use serde_json::value::RawValue;
 
-/// A JSON value of which only scalars are kept.
+/// A JSON value; only scalars are kept.
 enum Scalar<'a> {
     Text(Cow<'a, str>),
     Whole(u64),
@@ -63,7 +62,7 @@ impl<'de> Deserialize<'de> for Scalar<'de> {
     }
 }
 
-/// A string, or nothing.
+/// A string, or `None`.
 pub fn text<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Cow<'de, str>>, D::Error> {
     Ok(match Scalar::deserialize(d)? {
         Scalar::Text(t) => Some(t),
@@ -71,7 +70,7 @@ pub fn text<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Cow<'de, str>>, D:
     })
 }
 
-/// A count that is not negative, or nothing. Fractions are cut: nobody sends half a token.
+/// A non-negative count, or `None`. Truncates fractions: nobody sends half a token.
 pub fn count<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u64>, D::Error> {
     Ok(match Scalar::deserialize(d)? {
         Scalar::Whole(n) => Some(n),
@@ -81,12 +80,12 @@ pub fn count<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u64>, D::Error> {
     })
 }
 
-/// `true` only where `true` was sent.
+/// `true` only if the value is `true`.
 pub fn truth<'de, D: Deserializer<'de>>(d: D) -> Result<bool, D::Error> {
     Ok(matches!(Scalar::deserialize(d)?, Scalar::Truth(true)))
 }
 
-/// An object of the known shape, or nothing.
+/// An object of the known shape, or `None`.
 pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Option<T>, D::Error> {
     struct V<T>(std::marker::PhantomData<T>);
     impl<'de, T: Deserialize<'de>> Visitor<'de> for V<T> {
@@ -123,15 +122,15 @@ pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Op
     d.deserialize_any(V(std::marker::PhantomData))
 }
 
-/// Free text as it came: skipped over now, decoded only by those who read it.
+/// Raw text: skipped now, decoded only when read.
 ///
-/// Prompts and answers can be long, and a client that cuts text in the middle of an emoji sends half a surrogate
-/// pair, which strict decoding refuses. Skipping accepts it, and so does `text`.
+/// Prompts and answers can be long, and a client that cuts text in the middle of an emoji sends half a surrogate pair,
+/// which strict decoding refuses. Skipping accepts it, and so does `text`.
 #[derive(Debug, Clone, Copy)]
 pub struct Later<'a>(&'a RawValue);
 
 impl<'a> Later<'a> {
-    /// The text with broken characters replaced; nothing if the value is not a string.
+    /// The text with broken characters replaced; `None` if the value is not a string.
     pub fn text(self) -> Option<Cow<'a, str>> {
         struct Bytes<'a>(Cow<'a, [u8]>);
         impl<'de> Deserialize<'de> for Bytes<'de> {
@@ -161,7 +160,7 @@ impl<'a> Later<'a> {
         if !self.0.get().starts_with('"') {
             return None;
         }
-        // Nearly every text is whole; reading one as bytes costs more (see `scan`).
+        // Nearly all text is valid, and decoding bytes costs more (see `scan`).
         if let Ok(Scalar::Text(text)) = serde_json::from_str(self.0.get()) {
             return Some(text);
         }
@@ -171,7 +170,7 @@ impl<'a> Later<'a> {
         }
     }
 
-    /// The value as JSON, for what is neither text nor ours to interpret.
+    /// The raw JSON, for values that are neither text nor ours to interpret.
     pub fn json(self) -> &'a str {
         self.0.get()
     }

@@ -1,6 +1,6 @@
-//! What providers send and want to hear, byte for byte; converted once, in `event`, to our own words.
+//! What providers send and expect, byte for byte; converted once, in `event`, to our own terms.
 //!
-//! Nothing here may refuse a payload because it holds more, or something else, than we know.
+//! Nothing here may reject a payload because it holds more, or something else, than we know.
 
 pub mod claude;
 pub mod codex;

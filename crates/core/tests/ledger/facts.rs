@@ -1,6 +1,6 @@
-//! Facts by rule.
+//! The facts that the rules extract.
 
-use baton_core::ledger::{Answered, Ledger, Outcome, Way};
+use baton_core::ledger::{Answered, Ledger, Outcome, Route};
 use baton_core::transcript::TodoStatus;
 use serde_json::json;
 
@@ -70,11 +70,11 @@ fn a_prompt_typed_while_the_agent_works_counts_once() {
     let queued = json!({"type": "queue-operation", "operation": "enqueue", "content": "and the docs too"});
     let ledger = Transcript::default().user("Fix it.").raw(&queued).user("and the docs too").ledger();
     let words: Vec<_> = ledger.words.recent.iter().map(|said| (said.text.as_str(), said.way)).collect();
-    assert_eq!(words, [("Fix it.", Way::Prompt), ("and the docs too", Way::Prompt)]);
+    assert_eq!(words, [("Fix it.", Route::Prompt), ("and the docs too", Route::Prompt)]);
 }
 
 #[test]
-fn what_the_client_writes_in_the_users_name_is_no_request() {
+fn text_that_the_client_writes_in_the_users_name_is_not_a_request() {
     let ledger = Transcript::default()
         .user("Fix it.")
         .user("<local-command-stdout>Set model</local-command-stdout>")
@@ -85,7 +85,8 @@ fn what_the_client_writes_in_the_users_name_is_no_request() {
     let with_words = Transcript::default()
         .user("<command-message>plan</command-message>\n<command-name>/plan</command-name>\n<command-args>only the parser</command-args>")
         .ledger();
-    assert_eq!(with_words.words.latest().unwrap().text, "only the parser");
+    let latest = with_words.words.latest().unwrap();
+    assert_eq!((latest.text.as_str(), latest.command.as_deref()), ("only the parser", Some("/plan")));
 }
 
 #[test]
@@ -98,12 +99,12 @@ fn files_tell_what_was_done_to_them_and_how_often() {
         [
             ("notes.txt".to_owned(), false, 1, false),
             ("src/old.rs".to_owned(), false, 0, true),
-            ("/home/dev/app/src/token.rs".to_owned(), false, 1, false),
-            ("/home/dev/app/docs/plans/login.md".to_owned(), true, 0, false),
-            ("/home/dev/app/src/login.rs".to_owned(), false, 2, false),
+            ("src/token.rs".to_owned(), false, 1, false),
+            ("docs/plans/login.md".to_owned(), true, 0, false),
+            ("src/login.rs".to_owned(), false, 2, false),
         ]
     );
-    assert_eq!(ledger.plan.unwrap().path, "/home/dev/app/docs/plans/login.md");
+    assert_eq!(ledger.plan.unwrap().path, "docs/plans/login.md");
 }
 
 #[test]
@@ -182,16 +183,18 @@ fn a_question_stays_open_until_the_user_speaks() {
     assert_eq!(asked.ledger().questions[0].text, "Which port?");
     let answered = asked.result("q", "User has answered your questions: \"Which port?\"=\"8080\".", false);
     assert!(answered.ledger().questions.is_empty());
-    assert_eq!(answered.ledger().words.recent.last().unwrap().way, Way::Answer);
+    let ledger = answered.ledger();
+    let answer = ledger.words.answers.last().unwrap();
+    assert_eq!((answer.question.as_str(), answer.text.as_str()), ("Which port?", "8080"));
 }
 
 #[test]
-fn what_stands_before_a_compaction_still_counts_and_is_known_to_be_older() {
+fn facts_before_a_compaction_still_count_and_are_known_to_be_older() {
     let ledger = working_session().compacted().user("Go on with the docs.").ledger();
-    assert_eq!(ledger.stretch, 1);
+    assert_eq!(ledger.cycle, 1);
     assert!(ledger.words.first.as_ref().unwrap().text.starts_with("Fix the login bug."));
-    assert_eq!(ledger.words.first_of_stretch.as_ref().unwrap().text, "Go on with the docs.");
-    assert_eq!(ledger.git.commits.last().unwrap().stretch, 0);
+    assert_eq!(ledger.words.openings.last().unwrap().text, "Go on with the docs.");
+    assert_eq!(ledger.git.commits.last().unwrap().origin.cycle, 0);
 }
 
 #[test]
@@ -201,7 +204,7 @@ fn a_subagents_records_are_not_the_sessions() {
         "message": {"id": "m", "role": "assistant", "content": [{"type": "text", "text": "I am a subagent."}]},
     });
     let ledger = Transcript::default().user("Go.").agent("Mine.").raw(&side).ledger();
-    assert_eq!(ledger.last_reply.as_ref().unwrap().text, "Mine.");
+    assert_eq!(ledger.last_reply().unwrap().text, "Mine.");
     assert_eq!(ledger.counts().sidechain, 1);
 }
 

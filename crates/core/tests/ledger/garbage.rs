@@ -1,4 +1,4 @@
-//! Whatever the file holds, the reader is told and nothing breaks.
+//! Whatever the file contains, the reader reports it and does not break.
 
 use std::io::{BufReader, Cursor, Read};
 
@@ -13,7 +13,7 @@ fn body(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn an_empty_transcript_is_said_to_be_empty() {
+fn an_empty_transcript_is_reported_as_empty() {
     insta::assert_snapshot!(body(b""), @r"
     ## Not read
     Nothing of the work could be read from the transcript: no request, no answer, no file.
@@ -22,7 +22,7 @@ fn an_empty_transcript_is_said_to_be_empty() {
 }
 
 #[test]
-fn a_binary_file_is_said_to_be_unreadable() {
+fn a_binary_file_is_reported_as_unreadable() {
     let bytes: Vec<u8> = (0..4096_u32).map(|i| u8::try_from(i * 7919 % 251).unwrap()).collect();
     let body = body(&bytes);
     assert!(body.contains("Nothing of the work could be read"), "{body}");
@@ -30,13 +30,13 @@ fn a_binary_file_is_said_to_be_unreadable() {
 }
 
 #[test]
-fn another_encoding_is_said_to_be_unreadable() {
+fn another_encoding_is_reported_as_unreadable() {
     let wide: Vec<u8> = working_session().text().encode_utf16().flat_map(u16::to_le_bytes).collect();
     assert!(body(&wide).contains("Nothing of the work could be read"));
 }
 
 #[test]
-fn bytes_that_are_no_text_cost_only_themselves() {
+fn bytes_that_are_not_text_cost_only_themselves() {
     let mut bytes = working_session().text().into_bytes();
     let at = bytes.windows(3).position(|w| w == b"bug").unwrap();
     bytes[at] = 0xff;

@@ -1,10 +1,10 @@
-//! Reading on from a remembered offset gives what reading it all at once gives.
+//! Reading on from a stored offset gives the same ledger as reading everything at once.
 
 use baton_core::handoff::render::render;
 use baton_core::ledger::Ledger;
 use proptest::prelude::*;
 
-use crate::claude::working_session;
+use crate::claude::{Transcript, working_session};
 
 #[test]
 fn a_torn_last_line_is_read_when_it_is_whole() {
@@ -17,7 +17,20 @@ fn a_torn_last_line_is_read_when_it_is_whole() {
     assert!(from < cut && text.as_bytes()[from - 1] == b'\n');
     ledger.read(&text.as_bytes()[from..]).unwrap();
     assert!(ledger.notes().is_empty());
-    assert!(ledger.last_reply.unwrap().text.contains("Clippy complains"));
+    assert!(ledger.last_reply().unwrap().text.contains("Clippy complains"));
+}
+
+#[test]
+fn the_working_set_is_taken_from_the_end_and_facts_from_everywhere() {
+    let session = Transcript::default().user("Never push.").shell("./deploy", "wrote artifact_of_old");
+    let old = session.text().len() as u64;
+    let text = session.shell("./deploy", "wrote artifact_of_new").text();
+    let mut ledger = Ledger::new();
+    ledger.recent_from(old);
+    ledger.read(text.as_bytes()).unwrap();
+    let names: Vec<&str> = ledger.working.names().iter().map(|name| name.text.as_str()).collect();
+    assert_eq!(names, ["artifact_of_new"]);
+    assert_eq!(ledger.words.first.unwrap().text, "Never push.");
 }
 
 proptest! {

@@ -1,5 +1,6 @@
-//! What a transcript proves, and how it is packed: the specification, on transcripts of our own making.
+//! What a transcript proves, and how it is packed: the specification, on handmade transcripts.
 
+mod authors;
 mod claude;
 mod codex;
 mod facts;

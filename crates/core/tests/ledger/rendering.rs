@@ -15,20 +15,14 @@ fn a_session_becomes_a_short_document_of_facts() {
     ```
 
     ## Now
-    Latest request (answered):
-    ```
-    Now add a test for the expired token, but only in tests/.
-    ```
-    Last message of the agent:
-    ```
-    Clippy complains about `token`. Shall I remove it? See #17.
-    ```
+    Latest request (answered): Now add a test for the expired token, but only in tests/.
+    Last message of the agent: Clippy complains about `token`. Shall I remove it? See #17.
 
     ## The user's words
     - refusing a call: no force pushes, open a new branch
 
     ## Next
-    - plan file: `/home/dev/app/docs/plans/login.md`
+    - plan file: `docs/plans/login.md`
     - [in progress] #2 Write the fix
     - running background process `b7f3`: `npm run dev`
 
@@ -45,20 +39,22 @@ fn a_session_becomes_a_short_document_of_facts() {
     - commit `1a2b3c4` Fix login
     - link: https://github.com/acme/app/pull/17
 
-    ## Files changed
+    ## Working set: files, and the names in play there
     - edited · `src/token.rs`
     - created · `docs/plans/login.md`
     - edited ×2 · `src/login.rs`
 
+    ## Names used last, without a file
+    - https://github.com/acme/app/pull/17 1a2b3c4
+
     ## Commands
     - lint · failed (exit 1) · `cargo clippy -- -D warnings` → `` error: unused variable: `token` ``
-    - run · result not seen · `npm run dev`
+    - run · exit status not seen · `npm run dev`
     - test · ok (exit 0) · `cargo test login -- --nocapture` → `test result: ok. 1 passed; 0 failed`
-    - test · failed (exit 101) · `cargo test login` → `test login ... FAILED`
+    - test · failed (exit 101), replaced since · `cargo test login` → `test login ... FAILED` · replaced by `cargo test login -- --nocapture`
 
     ## Tried and replaced
     - refused by the user: `git push --force`
-    - failed (exit 101) · `cargo test login` → `cargo test login -- --nocapture`
 
     ## Done
     - [done] #1 Reproduce the bug
@@ -74,8 +70,12 @@ fn a_session_becomes_a_short_document_of_facts() {
     assertion failed: token is empty
     ```
 
-    ## Names used last
-    - `#17` `token` `login.rs`
+    ## Recent activity, the last message first
+    - assistant: I will look at `login.rs` first.
+
+    ## Commands used last
+    - `gh pr create --fill`
+    - `git commit -am 'Fix login'`
     "#);
 }
 

@@ -1,11 +1,11 @@
-//! What an agent claims, against what the transcript shows.
+//! An agent's claims against what the transcript shows.
 
 use baton_core::handoff::verify::{mark, unproven};
 
 use crate::claude::{Transcript, working_session};
 
 #[test]
-fn claims_that_the_transcript_does_not_show_are_marked_where_they_stand() {
+fn claims_that_the_transcript_does_not_show_are_marked_in_place() {
     let narrative = "\
 Fixed `src/login.rs` and src/session.rs in commit 1a2b3c4, then deadbee1.
 PR #17 is open; coverage went from 71% to 93%.
@@ -40,7 +40,7 @@ fn a_claim_of_passing_tests_needs_a_last_run_that_passed() {
 }
 
 #[test]
-fn what_is_no_claim_is_left_alone() {
+fn text_that_is_not_a_claim_is_left_alone() {
     let ledger = working_session().ledger();
     for text in [
         "1. First do this.\n2. Then that.",

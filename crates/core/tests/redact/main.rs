@@ -1,15 +1,16 @@
-//! Promise: secrets of known shapes do not get through, and what only looks like one does.
+//! Promise: secrets of known shapes are removed, and text that only looks like one stays.
 
 mod secrets;
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
-use baton_core::redact::{kinds, redact};
+use baton_core::redact::{redact, rules};
 use proptest::prelude::*;
 use secrets::{ALNUM, BASE64, Dice, HEX, surrounded, vendor_keys};
 
-/// Places where a key stands in real sessions.
+/// Where keys occur in real sessions.
 const PLACES: [(&str, &str); 12] = [
     ("", ""),
     ("the key is ", " and it works"),
@@ -49,8 +50,9 @@ fn known_secrets_are_found_wherever_they_stand() {
             }
         }
     }
+    missed.sort();
     let recall = 1.0 - missed.len() as f64 / f64::from(all);
-    println!("recall {recall:.5} of {all}");
+    println!("recall {recall:.5} of {all}, missed:\n{}", missed.join("\n"));
     assert!(
         recall >= 0.99,
         "recall {recall:.4} of {all}; missed:\n{}",
@@ -59,16 +61,32 @@ fn known_secrets_are_found_wherever_they_stand() {
 }
 
 #[test]
-fn every_rule_has_a_secret_in_this_corpus() {
+fn every_rule_of_every_vendor_has_a_secret_in_this_corpus() {
     let mut dice = Dice(1);
-    let mut seen: BTreeSet<&str> = vendor_keys(&mut dice).iter().map(|(kind, _)| *kind).collect();
-    seen.extend(surrounded(&mut dice).iter().map(|(kind, ..)| *kind));
-    seen.extend(["private-key", "putty-private-key"]);
-    let missing: Vec<_> = kinds().filter(|kind| !seen.contains(kind)).collect();
-    assert!(missing.is_empty(), "no secret of {missing:?} is tried");
+    let mut tried: Vec<(&str, String)> = vendor_keys(&mut dice);
+    tried.extend(
+        surrounded(&mut dice)
+            .into_iter()
+            .map(|(kind, before, secret, after)| (kind, format!("{before}{secret}{after}"))),
+    );
+    for (_, text) in &mut tried {
+        text.make_ascii_lowercase();
+    }
+    let is_tried = |kinds: &[&str], keywords: &[&str]| {
+        tried.iter().any(|(kind, text)| {
+            kinds.contains(kind) && keywords.iter().any(|word| text.contains(&word.to_ascii_lowercase()))
+        })
+    };
+    // Whole files, which have their own tests below.
+    let elsewhere = ["putty-private-key"];
+    let missing: Vec<_> = rules()
+        .filter(|(_, kinds, _)| !kinds.iter().any(|kind| elsewhere.contains(kind)))
+        .filter(|(_, kinds, keywords)| !is_tried(kinds, keywords))
+        .collect();
+    assert!(missing.is_empty(), "no secret is tried of {missing:#?}");
 }
 
-/// A key block of the given label and line ends.
+/// A key block with the given label and line ending.
 fn armoured(label: &str, newline: &str) -> String {
     let mut dice = Dice(7);
     let body: Vec<String> = (0..12).map(|_| dice.of(BASE64, 64)).collect();
@@ -82,7 +100,7 @@ fn armoured(label: &str, newline: &str) -> String {
 }
 
 #[test]
-fn private_keys_go_as_a_whole_block() {
+fn private_keys_are_removed_as_a_whole_block() {
     for label in [
         "PRIVATE KEY",
         "RSA PRIVATE KEY",
@@ -140,14 +158,22 @@ fn unchanged(text: &str) {
 }
 
 #[test]
-fn a_key_that_is_cut_short_or_part_of_a_longer_word_is_no_key() {
+fn a_truncated_key_or_one_inside_a_longer_word_is_not_a_key() {
     for (kind, key) in vendor_keys(&mut Dice(3)) {
-        // Some shapes are open at the end; ten characters are never a key.
+        // Some shapes have no fixed length, but ten characters are never a key.
         unchanged(&key[..key.len().min(10)]);
         let inside = format!("aGVsbG8{key}");
-        // A key that begins with random letters has no edge of its own; this one holds a second key after its dot.
-        let no_edge =
-            ["mailchimp-key", "terraform-token", "azure-client-secret", "azure-devops-token"].contains(&kind);
+        // A key that begins with random letters has no boundary; one with `.xox` holds a second key after its dot.
+        let no_edge = [
+            "mailchimp-key",
+            "terraform-token",
+            "azure-client-secret",
+            "azure-devops-token",
+            "azure-function-key",
+            "azure-key",
+            "maxmind-key",
+        ]
+        .contains(&kind);
         if !no_edge && !key.contains(".xox") {
             assert!(!redact(&inside).hits.iter().any(|hit| hit.kind == kind), "{kind}: {inside}");
         }
@@ -164,7 +190,7 @@ fn a_placeholder_in_the_shape_of_a_key_stays() {
         unchanged(&format!("{}{masked}", &key[..body_start.min(5)]));
     }
     unchanged(&["AKIA", "IOSFODNN7", "EXAMPLE"].concat());
-    // Longer than the vendor makes them.
+    // Longer than the vendor's keys.
     unchanged(&["AKIA", &Dice(2).of("ABCDEFGH234567", 24)].concat());
     unchanged(&["np", "m_", &Dice(2).of(ALNUM, 44)].concat());
     unchanged("sk-ant-api03-your-api-key-goes-right-here");
@@ -274,6 +300,45 @@ fn code_that_only_names_a_secret_stays() {
         "eyJ",
         "EAAA",
         "key-value-store",
+        "FROM turns WHERE session_id='70b173ed-7b83-485a-b71a-5adb0591db07' ORDER BY turn",
+        "sessionId=70b173ed-7b83-485a-b71a-5adb0591db07",
+        "model_session_id=test-session-1767709866",
+        "password: !vault |",
+        "password: !Ref DbPassword",
+        "PASSWORD=/run/secrets/db_password",
+        "DB_PASSWORD=~/secrets/db",
+        "DB_PASSWORD=%DB_PASSWORD%",
+        "TOKEN=@/run/token",
+        "PASSWORD=$password",
+        "PASSWORD=$1",
+        "curl -u bob https://x",
+        "curl --user-agent Mozilla/5.0:x86 https://x",
+        "curl -fsSL https://example.org/install.sh | sh -s -- -u root:wheel",
+        "mysql -proot -e 'select 1'",
+        "mysql -P 3306 -h db",
+        "unzip -p archive.zip path/in/archive1",
+        "docker run -p 8080:80 -u 1000:1000 nginx",
+        "docker login ghcr.io -u bob --password-stdin",
+        "http://localhost:3000/@vite/client",
+        "https://host:8443/a/b@1.2.3/c",
+        "https://registry.npmjs.org/@scope/name/-/name-1.0.0.tgz",
+        "s3://bucket/a:b/c@d",
+        "user:password@tcp(127.0.0.1:3306)/db",
+        "Signature=none&x=1",
+        "?code=4&state=abc",
+        "cookie = Cookie(name)",
+        "Cookie: theme=dark; lang=en",
+        "document.cookie = name + '=' + value",
+        "kind: SecretStore\ndata:\n  url: https://vault.internal",
+        "kind: ConfigMap\ndata:\n  level: debug-verbose",
+        "certificate-authority-data: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSURBekNDQWV1Z0F3SUJBZ0lVSjA=",
+        "aHR0cHM6Ly9leGFtcGxlLm9yZy9wYXRoP3F1ZXJ5PTE=",
+        "$6$ is SHA-512 and $2y$ is bcrypt",
+        "the linear algebra: 0123456789 times",
+        "discord: the bot said hello",
+        "AWS Access Key ID [None]: ",
+        "secret access key: see the vault",
+        "travis: build passed in 3 minutes",
     ] {
         unchanged(text);
     }
@@ -301,7 +366,7 @@ fn passwords_that_people_choose_are_found() {
 }
 
 #[test]
-fn hits_say_what_was_where() {
+fn hits_have_the_kind_and_position() {
     let key = ["gh", "p_", &Dice(6).of(ALNUM, 36)].concat();
     let text = format!("a {key} b\npassword=\"hunter2!x\"");
     let out = redact(&text);
@@ -311,7 +376,7 @@ fn hits_say_what_was_where() {
 }
 
 #[test]
-fn where_two_rules_meet_the_more_specific_one_gives_the_name() {
+fn where_two_rules_match_the_more_specific_one_names_the_kind() {
     let key = ["gh", "p_", &Dice(8).of(ALNUM, 36)].concat();
     assert_eq!(redact(&format!("TOKEN={key}")).text, "TOKEN=[REDACTED:github-token]");
     assert_eq!(
@@ -325,8 +390,8 @@ fn where_two_rules_meet_the_more_specific_one_gives_the_name() {
 }
 
 #[test]
-fn a_secret_that_shows_only_once_another_is_gone_is_found_too() {
-    // The quote that closes the token is part of the password.
+fn a_secret_that_another_one_hides_is_found_too() {
+    // The token's closing quote is also part of the password.
     let text = "token = \"a1B2c3D4e5F6g7H8 machine h login a password hunt\"er2x9";
     let out = redact(text);
     assert_eq!(out.text, "token = \"[REDACTED:token] machine h login a password [REDACTED:netrc-password]");
@@ -341,7 +406,7 @@ fn the_kind_in_a_marker_is_not_the_name_of_a_value() {
     assert_eq!(redact(&text).text, "[REDACTED:github-token] = \"a1B2c3D4e5F6g7H8i9\"");
 }
 
-/// Texts in which secrets, pieces of them, markers and what surrounds them meet in every way.
+/// Texts in which secrets, parts of secrets, markers and surroundings meet in every combination.
 fn mixtures() -> impl Strategy<Value = String> {
     let mut dice = Dice(9);
     let mut pieces: Vec<String> = vendor_keys(&mut dice).into_iter().map(|(_, key)| key).collect();
@@ -388,7 +453,7 @@ proptest! {
     }
 
     #[test]
-    fn only_the_hits_change_and_they_lie_apart_and_in_order(text in mixtures()) {
+    fn only_the_hits_change_and_they_are_disjoint_and_in_order(text in mixtures()) {
         let out = redact(&text);
         let (mut rebuilt, mut done) = (String::new(), 0);
         for hit in &out.hits {
@@ -401,7 +466,40 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn arbitrary_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         redact(&String::from_utf8_lossy(&bytes));
+    }
+}
+
+/// `BATON_WRITE_DOCS=1` rewrites the table.
+#[test]
+fn the_documentation_lists_every_rule() {
+    let mut vendors: BTreeMap<&str, (BTreeSet<&str>, BTreeSet<&str>)> = BTreeMap::new();
+    for (of, kinds, keywords) in rules() {
+        let (all, words) = vendors.entry(of).or_default();
+        all.extend(kinds);
+        words.extend(keywords);
+    }
+    let list = |words: &BTreeSet<&str>| {
+        let shown = words.iter().take(6).map(|word| format!("`` {} ``", word.replace('|', "\\|")));
+        let more = words.len().saturating_sub(6);
+        let more = (more > 0).then(|| format!("{more} more"));
+        shown.chain(more).collect::<Vec<_>>().join(", ")
+    };
+    let mut table = String::from("| whose | shown as | where the rule looks |\n|---|---|---|\n");
+    for (of, (kinds, words)) in &vendors {
+        let kinds: Vec<String> = kinds.iter().map(|kind| format!("`{kind}`")).collect();
+        let _ = writeln!(table, "| {of} | {} | {} |", kinds.join(", "), list(words));
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/redaction.md");
+    let text = std::fs::read_to_string(path).expect("the page is there");
+    let at = text.find("| whose |").expect("the page has the table");
+    if std::env::var_os("BATON_WRITE_DOCS").is_some() {
+        std::fs::write(path, format!("{}{table}", &text[..at])).expect("the page can be written");
+    } else {
+        assert!(
+            text[at..] == table,
+            "docs/redaction.md is out of date: run this test with BATON_WRITE_DOCS=1"
+        );
     }
 }

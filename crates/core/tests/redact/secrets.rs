@@ -1,16 +1,16 @@
-//! Made-up secrets of every shape, put together when the test runs, so that no scanner finds one in this file.
+//! Made-up secrets of every shape, assembled at run time so that no scanner finds one in this file.
 
-pub const ALNUM: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-pub const HEX: &str = "0123456789abcdef";
-pub const BASE32: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-pub const UPPER: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-pub const LOWER: &str = "abcdefghijklmnopqrstuvwxyz0123456789";
-pub const BASE64: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-pub const URL64: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-pub const BECH32: &str = "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L";
+pub(crate) const ALNUM: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+pub(crate) const HEX: &str = "0123456789abcdef";
+pub(crate) const BASE32: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+pub(crate) const UPPER: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+pub(crate) const LOWER: &str = "abcdefghijklmnopqrstuvwxyz0123456789";
+pub(crate) const BASE64: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+pub(crate) const URL64: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+pub(crate) const BECH32: &str = "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L";
 
-/// Made-up characters, the same in every run.
-pub struct Dice(pub u64);
+/// A generator of made-up characters, the same in every run.
+pub(crate) struct Dice(pub u64);
 
 impl Dice {
     fn below(&mut self, n: usize) -> usize {
@@ -18,24 +18,24 @@ impl Dice {
         (self.0 >> 33) as usize % n
     }
 
-    pub fn of(&mut self, alphabet: &str, len: usize) -> String {
+    pub(crate) fn of(&mut self, alphabet: &str, len: usize) -> String {
         let letters = alphabet.as_bytes();
         let mut word: Vec<u8> = (0..len).map(|_| letters[self.below(letters.len())]).collect();
-        // A key that ends in a dash would be cut there by the reader's eye as well.
+        // A human reader, too, would stop before a trailing dash.
         if let Some(last) = word.last_mut().filter(|b| !b.is_ascii_alphanumeric()) {
             *last = letters[3];
         }
         String::from_utf8(word).expect("the alphabets are ASCII")
     }
 
-    pub fn uuid(&mut self) -> String {
+    pub(crate) fn uuid(&mut self) -> String {
         [8, 4, 4, 4, 12].map(|n| self.of(HEX, n)).join("-")
     }
 }
 
-/// Keys known by their own shape: the kind, and one key.
+/// Keys recognised by their own shape: the kind, and one key.
 #[rustfmt::skip]
-pub fn vendor_keys(d: &mut Dice) -> Vec<(&'static str, String)> {
+pub(crate) fn vendor_keys(d: &mut Dice) -> Vec<(&'static str, String)> {
     let mut keys: Vec<(&'static str, String)> = Vec::new();
     let mut add = |kind, parts: &[&str]| keys.push((kind, parts.concat()));
 
@@ -162,12 +162,89 @@ pub fn vendor_keys(d: &mut Dice) -> Vec<(&'static str, String)> {
         "jwt",
         &["ey", "J", &d.of(URL64, 60), "..", &d.of(URL64, 16), ".", &d.of(URL64, 90), ".", &d.of(URL64, 22)],
     );
+
+    add("private-key", &["MIIEvQ", "IBADANBgkqhkiG9w0BAQ", "EFAASCBKc", &d.of(BASE64, 900), "=="]);
+    add("private-key", &["MIIEow", "IBAAKCA", "QEA", &d.of(BASE64, 800), "="]);
+    add("private-key", &["MHcC", "AQEEI", &d.of(BASE64, 150), "=="]);
+    add("private-key", &["MC4CAQAwBQYDK2Vw", "BCIEI", &d.of(BASE64, 42), "="]);
+    add("private-key", &["b3BlbnNzaC1rZXkt", "djEAAAAABG5vbmUAAAAEbm9uZQ", &d.of(BASE64, 300), "="]);
+    for label in ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY", "ENCRYPTED PRIVATE KEY"] {
+        let pem = ["-----", "BEGIN ", label, "-----\n", &d.of(BASE64, 64), "\n", &d.of(BASE64, 64), "\n-----", "END ", label, "-----\n"];
+        add("private-key", &[&base64(&pem.concat())]);
+    }
+    add("azure-function-key", &[&d.of(URL64, 44), "Az", "Fu", &d.of(ALNUM, 5), "Q=="]);
+    add("azure-key", &[&d.of(BASE64, 76), "+A", "St", &d.of(BASE64, 5), "A=="]);
+    add("azure-key", &[&d.of(ALNUM, 76), "AC", "Db", &d.of(ALNUM, 5), "g=="]);
+    add("azure-key", &[&d.of(ALNUM, 33), "Az", "Ca", "B", &d.of(ALNUM, 5), "="]);
+    add("azure-key", &[&d.of(BASE64, 33), "+A", "Sb", "B", &d.of(BASE64, 5), "="]);
+    add("azure-key", &[&d.of(ALNUM, 42), "Az", "Se", "B", &d.of(ALNUM, 5)]);
+    add("defined-networking-token", &["dn", "key-", &d.of(UPPER, 26), "-", &d.of(UPPER, 52)]);
+    add("scalingo-token", &["tk", "-us-", &d.of(URL64, 48)]);
+    add("render-key", &["rn", "d_", &d.of(ALNUM, 32)]);
+    add("clickhouse-key", &["4b", "1d", &d.of(ALNUM, 38)]);
+    add("maxmind-key", &[&d.of(ALNUM, 6), "_", &d.of(ALNUM, 29), "_m", "mk"]);
+    add("openshift-token", &["sha", "256~", &d.of(URL64, 43)]);
+    add("harness-token", &["pa", "t.", &d.of(URL64, 22), ".", &d.of(ALNUM, 24), ".", &d.of(ALNUM, 20)]);
+    add("prefect-key", &["pn", "u_", &d.of(ALNUM, 36)]);
+    add("infracost-key", &["ic", "o-", &d.of(ALNUM, 32)]);
+    add("octopus-key", &["AP", "I-", &d.of(UPPER, 26)]);
+    add("authress-key", &["sc", "_", &d.of(ALNUM, 20), ".", &d.of(LOWER, 5), ".acc_", &d.of(LOWER, 20), ".", &d.of(URL64, 60)]);
+    for kind in ["aat", "pat", "sat"] {
+        add("settlemint-token", &["sm", "_", kind, "_", &d.of(ALNUM, 16)]);
+    }
+    add("gitlab-token", &["gl", "pat-", &d.of(URL64, 43), ".01.", &d.of(LOWER, 9)]);
+    add("gitlab-token", &["gl", "pat-", &d.of(URL64, 27), ".", &d.of(LOWER, 9)]);
+    add("gitlab-token", &["gl", "rt-t1_", &d.of(URL64, 40), ".01.", &d.of(LOWER, 9)]);
+    add("gitlab-token", &["gl", "cbt-64_", &d.of(URL64, 20)]);
+    add("gitlab-token", &["gl", "wt-", &d.of(URL64, 20)]);
+    add("clojars-token", &["CLO", "JARS_", &d.of(LOWER, 60)]);
+    add("artifactory-key", &["cm", "Vmd", &d.of(ALNUM, 59)]);
+    add("sourcegraph-token", &["sg", "p_", &d.of(HEX, 16), "_", &d.of(HEX, 40)]);
+    add("sourcegraph-token", &["sg", "p_", &d.of(HEX, 40)]);
+    add("intra42-secret", &["s-s4", "t2ud-", &d.of(HEX, 64)]);
+    add("launchdarkly-key", &["sd", "k-", &d.uuid()]);
+    add("langfuse-key", &["sk", "-lf-", &d.uuid()]);
+    add("nvidia-key", &["nv", "api-", &d.of(URL64, 64)]);
+    add("fireworks-key", &["f", "w_", &d.of(ALNUM, 24)]);
+    add("cerebras-key", &["cs", "k-", &d.of(LOWER, 48)]);
+    add("elevenlabs-key", &["s", "k_", &d.of(HEX, 48)]);
+    add("pinecone-key", &["pc", "sk_", &d.of(ALNUM, 6), "_", &d.of(ALNUM, 63)]);
+    add("tavily-key", &["tv", "ly-dev-", &d.of(ALNUM, 32)]);
+    add("firecrawl-key", &["f", "c-", &d.of(HEX, 32)]);
+    add("llamacloud-key", &["ll", "x-", &d.of(ALNUM, 48)]);
+    add("voyage-key", &["p", "a-", &d.of(URL64, 43)]);
+    add("mailgun-key", &["pub", "key-", &d.of(HEX, 32)]);
+    add("flutterwave-key", &["FLW", "SECK_TEST-", &d.of(HEX, 32), "-X"]);
+    add("flutterwave-key", &["FLW", "SECK_TEST-", &d.of(HEX, 12)]);
+    add("lob-key", &["li", "ve_", &d.of(HEX, 35)]);
+    add("razorpay-key", &["rz", "p_live_", &d.of(ALNUM, 14)]);
+    add("easypost-key", &["EZ", "AK", &d.of(ALNUM, 54)]);
+    add("easypost-key", &["EZ", "TK", &d.of(ALNUM, 54)]);
+    add("shippo-token", &["ship", "po_live_", &d.of(HEX, 40)]);
+    add("duffel-token", &["duf", "fel_test_", &d.of(URL64, 43)]);
+    add("honeycomb-key", &["hca", "ik_01", &d.of(LOWER, 56)]);
+    add("adobe-secret", &["p8", "e-", &d.of(ALNUM, 32)]);
+    add("contentful-token", &["CF", "PAT-", &d.of(URL64, 43)]);
+    add("facebook-token", &["EA", "AC", &d.of(ALNUM, 140)]);
+    add("slack-token", &["xox", "d-", &d.of(ALNUM, 80)]);
+    add("grafana-token", &["eyJr", "Ijoi", &d.of(ALNUM, 80)]);
+    add("dropbox-token", &["sl.", "u.", &d.of(URL64, 140)]);
+    add("frameio-token", &["fi", "o-u-", &d.of(URL64, 64)]);
+    add("hubspot-key", &["pa", "t-na1-", &d.uuid()]);
+    add("mapbox-token", &["s", "k.eyJ", &d.of(ALNUM, 57), ".", &d.of(ALNUM, 22)]);
+    add("readme-token", &["rd", "me_", &d.of(LOWER, 70)]);
+    add("typeform-token", &["tf", "p_", &d.of(ALNUM, 44), "_", &d.of(ALNUM, 14)]);
+    let token = ["ey", "JhbGciOiJIUzI1NiJ9", ".ey", "J", &d.of(URL64, 80), ".", &d.of(URL64, 43)].concat();
+    add("jwt", &[&base64(&token)]);
+    for scheme in ["postgres", "postgresql", "mysql", "mongodb", "mongodb+srv", "redis", "amqp", "https"] {
+        add("encoded-url", &[&base64(&format!("{scheme}://app:{}@db.internal:5432/main", d.of(ALNUM, 16)))]);
+    }
     keys
 }
 
-/// Secrets known by their surroundings: the kind, what stands before, the secret, what stands after.
+/// Secrets recognised by their surroundings: the kind, the text before, the secret, the text after.
 #[rustfmt::skip]
-pub fn surrounded(d: &mut Dice) -> Vec<(&'static str, String, String, String)> {
+pub(crate) fn surrounded(d: &mut Dice) -> Vec<(&'static str, String, String, String)> {
     let mut list = Vec::new();
     let mut add = |kind: &'static str, before: &str, secret: String, after: &str| {
         list.push((kind, before.to_owned(), secret, after.to_owned()));
@@ -178,7 +255,7 @@ pub fn surrounded(d: &mut Dice) -> Vec<(&'static str, String, String, String)> {
     add("aws-secret-key", "\"SecretAccessKey\": \"", d.of(BASE64, 40), "\",");
     add("aws-secret-key", "\\\"secretAccessKey\\\": \\\"", d.of(BASE64, 40), "\\\"");
     add("aws-session-token", "AWS_SESSION_TOKEN=", d.of(BASE64, 400), "\n");
-    add("aws-signature", "?X-Amz-Expires=900&X-Amz-Signature=", d.of(HEX, 64), "&x=1");
+    add("signed-url", "?X-Amz-Expires=900&X-Amz-Signature=", d.of(HEX, 64), "&x=1");
     add(
         "azure-storage-key",
         "AccountName=files;AccountKey=",
@@ -244,6 +321,206 @@ pub fn surrounded(d: &mut Dice) -> Vec<(&'static str, String, String, String)> {
     add("cli-password", "mysql -u root -p", pw(d), " main");
     add("cli-password", "redis-cli -h cache -a ", pw(d), " ping");
     add("cli-password", "docker login -u robot -p ", pw(d), " ghcr.io");
+    // One name for each vendor whose keys have no shape of their own.
+    for (kind, name, key) in [
+        ("alibaba-secret-key", "ALIBABA_CLOUD_SECRET", d.of(ALNUM, 30)),
+        ("azure-devops-token", "AZURE_DEVOPS_EXT_PAT", d.of("abcdefghijklmnopqrstuvwxyz234567", 52)),
+        ("azure-function-key", "x-functions-key", d.of(URL64, 54) + "=="),
+        ("netlify-token", "NETLIFY_AUTH", d.of(URL64, 43)),
+        ("vault-token", "X-Vault-Token", "s.".to_owned() + &d.of(ALNUM, 24)),
+        ("vault-token", "VAULT_TOKEN", d.uuid()),
+        ("yandex-key", "yandex_key", "AQVN".to_owned() + &d.of(URL64, 36)),
+        ("yandex-key", "YANDEX_IAM", ["t1.", &d.of(URL64, 60), ".", &d.of(URL64, 86)].concat()),
+        ("confluent-key", "CONFLUENT_SECRET", d.of(ALNUM, 64)),
+        ("fastly-token", "FASTLY_API", d.of(URL64, 32)),
+        ("meraki-key", "meraki_api", d.of(HEX, 40)),
+        ("kubeconfig-key", "client-key-data", d.of(BASE64, 400) + "=="),
+        ("atlassian-token", "JIRA_API", d.of(ALNUM, 24)),
+        ("bitbucket-secret", "BITBUCKET_CLIENT", d.of(ALNUM, 32)),
+        ("artifactory-key", "ARTIFACTORY_API", d.of(ALNUM, 73)),
+        ("sonar-token", "SONAR_TOKEN", d.of(HEX, 40)),
+        ("snyk-token", "SNYK_TOKEN", d.uuid()),
+        ("codecov-token", "CODECOV_TOKEN", d.uuid()),
+        ("drone-token", "DRONE_TOKEN", d.of(ALNUM, 32)),
+        ("travis-token", "TRAVIS_TOKEN", d.of(ALNUM, 22)),
+        ("sidekiq-credentials", "BUNDLE_GEMS__CONTRIBSYS__COM", d.of(HEX, 8) + ":" + &d.of(HEX, 8)),
+        ("launchdarkly-key", "launchdarkly_access", d.of(URL64, 40)),
+        ("cohere-key", "COHERE_API_KEY", d.of(ALNUM, 40)),
+        ("mistral-key", "MISTRAL_API_KEY", d.of(ALNUM, 32)),
+        ("wandb-key", "WANDB_API_KEY", d.of(HEX, 40)),
+        ("deepgram-key", "deepgram", d.of(HEX, 40)),
+        ("privateai-key", "PRIVATE_AI_KEY", d.of(LOWER, 32)),
+        ("discord-token", "discord_client_secret", d.of(ALNUM, 32)),
+        ("messagebird-key", "MESSAGEBIRD_KEY", d.of(ALNUM, 25)),
+        ("mattermost-token", "MATTERMOST_TOKEN", d.of(LOWER, 26)),
+        ("gitter-token", "GITTER_TOKEN", d.of(HEX, 40)),
+        ("sendbird-token", "SENDBIRD_API", d.of(HEX, 40)),
+        ("intercom-token", "INTERCOM_ACCESS", d.of(URL64, 60)),
+        ("beamer-token", "BEAMER_KEY", "b_".to_owned() + &d.of(ALNUM, 44)),
+        ("plaid-token", "PLAID_SECRET", d.of(LOWER, 30)),
+        ("gocardless-token", "GOCARDLESS", "live_".to_owned() + &d.of(URL64, 40)),
+        ("coinbase-token", "COINBASE_ACCESS", d.of(URL64, 64)),
+        ("kraken-key", "KRAKEN_PRIVATE", d.of(BASE64, 86)),
+        ("kucoin-key", "KUCOIN_KEY", d.of(HEX, 24)),
+        ("bittrex-key", "BITTREX_SECRET", d.of(LOWER, 32)),
+        ("finicity-key", "FINICITY_KEY", d.of(HEX, 32)),
+        ("finnhub-token", "FINNHUB_KEY", d.of(LOWER, 20)),
+        ("freshbooks-token", "FRESHBOOKS_TOKEN", d.of(LOWER, 64)),
+        ("etsy-token", "ETSY_KEY", d.of(LOWER, 24)),
+        ("linear-key", "LINEAR_CLIENT_SECRET", d.of(HEX, 32)),
+        ("sentry-token", "SENTRY_AUTH", d.of(HEX, 64)),
+        ("newrelic-key", "NEW_RELIC_ID", d.of(LOWER, 64)),
+        ("sumologic-key", "SUMO_ACCESS_KEY", d.of(ALNUM, 64)),
+        ("airtable-token", "AIRTABLE_API_KEY", "key".to_owned() + &d.of(ALNUM, 14)),
+        ("okta-token", "OKTA_API", "00".to_owned() + &d.of(URL64, 40)),
+        ("adafruit-key", "ADAFRUIT_IO_KEY", d.of(HEX, 32)),
+        ("adobe-secret", "ADOBE_CLIENT", d.of(HEX, 32)),
+        ("algolia-key", "ALGOLIA_ADMIN", d.of(HEX, 32)),
+        ("asana-token", "ASANA_CLIENT", d.of(LOWER, 32)),
+        ("contentful-token", "CONTENTFUL_DELIVERY", d.of(URL64, 43)),
+        ("dropbox-token", "DROPBOX_ACCESS", "sl.".to_owned() + &d.of(URL64, 135)),
+        ("facebook-token", "FACEBOOK_APP", d.of(HEX, 32)),
+        ("facebook-token", "facebook_access", d.of("123456789", 15) + "|" + &d.of(URL64, 27)),
+        ("facebook-token", "facebook_access", d.of("123456789", 16) + "%" + &d.of(URL64, 30)),
+        ("flickr-key", "FLICKR_API", d.of(HEX, 32)),
+        ("hubspot-key", "HUBSPOT_API", d.uuid()),
+        ("linkedin-secret", "LINKEDIN_CLIENT", d.of(ALNUM, 16)),
+        ("looker-secret", "LOOKER_CLIENT", d.of(ALNUM, 24)),
+        ("mapbox-token", "mapbox", ["pk.", &d.of(LOWER, 60), ".", &d.of(LOWER, 22)].concat()),
+        ("nytimes-key", "NYTIMES_KEY", d.of(ALNUM, 32)),
+        ("rapidapi-key", "X-RapidAPI-Key", d.of(LOWER, 50)),
+        ("squarespace-token", "SQUARESPACE", d.uuid()),
+        ("twitch-token", "TWITCH_CLIENT", d.of(LOWER, 30)),
+        ("twitter-token", "TWITTER_API", d.of(ALNUM, 25)),
+        ("twitter-token", "TWITTER_ACCESS", d.of("123456789", 18) + "-" + &d.of(ALNUM, 40)),
+        ("twitter-token", "TWITTER_BEARER", "A".repeat(22) + &d.of(ALNUM, 90)),
+        ("zendesk-key", "ZENDESK_API", d.of(ALNUM, 40)),
+    ] {
+        add(kind, &format!("{name}="), key.clone(), "\n");
+        add(kind, &format!("\"{name}\": \""), key.clone(), "\",");
+        add(kind, &format!("  {name}: "), key, "\n");
+    }
+    add("nuget-password", "<add key=\"ClearTextPassword\" value=\"", pw(d), "\" />");
+    add("freemius-key", "'secret_key' => '", "sk_".to_owned() + &d.of(ALNUM, 29), "'");
+    add("gitlab-token", "_gitlab_session=", d.of(LOWER, 32), ";");
+    add("kubernetes-secret", "apiVersion: v1\nkind: Secret\nmetadata:\n  name: db\ndata:\n  password: ", base64(&pw(d)), "\n");
+    add("kubernetes-secret", "apiVersion: v1\ndata:\n  password: ", base64(&pw(d)), "\nkind: Secret\n");
+
+    // Private keys whose line breaks were changed on the way.
+    for (before, newline, after) in [
+        ("KEY=", " ", "\n"),
+        ("{\"key\": \"", "\\u000a", "\"}"),
+        ("{\"key\": \"", "\\n", "\"}"),
+        ("key=", "%0A", "&next=1"),
+        ("<pre>", "&#10;", "</pre>"),
+        ("| ", "<br>", " |"),
+        ("\"", "\\n\" +\n  \"", "\""),
+        ("key: |\n    ", "\n    ", "\nother: x"),
+    ] {
+        add("private-key", before, pem(d, "RSA PRIVATE KEY", newline), after);
+    }
+    let found = pem(d, "EC PRIVATE KEY", "\ndeploy/key.pem:7:");
+    add("private-key", "deploy/key.pem:1:", found, "\n");
+    let found = pem(d, "EC PRIVATE KEY", "\ndeploy/key.pem-7-");
+    add("private-key", "deploy/key.pem:1:", found, "\n");
+    let whole = pem(d, "RSA PRIVATE KEY", "\n");
+    add("private-key", "[... 3 lines cut]\n", whole[whole.len() / 4 * 2..].split_once('\n').expect("known").1.to_owned(), "\ndone");
+    let whole = pem(d, "RSA PRIVATE KEY", "\\n");
+    add("private-key", "... ", whole[whole.len() / 4 * 2..].split_once("\\n").expect("known").1.to_owned(), "\"}");
+
+    // URLs and the signatures in them.
+    add("url-password", "postgres://app:", format!("{}/{}", d.of(ALNUM, 6), d.of(ALNUM, 6)), "@db.internal:5432/main");
+    add("url-password", "redis://:", format!("{}@{}", d.of(ALNUM, 6), d.of(ALNUM, 6)), "@cache:6379/0");
+    add("url-password", "https://bob:", format!("{}#{}", d.of(ALNUM, 6), d.of(ALNUM, 6)), "@host/x");
+    add("url-password", "mongodb+srv://app:", format!("{}?{}", d.of(ALNUM, 6), d.of(ALNUM, 6)), "@cluster0.abc.mongodb.net/?retryWrites=true");
+    add("dsn-password", "db, err := sql.Open(\"mysql\", \"app:", pw(d), "@tcp(db.internal:3306)/main?parseTime=true\")");
+    add("dsn-password", "DSN=root:", pw(d), "@unix(/run/mysqld.sock)/main\n");
+    add("signed-url", "https://storage.googleapis.com/b/o?X-Goog-Expires=900&X-Goog-Signature=", d.of(HEX, 512), "&x=1");
+    add("signed-url", "https://d111.cloudfront.net/a.mp4?Expires=1767225600&Signature=", d.of(URL64, 342) + "__", "&Key-Pair-Id=K2JC");
+    add("signed-url", "https://storage.googleapis.com/b/o?GoogleAccessId=a&Expires=1&Signature=", d.of(ALNUM, 340) + "%3D%3D", "\n");
+    add("azure-function-key", "https://app.azurewebsites.net/api/run?code=", d.of(URL64, 54) + "==", "&x=1");
+
+    // Cookies.
+    add("cookie", "\"Cookie\": \"", ["sid=", &d.of(ALNUM, 32), "; theme=dark"].concat(), "\"");
+    add("cookie", "Set-Cookie: ", ["session=", &d.of(URL64, 40), "; Path=/"].concat(), "; HttpOnly\n");
+    add("cookie", "curl -b '", ["session=", &d.of(ALNUM, 32)].concat(), "' https://api");
+    add("cookie", "curl --cookie \"", ["auth=", &d.of(ALNUM, 32)].concat(), "\" https://api");
+    add("cookie", "document.cookie = \"", ["sid=", &d.of(ALNUM, 32)].concat(), "\"");
+    add("cookie", "PHPSESSID=", d.of(LOWER, 26), "\n");
+    add("cookie", ".example.org\tTRUE\t/\tTRUE\t1767225600\tsessionid\t", d.of(LOWER, 32), "\n");
+
+    // AWS in tables, prompts and lists.
+    add("aws-secret-key", "AWS Secret Access Key [None]: ", d.of(BASE64, 40), "\n");
+    add("aws-secret-key", "|  SecretAccessKey  |  ", d.of(BASE64, 40), "  |");
+    add("aws-secret-key", "SecretAccessKey\t", d.of(BASE64, 40), "\n");
+    add("aws-secret-key", "secret_access_key        ", d.of(BASE64, 40), "\n");
+    add("aws-secret-key", "aws configure set aws_secret_access_key ", d.of(BASE64, 40), "\n");
+
+    // Command lines.
+    for before in [
+        "curl -u bob:",
+        "curl -ubob:",
+        "curl -sSfu bob:",
+        "curl -u 'bob:",
+        "curl --user \"bob:",
+        "curl --user=bob:",
+        "curl https://api -sS --proxy-user bob:",
+        "curl \\\n  -X POST \\\n  -u bob:",
+        "mysql -p",
+        "mysqldump -uroot -p",
+        "mysql -h db -u root -p'",
+        "sshpass -p",
+        "sshpass -p '",
+        "redis-cli -a ",
+        "redis-cli --pass ",
+        "docker login -p ",
+        "echo x | podman login --username bob -p ",
+        "helm registry login ghcr.io -u bob -p ",
+        "mongosh --host db -u root -p ",
+        "ldapsearch -x -D cn=admin -w ",
+        "smbclient //host/share -U bob%",
+        "lftp -u bob,",
+        "sqlcmd -S db -U sa -P ",
+        "unzip -P ",
+        "7z x -p",
+        "keytool -list -storepass ",
+        "openssl rsa -passin pass:",
+        "http -a bob:",
+        "ssh host \"mysql -p",
+    ] {
+        let closing = if before.starts_with("ssh ") { " main\"" } else { closing(before) };
+        let closing = if closing == "\n" && !before.contains('\n') { " x\n" } else { closing };
+        let closing = match before.as_bytes().iter().rev().find(|b| matches!(b, b'"' | b'\'')) {
+            Some(b'"') if !before.starts_with("ssh ") => "\" x",
+            Some(b'\'') => "' x",
+            _ => closing,
+        };
+        add("cli-password", before, pw(d), closing);
+    }
+
+    // Environment files: passwords with any first character and any content.
+    for value in ["$", "!", "@", "/", "%", "&", "*", "^", "#", "+", "~", "?"] {
+        add("password", "DB_PASSWORD=", format!("{value}{}9{}", d.of(ALNUM, 8), d.of(ALNUM, 4)), "\n");
+        add("password", "DB_PASSWORD=\"", format!("{value}{}9{}", d.of(ALNUM, 8), d.of(ALNUM, 4)), "\"\n");
+    }
+    add("password", "DB_PASSWORD=", format!("{}{{{}}}", d.of(ALNUM, 6), d.of(ALNUM, 4)), "\n");
+    add("password", "DB_PASSWORD='", format!("{}{{{}}}", d.of(ALNUM, 6), d.of(ALNUM, 4)), "'\n");
+    add("password", "export PGPASSWORD=", format!("$1{}", d.of(ALNUM, 10)), "\n");
+    add("password", "REDISCLI_AUTH=", pw(d), "\n");
+    add("password", "REDISCLI_AUTH=", pw(d), " redis-cli ping\n");
+
+    // Hashes of passwords.
+    let salted = |d: &mut Dice, len| format!("{}${}", d.of(ALNUM, 8), d.of(ALNUM, len));
+    add("password-hash", "root:$6$", salted(d, 86), ":19000:0:99999:7:::");
+    add("password-hash", "root:$6$", ["rounds=5000$", &salted(d, 86)].concat(), ":19000::");
+    add("password-hash", "root:$5$", salted(d, 43), ":19000:0:99999:7:::");
+    add("password-hash", "root:$1$", salted(d, 22), ":19000:0:99999:7:::");
+    add("password-hash", "bob:$apr1$", salted(d, 22), "\n");
+    add("password-hash", "root:$y$", format!("j9T${}${}", d.of(ALNUM, 22), d.of(ALNUM, 43)), ":19000:");
+    add("password-hash", "bob:$2y$", format!("05${}", d.of(ALNUM, 53)), "\n");
+    add("password-hash", "bob:{SHA}", d.of(BASE64, 27) + "=", "\n");
+    add("password-hash", "'$argon2id$", format!("v=19$m=65536,t=3,p=4${}${}", d.of(ALNUM, 22), d.of(ALNUM, 43)), "'");
+    add("password-hash", "pbkdf2_sha256$", format!("260000${}${}=", d.of(ALNUM, 22), d.of(BASE64, 43)), "\n");
     for before in [
         "PASSWORD=",
         "export DB_PASSWORD=",
@@ -308,6 +585,17 @@ pub fn surrounded(d: &mut Dice) -> Vec<(&'static str, String, String, String)> {
         add("api-key", before, d.of(HEX, 32), closing(before));
     }
     list
+}
+
+/// A private key with `newline` between its lines.
+pub(crate) fn pem(d: &mut Dice, label: &str, newline: &str) -> String {
+    let spaced = if newline == "%0A" { label.replace(' ', "+") } else { label.to_owned() };
+    let space = if newline == "%0A" { "+" } else { " " };
+    let mut lines = vec![["-----", "BEGIN", space, &spaced, "-----"].concat()];
+    lines.extend((0..12).map(|_| d.of(if newline == "%0A" { ALNUM } else { BASE64 }, 64)));
+    lines.push(d.of(ALNUM, 22) + "==");
+    lines.push(["-----", "END", space, &spaced, "-----"].concat());
+    lines.join(newline)
 }
 
 fn closing(before: &str) -> &'static str {

@@ -1,8 +1,7 @@
-//! The scripted model by hand: `scripted-model [--port N] [--log FILE] [SCRIPT.json]`.
+//! Runs the scripted model by hand: `scripted-model [--port N] [--log FILE] [SCRIPT.json]`.
 //!
-//! SCRIPT.json is a list of turns, each with any of `text`, `shell`, `tool` and `input`, `usage` (tokens in
-//! the context), `error` (a status), `too_long`, `delay_ms`, `pace_ms`. Every request is printed in one line,
-//! and written whole to the log.
+//! SCRIPT.json is a list of turns, each with any of `text`, `shell`, `tool` and `input`, `usage` (tokens in the
+//! context), `error` (a status), `too_long`, `delay_ms`, `pace_ms`. Prints each request in one line, and logs it whole.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Write as _, stdout};

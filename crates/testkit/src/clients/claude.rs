@@ -7,33 +7,33 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{Client, Finished, Launch, Place, installed};
+use super::{Client, ClientHome, Finished, Launch, installed};
 use crate::model::ScriptedModel;
 use crate::tmux::{Pane, Tmux};
 
-/// No key of anybody; the client only wants one that its configuration approves of.
+/// Nobody's key; the client only wants one that its configuration approves.
 const FAKE_KEY: &str = "not-a-key-only-for-the-scripted-model";
 
-/// Real answers come within a second; a machine under load may need far more.
+/// Real answers take less than a second; a machine under load may need far more.
 const START: Duration = Duration::from_secs(30);
 
-/// Claude Code at a place, ready to be started as often as a test needs it.
+/// Claude Code in a home, ready to start as often as a test needs it.
 pub struct Claude {
     launch: Launch,
 }
 
 impl Claude {
-    /// Settles Claude Code at a place; `None` if it is not installed (see [`installed`]).
-    pub fn new(place: &Place, model: &ScriptedModel) -> Result<Option<Self>> {
+    /// Sets up Claude Code in a home; `None` if it is not installed (see [`installed`]).
+    pub fn new(place: &ClientHome, model: &ScriptedModel) -> Result<Option<Self>> {
         Self::settle(Client::Claude, place, model)
     }
 
     /// The same with the pinned version from before mods.
-    pub fn before_mods(place: &Place, model: &ScriptedModel) -> Result<Option<Self>> {
+    pub fn before_mods(place: &ClientHome, model: &ScriptedModel) -> Result<Option<Self>> {
         Self::settle(Client::ClaudeBeforeMods, place, model)
     }
 
-    fn settle(client: Client, place: &Place, model: &ScriptedModel) -> Result<Option<Self>> {
+    fn settle(client: Client, place: &ClientHome, model: &ScriptedModel) -> Result<Option<Self>> {
         let Some(program) = installed(client)? else { return Ok(None) };
         place.link("claude", &program)?;
         place.write_home(".claude.json", first_run_done(&place.project()).to_string())?;
@@ -46,19 +46,19 @@ impl Claude {
             .env("DISABLE_TELEMETRY", "1")
             .env("DISABLE_AUTOUPDATER", "1")
             .env("DISABLE_ERROR_REPORTING", "1")
-            // The default mode asks the service whether a tool call is safe, which no script can answer.
+            // The client's own default mode asks the service whether a tool call is safe, which no script can answer.
             .args(&["--permission-mode", "default"]);
         Ok(Some(Claude { launch }))
     }
 
-    /// A variable for every start from now on.
+    /// Sets a variable for every later start.
     #[must_use]
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.launch = self.launch.env(name, value.as_ref());
         self
     }
 
-    /// Arguments for every start from now on.
+    /// Adds arguments for every later start.
     #[must_use]
     pub fn args<S: AsRef<OsStr>>(mut self, args: &[S]) -> Self {
         self.launch = self.launch.args(args);
@@ -71,7 +71,7 @@ impl Claude {
         self.args(&[&format!("--allowedTools={}", rules.join(","))])
     }
 
-    /// The launch, to be changed, wrapped or started by the test itself.
+    /// The launch, for tests that change, wrap or start it themselves.
     pub fn launch(&self) -> Launch {
         self.launch.clone()
     }
@@ -89,12 +89,12 @@ impl Claude {
     }
 }
 
-/// True if the screen shows the input line: its mark and a space that does not break.
+/// Whether the screen shows the input line: its mark and a no-break space.
 pub fn takes_input(screen: &str) -> bool {
     screen.lines().any(|line| line.starts_with("❯\u{a0}"))
 }
 
-/// The least that keeps the dialogs of a first run away: theme, approval of the key, trust in the folder.
+/// The minimum that suppresses the dialogs of a first run: theme, approval of the key, trust in the folder.
 fn first_run_done(project: &Path) -> Value {
     let approved = &FAKE_KEY[FAKE_KEY.len() - 20..];
     json!({

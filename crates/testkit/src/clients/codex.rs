@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::{Client, Finished, Launch, Place, installed};
+use super::{Client, ClientHome, Finished, Launch, installed};
 use crate::model::ScriptedModel;
 use crate::tmux::{Pane, Tmux};
 
@@ -17,19 +17,19 @@ const MODEL: &str = "scripted-model";
 
 const START: Duration = Duration::from_secs(30);
 
-/// Codex at a place, ready to be started as often as a test needs it.
+/// Codex in a home, ready to start as often as a test needs it.
 pub struct Codex {
     launch: Launch,
 }
 
 impl Codex {
-    /// Settles Codex at a place; `None` if it is not installed (see [`installed`]).
-    pub fn new(place: &Place, model: &ScriptedModel) -> Result<Option<Self>> {
+    /// Sets up Codex in a home; `None` if it is not installed (see [`installed`]).
+    pub fn new(place: &ClientHome, model: &ScriptedModel) -> Result<Option<Self>> {
         Self::with_config(place, model, "")
     }
 
     /// The same with more configuration: tables, or keys of the last table `[features]`.
-    pub fn with_config(place: &Place, model: &ScriptedModel, more: &str) -> Result<Option<Self>> {
+    pub fn with_config(place: &ClientHome, model: &ScriptedModel, more: &str) -> Result<Option<Self>> {
         let Some(program) = installed(Client::Codex)? else { return Ok(None) };
         place.link("codex", &program)?;
         place.write_home(".codex/config.toml", config(&place.project(), &model.url()) + more)?;
@@ -40,14 +40,14 @@ impl Codex {
         Ok(Some(Codex { launch }))
     }
 
-    /// A variable for every start from now on.
+    /// Sets a variable for every later start.
     #[must_use]
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.launch = self.launch.env(name, value.as_ref());
         self
     }
 
-    /// The launch without arguments, to be changed, wrapped or started by the test itself.
+    /// The launch without arguments, for tests that change, wrap or start it themselves.
     pub fn launch(&self) -> Launch {
         self.launch.clone()
     }
@@ -65,8 +65,8 @@ impl Codex {
     }
 }
 
-/// True if the screen shows the input line and, below it, the model. The line alone is drawn earlier, and
-/// what is typed then is lost in part.
+/// Whether the screen shows the input line and, below it, the model. The line alone is drawn earlier, and text typed
+/// then is partly lost.
 pub fn takes_input(screen: &str) -> bool {
     let mut lines = screen.lines().skip_while(|line| !line.starts_with("› "));
     lines.any(|line| line.trim_start().starts_with(MODEL))

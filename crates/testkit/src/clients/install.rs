@@ -1,11 +1,12 @@
-//! Where `scripts/test-clients` has put the clients, and what a missing one means.
+//! Where `scripts/test-clients` puts the clients, and what happens if one is missing.
 
 use std::env;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
+
+use crate::tools;
 
 /// A client that the suite can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,21 +64,22 @@ impl Client {
     }
 }
 
-/// The client's program. `None`, and a line that says so, when it is not installed; with `BATON_CLIENTS=1` that
-/// is an error, with `BATON_CLIENTS=0` no client is run at all.
+/// The client's program. If it is not installed, the caller returns and the test is skipped; in CI and with
+/// `BATON_CLIENTS=1` that is a failure. `BATON_CLIENTS=0` runs no client at all.
 pub fn installed(client: Client) -> Result<Option<PathBuf>> {
     let wanted = env::var("BATON_CLIENTS").ok();
     let version = client.version()?;
     let name = client.name();
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/clients");
     let home = cache.join(name).join(&version);
-    // The link is made last, so it says that all is there; what it points to lies among the files that the client
-    // needs besides, which a copy of the link's target would not (Codex starts no daemon without them).
+    // The link is made last, so it proves that the install is complete. Its target lies among other files that the
+    // client needs and that a copy would lack (Codex starts no daemon without them).
     let inside =
         home.join(name).exists().then(|| matching(&home.join("node_modules"), &client.pin().ok()?.program));
     let program = inside.flatten().unwrap_or_else(|| home.join(name));
     match wanted.as_deref() {
-        Some("0") => skip(&format!("{name}: BATON_CLIENTS=0")),
+        // The user asked for this, so report nothing.
+        Some("0") => {}
         _ if program.exists() => {
             let program = program.canonicalize();
             return program.map(Some).with_context(|| format!("looking for {name} {version}"));
@@ -86,13 +88,15 @@ pub fn installed(client: Client) -> Result<Option<PathBuf>> {
             bail!("{name} {version} is not installed: run ./scripts/test-clients {name}")
         }
         _ => {
-            skip(&format!("{name} {version} is not installed: ./scripts/test-clients {name} installs it"));
+            tools::missing(&format!(
+                "{name} {version} is not installed: ./scripts/test-clients {name} installs it"
+            ));
         }
     }
     Ok(None)
 }
 
-/// The first file below `dir` whose path is `pattern`, in which `*` stands for any part of a name.
+/// The first file below `dir` whose path matches `pattern`, in which `*` matches any part of a name.
 fn matching(dir: &Path, pattern: &str) -> Option<PathBuf> {
     let (part, rest) = pattern.split_once('/').unwrap_or((pattern, ""));
     let (before, after) = part.split_once('*').unwrap_or((part, ""));
@@ -114,11 +118,6 @@ fn matching(dir: &Path, pattern: &str) -> Option<PathBuf> {
         return found.into_iter().find(|path| path.is_file());
     }
     found.iter().find_map(|path| matching(path, rest))
-}
-
-/// Straight to the descriptor: the test harness hides what a passing test prints through the macros.
-fn skip(why: &str) {
-    let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
 #[cfg(test)]

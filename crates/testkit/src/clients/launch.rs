@@ -1,4 +1,4 @@
-//! How a program is started: all of its environment, nothing inherited.
+//! Starts a program with an explicit environment and nothing inherited.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// A program, ready to be started headless ([`Launch::run`]) or in a terminal ([`crate::tmux::Tmux::run`]).
+/// A program to start headless ([`Launch::run`]) or in a terminal ([`crate::tmux::Tmux::run`]).
 #[derive(Debug, Clone)]
 pub struct Launch {
     pub program: PathBuf,
@@ -55,8 +55,8 @@ impl Launch {
         self
     }
 
-    /// The same launch through another program: `launch.under("baton", &["run", "claude"])` keeps the arguments
-    /// and the environment and puts these in place of the client.
+    /// The same launch through another program: `launch.under("baton", &["run", "claude"])` keeps arguments and
+    /// environment and replaces the client with these words.
     #[must_use]
     pub fn under<S: AsRef<OsStr>>(mut self, program: impl Into<PathBuf>, args: &[S]) -> Self {
         self.program = program.into();
@@ -64,14 +64,14 @@ impl Launch {
         self
     }
 
-    /// The command, for what a test wants to wire up itself.
+    /// The command, for tests that set it up further themselves.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.args).env_clear().envs(&self.env).current_dir(&self.cwd);
         command
     }
 
-    /// Runs it without a terminal and with an empty stdin; past the deadline its process group is killed.
+    /// Runs it without a terminal and with an empty stdin; kills its process group after the deadline.
     pub fn run(&self, deadline: Duration) -> Result<Finished> {
         let start = Instant::now();
         let name = self.program.display();

@@ -1,7 +1,7 @@
-//! The shape of what a client sends: every event, the paths of its fields and their types, without the values.
+//! The shape of a client's payloads: every event, its field paths and their types, without values.
 //!
-//! `scripts/test-clients` keeps one file per version, a line `event path type` each, so that two versions are compared
-//! line by line.
+//! `scripts/test-clients` keeps one file per version, with lines `event path type`, so that two versions can be
+//! compared line by line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,14 +10,14 @@ use std::fs;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-/// What belongs to the tools has no shape of its own.
+/// Tool data has no fixed shape.
 const OPAQUE: &[&str] = &["tool_input", "tool_response", "tool_calls", "permission_suggestions"];
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shapes(BTreeMap<(String, String), BTreeSet<&'static str>>);
 
 impl Shapes {
-    /// Adds one payload. Fields that are only sometimes there are there.
+    /// Adds one payload. A field counts even if it is only sometimes there.
     pub fn add(&mut self, event: &str, payload: &Value) {
         let fields = payload.as_object().into_iter().flatten();
         for (name, value) in fields {
@@ -63,7 +63,7 @@ impl Shapes {
         text
     }
 
-    /// Writes them where `BATON_SHAPES` says, if it does.
+    /// Writes them to the path in `BATON_SHAPES`, if set.
     pub fn keep(&self) -> Result<()> {
         let Some(path) = std::env::var_os("BATON_SHAPES") else { return Ok(()) };
         fs::write(&path, self.lines())

@@ -1,4 +1,4 @@
-//! A turn in the words of the Messages API.
+//! A turn in the format of the Messages API.
 
 use std::io::{self, Write};
 use std::thread;
@@ -29,7 +29,7 @@ pub(super) fn write(output: &mut impl Write, answer: &Answer<'_>) -> io::Result<
 
 fn stream(output: &mut impl Write, Answer { request, turn, id }: &Answer<'_>) -> io::Result<()> {
     let mut events = EventStream::start(output, &turn.headers)?;
-    // The real service announces one output token at the start and the true count at the end.
+    // The real service reports one output token at the start and the true count at the end.
     let at_start = Usage { output: 1, ..turn.usage };
     events.event(&json!({"type": "message_start", "message": envelope(request, id, &at_start)}))?;
     for (index, block) in blocks(turn, id).enumerate() {
@@ -57,7 +57,7 @@ fn stream(output: &mut impl Write, Answer { request, turn, id }: &Answer<'_>) ->
     events.finish()
 }
 
-/// The text word by word when it is to come slowly, else in one piece.
+/// The text word by word if it should come slowly, else in one piece.
 pub(super) fn pieces<'a>(text: &'a str, turn: &Turn) -> Box<dyn Iterator<Item = &'a str> + 'a> {
     if turn.pace.is_zero() { Box::new(std::iter::once(text)) } else { Box::new(text.split_inclusive(' ')) }
 }

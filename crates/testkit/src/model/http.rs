@@ -1,15 +1,15 @@
-//! As much of HTTP/1.1 as the clients use: requests with a length or in chunks, kept-alive connections,
-//! whole responses, and event streams of which every event leaves at once.
+//! The part of HTTP/1.1 that the clients use: requests with a length or in chunks, kept-alive connections, whole
+//! responses, and event streams that send every event at once.
 //!
-//! Our own, because a server that buffers a streamed response (as the small ones do) cannot play a slow
-//! model, and the whole of it is shorter than the glue around another.
+//! Our own, because a server that buffers a streamed response (as the small ones do) cannot play a slow model, and all
+//! of this is shorter than the glue around another server.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read, Write};
 
 use serde_json::Value;
 
-/// Far above any conversation, far below what would hurt the machine.
+/// Far above any conversation, and far below what would hurt the machine.
 const BODY_LIMIT: usize = 64 << 20;
 const HEAD_LIMIT: u64 = 256 << 10;
 
@@ -20,7 +20,7 @@ pub(super) struct Incoming {
     pub(super) body: Vec<u8>,
 }
 
-/// The next request on a connection; `None` when the client is done with it.
+/// The next request on a connection; `None` when the client closes it.
 pub(super) fn read_request(
     input: &mut impl BufRead,
     output: &mut impl Write,
@@ -120,7 +120,7 @@ fn write_head(
     output.write_all(&head)
 }
 
-/// An event stream under way, sent in chunks so that the connection can be used again.
+/// An open event stream, sent in chunks so that the connection can be reused.
 pub(super) struct EventStream<'a, W: Write> {
     output: &'a mut W,
 }

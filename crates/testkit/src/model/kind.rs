@@ -1,27 +1,27 @@
-//! What a request is for. The clients talk to the model beside the conversation: they probe the key, ask
-//! for titles and summaries, and run subagents. These are told apart here, so that they use up no turns.
+//! The purpose of a request. Besides the conversation, the clients probe the key, ask for titles and summaries, and run
+//! subagents. These must not use up turns, so they are told apart here.
 
 use serde_json::Value;
 
 use super::request::{Protocol, Request};
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A step of the conversation itself; the only kind that uses up turns.
     Main,
-    /// The client wants the conversation summed up.
+    /// The client wants a summary of the conversation.
     Compaction,
     /// A name for the session.
     Title,
-    /// One token, to see whether the key works.
+    /// One token, to check the key.
     Probe,
     CountTokens,
     /// A step of a subagent's conversation.
     Subagent,
-    /// Whether a background session is done, at work or waiting for its user.
+    /// Whether a background session is done, working or waiting for its user.
     State,
-    /// Any other question beside the conversation.
+    /// Any other request besides the conversation.
     Side,
     /// Not a request to a model at all.
     Other,
@@ -57,13 +57,13 @@ fn anthropic(request: &Request) -> Kind {
     if request.header("x-claude-code-agent-id").is_some() { Kind::Subagent } else { Kind::Main }
 }
 
-/// The order to sum up is the newest message from the user; the client may put system messages behind it.
+/// The request to summarise is the newest user message; the client may put system messages after it.
 fn asks_for_summary(request: &Request) -> bool {
     let last = request.last_user_text();
     last.contains("CRITICAL: Respond with TEXT ONLY") && last.contains("detailed summary")
 }
 
-/// A conversation always offers tools; what offers none stands beside it.
+/// A conversation always offers tools; a request without tools is not part of it.
 fn beside(request: &Request, system: &str) -> Kind {
     if request.body["output_config"]["format"]["schema"]["properties"]["title"].is_object() {
         Kind::Title
@@ -75,7 +75,7 @@ fn beside(request: &Request, system: &str) -> Kind {
 }
 
 fn openai(request: &Request) -> Kind {
-    // Codex says what each request is for; the words are for versions that do not.
+    // Codex states the purpose of each request; the wording is for versions that do not.
     let metadata: Value = request
         .header("x-codex-turn-metadata")
         .and_then(|text| serde_json::from_str(text).ok())

@@ -1,8 +1,8 @@
 //! A scripted model on loopback, so that the real clients can be driven without a login.
 //!
-//! A test says what the model answers ([`Script`], [`text`], [`tool`], …), starts a [`ScriptedModel`],
-//! points a client at its address and then asserts on what the model was sent ([`Request`]).
-//! It speaks the Messages API of Claude Code and the Responses API of Codex.
+//! A test defines what the model answers ([`Script`], [`text`], [`tool`], …), starts a [`ScriptedModel`], points a
+//! client at its address and then asserts on what the model received ([`Request`]). It speaks the Messages API of
+//! Claude Code and the Responses API of Codex.
 
 mod anthropic;
 mod http;

@@ -1,4 +1,4 @@
-//! A turn in the words of the Responses API.
+//! A turn in the format of the Responses API.
 
 use std::io::{self, Write};
 use std::thread;
@@ -26,7 +26,7 @@ pub(super) fn write(output: &mut impl Write, answer: &Answer<'_>) -> io::Result<
     let mut events = EventStream::start(output, &turn.headers)?;
     events.event(&json!({"type": "response.created", "response": {"id": id}}))?;
     if turn.failure.is_some() {
-        // Codex knows a full window by this code, and only inside the stream.
+        // Codex recognises a full window by this code, and only inside the stream.
         let error = json!({"code": "context_length_exceeded", "message": "Your input exceeds the context window of this model."});
         events.event(
             &json!({"type": "response.failed", "response": {"id": id, "status": "failed", "error": error}}),
@@ -80,7 +80,7 @@ fn shell_call(tools: &[&str], command: &str) -> (&'static str, Value) {
     }
 }
 
-/// Here the cached tokens are part of the input, not beside it.
+/// Here the cached tokens are part of the input, not separate.
 fn usage(usage: &Usage) -> Value {
     let input = usage.input + usage.cache_read + usage.cache_write;
     json!({

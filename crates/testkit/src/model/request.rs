@@ -1,4 +1,4 @@
-//! What the model was sent, as tests want to ask about it.
+//! What the model received, in a form that tests can query.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use serde_json::Value;
 
 use super::Kind;
 
-/// The language of a request.
+/// The protocol of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// `POST /v1/messages`
     Anthropic,
     /// `POST /v1/responses`
     OpenAi,
-    /// Anything else a client may ask of its server.
+    /// Any other request of a client to its server.
     Other,
 }
 
-/// One message of the conversation: its role and all the text in it, results of tools included.
+/// One message of the conversation: its role and all its text, including tool results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     pub role: String,
@@ -67,7 +67,7 @@ impl Request {
         self.headers.get(name).map(String::as_str)
     }
 
-    /// The instructions that stand outside the conversation.
+    /// The instructions outside the conversation.
     pub fn system_text(&self) -> String {
         let field = if self.protocol == Protocol::OpenAi { "instructions" } else { "system" };
         text_of(&self.body[field])
@@ -80,7 +80,7 @@ impl Request {
         items.iter().filter_map(message_of).collect()
     }
 
-    /// Everything the model read: instructions, messages of every role, results of tools.
+    /// Everything that the model read: instructions, messages of every role, tool results.
     pub fn text(&self) -> String {
         let mut parts = vec![self.system_text()];
         parts.extend(self.messages().into_iter().map(|message| message.text));
@@ -88,22 +88,22 @@ impl Request {
         parts.join("\n")
     }
 
-    /// The text of the newest message from the user's side: a prompt, or the results of tools.
+    /// The text of the newest message from the user's side: a prompt, or tool results.
     pub fn last_user_text(&self) -> String {
         let mut messages = self.messages();
         messages.retain(|message| matches!(message.role.as_str(), "user" | "tool"));
         messages.pop().map(|message| message.text).unwrap_or_default()
     }
 
-    /// The names of the tools that the client offers.
+    /// The names of the client's tools.
     pub fn tools(&self) -> Vec<&str> {
         let tools = self.body["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
         tools.iter().filter_map(|tool| tool["name"].as_str().or(tool["type"].as_str())).collect()
     }
 }
 
-/// A message of either protocol; items of the Responses API that are no messages (tool calls, reasoning) are left out,
-/// the outputs of tools have the role `tool`.
+/// A message of either protocol. Items of the Responses API that are not messages (tool calls, reasoning) are left out;
+/// tool outputs have the role `tool`.
 fn message_of(item: &Value) -> Option<Message> {
     let text = match item["type"].as_str() {
         Some("function_call_output" | "custom_tool_call_output") => {
@@ -114,7 +114,7 @@ fn message_of(item: &Value) -> Option<Message> {
     Some(Message { role: item["role"].as_str()?.to_owned(), text })
 }
 
-/// Text as the protocols nest it: a string, or a list of parts that hold text or, in results of tools, more parts.
+/// Text as the protocols nest it: a string, or a list of parts with text or, in tool results, more parts.
 fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

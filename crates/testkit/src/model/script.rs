@@ -1,7 +1,7 @@
-//! What the model will say: turns in order, conditional turns, reactions.
+//! What the model answers: turns in order, conditional turns, reactions.
 //!
-//! Only requests of the conversation itself use up turns; titles, probes and summaries are answered
-//! beside the script (see [`super::Kind`]).
+//! Only requests of the conversation itself use up turns; titles, probes and summaries are answered separately (see
+//! [`super::Kind`]).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::request::Request;
 
-/// The token figures of one answer: what makes the client believe how full its context is.
+/// The token figures of one answer, from which the client computes how full its context is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     pub input: u64,
@@ -26,7 +26,7 @@ impl Default for Usage {
     }
 }
 
-/// A context of that many tokens, nearly all of it read from the cache, as in a real long session.
+/// A context of this many tokens, nearly all read from the cache, as in a real long session.
 impl From<u64> for Usage {
     fn from(context: u64) -> Self {
         let input = context.min(12);
@@ -42,11 +42,11 @@ pub(super) enum Block {
         name: String,
         input: Value,
     },
-    /// A shell command through whatever shell tool the client offers.
+    /// A shell command, through whichever shell tool the client offers.
     Shell(String),
 }
 
-/// An answer that is not one: the request is refused with an HTTP status.
+/// The request is refused with an HTTP status instead of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failure {
     Status(u16, String),
@@ -75,7 +75,7 @@ pub fn tool(name: impl Into<String>, input: Value) -> Turn {
     Turn::default().tool(name, input)
 }
 
-/// The model runs a shell command, with the tool that this client has for it.
+/// The model runs a shell command with this client's shell tool.
 pub fn shell(command: impl Into<String>) -> Turn {
     Turn::default().shell(command)
 }
@@ -109,14 +109,14 @@ impl Turn {
         self
     }
 
-    /// The figures to report: a number of tokens in the context, or a whole [`Usage`].
+    /// The reported figures: a number of tokens in the context, or a whole [`Usage`].
     #[must_use]
     pub fn usage(mut self, usage: impl Into<Usage>) -> Self {
         self.usage = usage.into();
         self
     }
 
-    /// The message of an [`error`], for what a client reads out of it.
+    /// The message of an [`error`], which clients may parse.
     #[must_use]
     pub fn message(mut self, message: impl Into<String>) -> Self {
         if let Some(Failure::Status(_, text)) = &mut self.failure {
@@ -158,7 +158,7 @@ impl Turn {
     }
 }
 
-/// Keeps a turn open for as long as the test needs a busy agent: no sleeps, no guesses.
+/// Keeps a turn open for as long as the test needs a busy agent, without sleeps or guesses.
 #[derive(Debug, Clone, Default)]
 pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
@@ -173,7 +173,7 @@ impl Gate {
         self.0.1.notify_all();
     }
 
-    /// Waits for the gate a little while; true once it is open.
+    /// Waits for the gate for up to `limit`; true once it is open.
     pub(super) fn passed_within(&self, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         let mut open = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -191,8 +191,8 @@ impl Gate {
 type Condition = Box<dyn Fn(&Request) -> bool + Send>;
 type Reaction = Box<dyn Fn(&Request) -> Option<Turn> + Send>;
 
-/// What the model answers, in the order in which it is looked at: reactions, conditional turns, turns in
-/// order, and when these are used up the standing answer.
+/// The model's answers, in order of precedence: reactions, conditional turns, turns in order, and when these are used
+/// up the standing answer.
 pub struct Script {
     reactions: Vec<Reaction>,
     conditional: Vec<(Condition, Turn)>,
@@ -229,14 +229,14 @@ impl Script {
         self
     }
 
-    /// This answer, once, to the first request that fits, ahead of the turns in order.
+    /// Gives this answer once, to the first matching request, before the turns in order.
     #[must_use]
     pub fn when(mut self, fits: impl Fn(&Request) -> bool + Send + 'static, turn: Turn) -> Self {
         self.conditional.push((Box::new(fits), turn));
         self
     }
 
-    /// Looks at every request first; what it returns is the answer.
+    /// Sees every request first; its result, if any, is the answer.
     #[must_use]
     pub fn react(mut self, reaction: impl Fn(&Request) -> Option<Turn> + Send + 'static) -> Self {
         self.reactions.push(Box::new(reaction));
@@ -250,28 +250,28 @@ impl Script {
         self
     }
 
-    /// The answer to the client's requests for a summary of the conversation.
+    /// The answer to requests for a summary of the conversation.
     #[must_use]
     pub fn on_compaction(mut self, turn: Turn) -> Self {
         self.compaction = turn;
         self
     }
 
-    /// The answer to the requests of subagents.
+    /// The standing answer to subagents.
     #[must_use]
     pub fn on_subagent(mut self, turn: Turn) -> Self {
         self.subagent = turn;
         self
     }
 
-    /// The next answer to a subagent, ahead of the standing one.
+    /// The next answer to a subagent, before the standing one.
     #[must_use]
     pub fn subagent_turn(mut self, turn: Turn) -> Self {
         self.subagents.push_back(turn);
         self
     }
 
-    /// How many turns in order are still to be played.
+    /// How many turns in order are left.
     pub fn turns_left(&self) -> usize {
         self.turns.len()
     }

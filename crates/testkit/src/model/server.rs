@@ -1,4 +1,4 @@
-//! The server: one thread per connection, every request recorded before it is answered.
+//! The server: one thread per connection; records every request before answering it.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufReader, Write};
@@ -15,7 +15,7 @@ use super::request::{Protocol, Request};
 use super::script::{Script, Turn};
 use super::{Kind, anthropic, openai};
 
-/// What one request is answered with; the id is unique on this machine while the server runs.
+/// The answer to one request; the id is unique on this machine while the server runs.
 pub(super) struct Answer<'a> {
     pub(super) request: &'a Request,
     pub(super) turn: &'a Turn,
@@ -38,18 +38,18 @@ struct Inner {
     address: SocketAddr,
 }
 
-/// A model server on a free loopback port; it ends when it is dropped.
+/// A model server on a free loopback port; ends on drop.
 pub struct ScriptedModel {
     inner: Arc<Inner>,
 }
 
 impl ScriptedModel {
-    /// Starts a server that plays this script to every session without one of its own.
+    /// Starts a server that plays this script to every session without a script of its own.
     pub fn start(script: Script) -> Result<Self> {
         Self::start_on(0, script)
     }
 
-    /// The same on a port of choice.
+    /// The same on a given port.
     pub fn start_on(port: u16, script: Script) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
             .with_context(|| format!("starting the scripted model on 127.0.0.1:{port}"))?;
@@ -61,17 +61,17 @@ impl ScriptedModel {
         Ok(ScriptedModel { inner })
     }
 
-    /// `http://127.0.0.1:PORT`; Codex wants `/v1` behind it.
+    /// `http://127.0.0.1:PORT`; Codex needs `/v1` after it.
     pub fn url(&self) -> String {
         format!("http://{}", self.inner.address)
     }
 
-    /// From now on this session gets its own script.
+    /// Gives this session its own script from now on.
     pub fn script_for(&self, session: impl Into<String>, script: Script) {
         self.inner.lock().by_session.insert(session.into(), script);
     }
 
-    /// The next session that has not been heard of gets this script; called again, the one after it.
+    /// Gives the next unknown session this script; a second call, the one after it.
     pub fn script_for_new_session(&self, script: Script) {
         self.inner.lock().for_new_sessions.push_back(script);
     }
@@ -81,12 +81,12 @@ impl ScriptedModel {
         self.inner.lock().shared.push(turn);
     }
 
-    /// How many turns of the shared script are still to be played.
+    /// How many turns of the shared script are left.
     pub fn turns_left(&self) -> usize {
         self.inner.lock().shared.turns_left()
     }
 
-    /// Everything that arrived, in order.
+    /// All requests, in order.
     pub fn requests(&self) -> Vec<Arc<Request>> {
         self.inner.lock().requests.clone()
     }
@@ -96,12 +96,12 @@ impl ScriptedModel {
         of_kind(&self.inner.lock().requests, kind)
     }
 
-    /// The steps of the conversations, without the clients' side requests.
+    /// The requests of the conversations, without the clients' side requests.
     pub fn main_requests(&self) -> Vec<Arc<Request>> {
         self.requests_of(Kind::Main)
     }
 
-    /// How often a client asked for a summary of a conversation.
+    /// How often a client asked for a summary.
     pub fn compactions(&self) -> usize {
         self.requests_of(Kind::Compaction).len()
     }
@@ -141,7 +141,7 @@ impl Drop for ScriptedModel {
             let _ = connection.shutdown(Shutdown::Both);
         }
         drop(state);
-        // The accepting thread sees the flag when somebody knocks.
+        // The accepting thread sees the flag on the next connection.
         let _ = TcpStream::connect(self.inner.address);
     }
 }
@@ -163,7 +163,7 @@ impl Inner {
             drop(state);
             let server = Arc::clone(self);
             thread::spawn(move || {
-                // A client that goes away in the middle of an answer is part of many scenarios.
+                // Clients that disconnect in the middle of an answer are part of many scenarios.
                 let _ = server.serve(&connection);
                 server.lock().connections.remove(&number);
             });
@@ -206,8 +206,7 @@ impl Inner {
         }
     }
 
-    /// Numbers and keeps a request and draws its answer in one step, so that the order of arrival is also the
-    /// order in which turns are used up.
+    /// Numbers and stores a request and draws its answer in one step, so that turns are used up in order of arrival.
     fn record(&self, request: impl FnOnce(usize) -> Request) -> (Arc<Request>, Turn) {
         let mut guard = self.lock();
         let state = &mut *guard;
@@ -233,7 +232,7 @@ impl Inner {
     }
 }
 
-/// What the clients ask of their server besides answers.
+/// The clients' other requests to their server.
 fn other(request: &Request, output: &mut impl Write) -> io::Result<()> {
     if request.method == "HEAD" {
         return output.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
@@ -253,7 +252,7 @@ fn of_kind(requests: &[Arc<Request>], kind: Kind) -> Vec<Arc<Request>> {
     requests.iter().filter(|request| request.kind == kind).cloned().collect()
 }
 
-/// One line per request, for the message of a wait that ran out.
+/// One line per request, for the error of a timed-out wait.
 fn listing(requests: &[Arc<Request>]) -> String {
     let line = |request: &Arc<Request>| {
         let said: String = request.last_user_text().chars().take(120).collect();

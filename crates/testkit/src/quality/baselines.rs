@@ -1,33 +1,42 @@
-//! What is used today: the client's summary, the last fifteen messages, the tail of the conversation.
+//! Baselines in use today: the client's summary, the end of the conversation, the seed's extract, an index of names.
 
-use serde_json::Value;
+use super::needed;
+use super::story::{Cut, Story, What};
 
-use super::corpus::Cut;
-
-pub fn summary(cut: &Cut, budget: usize) -> String {
-    cut.summary.chars().take(budget).collect()
+fn first_chars(text: &str, n: usize) -> String {
+    text.chars().take(n).collect()
 }
 
-/// `role: text` of the last fifteen messages that have text, each at most 500 characters, as the first seed's
-/// script writes them.
-pub fn last_fifteen(cut: &Cut, budget: usize) -> String {
-    let all: Vec<String> = cut.before.iter().filter_map(said).collect();
-    let last: Vec<String> =
-        all[all.len().saturating_sub(15)..].iter().map(|m| m.chars().take(500).collect()).collect();
-    last.join("\n").chars().take(budget).collect()
+pub fn summary(cut: &Cut, budget: usize) -> Option<String> {
+    cut.summary.as_deref().map(|summary| first_chars(summary, budget))
 }
 
-/// The end of the conversation, tool calls and results included.
-pub fn tail(cut: &Cut, budget: usize) -> String {
+/// `role: text` of the last fifteen messages with text, each at most 500 characters, as the first seed's script writes
+/// them.
+pub fn last_fifteen(story: &Story, cut: &Cut, budget: usize) -> String {
+    let said = story.events[..cut.at].iter().filter_map(|event| match &event.what {
+        What::Said(text) => Some(format!("user: {text}")),
+        What::Reply(text) => Some(format!("assistant: {text}")),
+        _ => None,
+    });
+    let all: Vec<String> = said.collect();
+    let last: Vec<String> = all[all.len().saturating_sub(15)..].iter().map(|m| first_chars(m, 500)).collect();
+    first_chars(&last.join("\n"), budget)
+}
+
+/// The end of the conversation, including tool calls and results.
+pub fn tail(story: &Story, cut: &Cut, budget: usize) -> String {
     let mut pieces = Vec::new();
     let mut size = 0;
-    for record in cut.before.iter().rev() {
-        if !matches!(record["type"].as_str(), Some("user" | "assistant")) {
-            continue;
-        }
-        let text = everything(&record["message"]["content"]);
+    for event in story.events[..cut.at].iter().rev() {
+        let text = match &event.what {
+            What::Said(text) | What::Reply(text) => text,
+            What::Call(call) => &call.text,
+            What::Result(outcome) => &outcome.text,
+            What::Ended(_) | What::Boundary(_) => continue,
+        };
         size += text.chars().count() + 1;
-        pieces.push(text);
+        pieces.push(text.as_str());
         if size > budget {
             break;
         }
@@ -38,32 +47,18 @@ pub fn tail(cut: &Cut, budget: usize) -> String {
     text.chars().skip(skip).collect()
 }
 
-fn said(record: &Value) -> Option<String> {
-    let role = record["type"].as_str().filter(|t| matches!(*t, "user" | "assistant"))?;
-    if record["isMeta"] == true || record["isSidechain"] == true {
-        return None;
-    }
-    let content = &record["message"]["content"];
-    let text = match content {
-        Value::String(text) => text.clone(),
-        Value::Array(blocks) => {
-            blocks.iter().filter_map(|b| b["text"].as_str()).collect::<Vec<_>>().join("\n")
+/// The last names before the cut, most recent first, as many as fit.
+pub fn index(story: &Story, cut: &Cut, budget: usize) -> String {
+    let mut out = String::new();
+    let mut chars = 0;
+    for name in needed::recent_names(story, cut) {
+        let size = name.chars().count() + 1;
+        if chars + size > budget {
+            break;
         }
-        _ => return None,
-    };
-    (!text.trim().is_empty()).then(|| format!("{role}: {text}"))
-}
-
-fn everything(content: &Value) -> String {
-    match content {
-        Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(everything).collect::<Vec<_>>().join("\n"),
-        Value::Object(fields) => {
-            let shown = fields
-                .iter()
-                .filter(|(k, _)| !matches!(k.as_str(), "signature" | "id" | "type" | "tool_use_id"));
-            shown.map(|(_, v)| everything(v)).filter(|t| !t.is_empty()).collect::<Vec<_>>().join("\n")
-        }
-        _ => String::new(),
+        chars += size;
+        out.push_str(&name);
+        out.push('\n');
     }
+    out
 }

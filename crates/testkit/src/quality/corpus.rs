@@ -1,21 +1,32 @@
-//! Folders of `.jsonl` and `.jsonl.gz` transcripts, and the places in them where the client compacted.
+//! Folders of `.jsonl` and `.jsonl.gz` transcripts, searched recursively.
 
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use serde_json::Value;
 
+/// A transcript in the corpus.
 pub struct Transcript {
     pub path: PathBuf,
     pub bytes: Vec<u8>,
+    /// `owner__name` from the beginning of the file's name; a bare session id belongs to its folder.
+    pub project: String,
 }
 
-/// All transcripts of `folder`, by name.
+impl Transcript {
+    /// For messages: the end of the file's name without extensions.
+    pub fn name(&self) -> String {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let stem = name.split(".jsonl").next().unwrap_or_default().to_owned();
+        stem.rsplit("__").next().unwrap_or_default().chars().take(13).collect()
+    }
+}
+
+/// All transcripts below `folder`, by path.
 pub fn load(folder: &Path) -> Result<Vec<Transcript>> {
-    let entries = fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
-    let mut paths: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
+    let mut paths = Vec::new();
+    walk(folder, &mut paths)?;
     paths.sort();
     let mut out = Vec::new();
     for path in paths {
@@ -31,54 +42,30 @@ pub fn load(folder: &Path) -> Result<Vec<Transcript>> {
         } else {
             continue;
         }
-        out.push(Transcript { path, bytes });
+        let folder =
+            || path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
+        let project = project(&name).unwrap_or_else(folder);
+        out.push(Transcript { path, bytes, project });
     }
     Ok(out)
 }
 
-/// A compaction: what stood before it, and the summary that the client wrote.
-pub struct Cut {
-    pub name: String,
-    /// Bytes before the boundary line.
-    pub end: usize,
-    /// All records before the cut.
-    pub before: Vec<Value>,
-    /// The first record of the stretch that the facts are asked of.
-    pub stretch: usize,
-    pub summary: String,
+/// `owner__name__session` names its project.
+fn project(name: &str) -> Option<String> {
+    let mut parts = name.split("__");
+    let (owner, project, _) = (parts.next()?, parts.next()?, parts.next()?);
+    Some(format!("{owner}/{project}"))
 }
 
-/// The compactions of a transcript; with `ends`, its end counts as one more, so that sessions that never
-/// compacted are measured too (there is no summary to compare with then).
-pub fn cuts(transcript: &Transcript, ends: bool) -> Vec<Cut> {
-    let mut cuts = Vec::new();
-    let mut records: Vec<Value> = Vec::new();
-    let mut stretch = 0;
-    let mut at = 0;
-    for line in transcript.bytes.split_inclusive(|b| *b == b'\n') {
-        let Ok(record) = serde_json::from_slice::<Value>(line) else {
-            at += line.len();
-            continue;
-        };
-        if record["subtype"] == "compact_boundary" {
-            let stem = transcript.path.file_name().unwrap_or_default().to_string_lossy();
-            let name = format!("{}@{}", stem.get(..8).unwrap_or(&stem), records.len());
-            cuts.push(Cut { name, end: at, before: records.clone(), stretch, summary: String::new() });
-            stretch = records.len();
+fn walk(folder: &Path, into: &mut Vec<PathBuf>) -> Result<()> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        if path.is_dir() {
+            walk(&path, into)?;
+        } else {
+            into.push(path);
         }
-        if record["isCompactSummary"] == true
-            && let Some(cut) = cuts.last_mut()
-            && cut.summary.is_empty()
-        {
-            record["message"]["content"].as_str().unwrap_or_default().clone_into(&mut cut.summary);
-        }
-        records.push(record);
-        at += line.len();
     }
-    if ends {
-        let stem = transcript.path.file_name().unwrap_or_default().to_string_lossy();
-        let name = format!("{}@end", stem.get(..8).unwrap_or(&stem));
-        cuts.push(Cut { name, end: at, before: records, stretch, summary: String::new() });
-    }
-    cuts
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! The facts that a handoff is asked for, as literal texts.
+//! The facts that a handoff should contain, as literal texts.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use super::corpus::Cut;
+use super::story::{Call, Cut, Story, What, unescaped};
 
 pub const KINDS: [&str; 14] = [
     "last user request",
@@ -25,8 +25,7 @@ pub const KINDS: [&str; 14] = [
     "plan file",
 ];
 
-/// One fact: all of `parts` must stand in the handoff, on one line if there are several. Of each part any one of
-/// its spellings will do.
+/// One fact: the handoff must contain all `parts`, on one line if there are several. Any spelling of a part will do.
 #[derive(Debug, Clone)]
 pub struct Probe {
     pub kind: usize,
@@ -43,12 +42,17 @@ rule!(
     RULE,
     r"(?i)\b(must|never|don['’]t|do not|always|only|instead of|should not|shouldn['’]t|make sure|avoid|let['’]s not|no longer|rather than)\b"
 );
+rule!(SCRATCH, r"(?i)^(?:/private)?/tmp/|^/var/(?:folders|tmp)/|AppData/Local/Temp/");
+rule!(COLOUR, r"\x1b\[[0-9;]*[A-Za-z]");
+// At the start of a command, after words that only prepare it.
 rule!(
     CHECK,
-    r"(?:^|[;&|(]\s*|\s)(?:go (?:test|build|vet)|cargo (?:test|build|check|clippy|nextest)|npm (?:test|run (?:test|build|lint)\S*)|pnpm (?:test|build)|yarn (?:test|build)|pytest|python3? -m (?:pytest|unittest)|make(?: \S*(?:test|build|check)\S*)?(?:\s|$)|mise run \S+|golangci-lint|tsc|jest|vitest)"
+    r"(?:^|[;&|(\n]\s*)(?:\w+=\S+\s+|timeout \S+\s+|time\s+|npx\s+|sudo\s+|corepack\s+)*(?:go (?:test|build|vet)|cargo (?:test|build|check|clippy|nextest)|dotnet (?:test|build)|npm (?:test|run (?:test|build|lint)\S*)|pnpm (?:--filter \S+ |-C \S+ )?(?:exec )?(?:run )?(?:test|build|vitest|tsc)|bun (?:test|run \S*(?:test|build)\S*)|yarn (?:test|build)|pytest|python3? -m (?:pytest|unittest)|make(?: \S*(?:test|build|check)\S*)?(?:\s|$)|mise run \S+|golangci-lint|tsc|jest|vitest|Invoke-Pester)(?:\s|$|;|&|\|)"
 );
+rule!(STRING, r#"'[^']*'|"(?:[^"\\]|\\.)*""#);
 rule!(COMMIT, r"(?m)^\[[^\]\n]+ ([0-9a-f]{7,40})\] ");
 rule!(BACKGROUND, r"(?:running in (?:the )?background with ID: |agentId: )([A-Za-z0-9_-]+)");
+rule!(RUNNING, r"Process running with session ID (\d+)");
 rule!(SENTENCE, r"[.!?]\s+|\n+");
 rule!(SAVED, r"plan has been saved to: (\S+)");
 
@@ -60,34 +64,7 @@ fn whole(kind: usize, text: &str) -> Probe {
     Probe { kind, parts: vec![vec![fold(text)]] }
 }
 
-/// The user's own words in a record, if it holds some.
-pub fn user_text(record: &Value) -> Option<String> {
-    if record["type"] != "user"
-        || record["isMeta"] == true
-        || record["isCompactSummary"] == true
-        || record["isSidechain"] == true
-    {
-        return None;
-    }
-    let content = &record["message"]["content"];
-    let text = match content {
-        Value::String(text) => text.clone(),
-        Value::Array(blocks) => {
-            let texts: Vec<&str> = blocks.iter().filter_map(|b| b["text"].as_str()).collect();
-            texts.join("\n")
-        }
-        _ => return None,
-    };
-    let start = text.trim_start();
-    let foreign = start.is_empty()
-        || start.starts_with('<')
-        || start.starts_with("[Request interrupted")
-        || start.starts_with("Caveat:")
-        || start.starts_with("This session is being continued");
-    (!foreign).then(|| text.trim().to_owned())
-}
-
-/// A long request is asked for by its beginning.
+/// A long request is matched by its beginning.
 fn beginning(text: &str) -> String {
     let folded = fold(text);
     if folded.chars().count() <= REQUEST {
@@ -97,18 +74,17 @@ fn beginning(text: &str) -> String {
     cut.rsplit_once(' ').map_or(cut.clone(), |(head, _)| head.to_owned())
 }
 
-const REQUEST: usize = 200;
+const REQUEST: usize = 120;
 const ERROR: usize = 200;
 
-struct Call<'a> {
-    name: &'a str,
-    input: &'a Value,
-}
-
-pub fn of(cut: &Cut) -> Vec<Probe> {
-    let records = &cut.before[cut.stretch..];
+/// The facts of the stretch before `cut`.
+pub fn of(story: &Story, cut: &Cut) -> Vec<Probe> {
+    let stretch = &story.events[cut.stretch..cut.at];
     let mut probes = Vec::new();
-    let requests: Vec<String> = records.iter().filter_map(user_text).collect();
+    let requests: Vec<&str> = stretch
+        .iter()
+        .filter_map(|event| if let What::Said(text) = &event.what { Some(text.as_str()) } else { None })
+        .collect();
     if let Some(last) = requests.last() {
         probes.push(whole(0, &beginning(last)));
     }
@@ -118,15 +94,12 @@ pub fn of(cut: &Cut) -> Vec<Probe> {
     let mut seen = std::collections::HashSet::new();
     let mut once = |probe: Probe| seen.insert((probe.kind, probe.parts.clone())).then_some(probe);
     for request in &requests {
-        for sentence in SENTENCE.split(request) {
-            let sentence = fold(sentence);
-            if RULE.is_match(&sentence) && (8..=400).contains(&sentence.chars().count()) {
-                probes.extend(once(whole(2, &sentence)));
-            }
+        for sentence in rules(request) {
+            probes.extend(once(whole(2, &sentence)));
         }
     }
 
-    let mut calls: HashMap<&str, Call<'_>> = HashMap::new();
+    let mut calls: HashMap<&str, &Call> = HashMap::new();
     let mut edited: Vec<(String, &str)> = Vec::new();
     let mut commands: Vec<(String, Option<i64>)> = Vec::new();
     let mut shells: Vec<(String, bool)> = Vec::new();
@@ -135,117 +108,85 @@ pub fn of(cut: &Cut) -> Vec<Probe> {
     let mut tasks: Vec<(String, String, String)> = Vec::new();
     let mut jobs: Vec<String> = Vec::new();
     let mut plan = None;
-    let mut branch = None;
-    let root = cut.before.iter().find_map(|r| r["cwd"].as_str()).unwrap_or_default();
-    // Todos of before the stretch are open todos still.
-    for (i, record) in cut.before.iter().enumerate() {
+    // Todos and jobs from before the stretch are still open.
+    for (i, event) in story.events[..cut.at].iter().enumerate() {
         let here = i >= cut.stretch;
-        if record["isSidechain"] == true {
-            continue;
-        }
-        if here && let Some(name) = record["gitBranch"].as_str().filter(|b| !b.is_empty() && *b != "HEAD") {
-            branch = Some(name);
-        }
-        if let Some(text) = record["message"]["content"].as_str()
-            && let Some(id) = text.split("<task-id>").nth(1).and_then(|t| t.split('<').next())
-        {
-            jobs.retain(|job| job != id);
-        }
-        let Some(blocks) = record["message"]["content"].as_array() else { continue };
-        for block in blocks {
-            match block["type"].as_str() {
-                Some("tool_use") => {
-                    let id = block["id"].as_str().unwrap_or_default();
-                    let name = block["name"].as_str().unwrap_or_default();
-                    calls.insert(id, Call { name, input: &block["input"] });
-                    if name == "TodoWrite" {
-                        tasks = block["input"]["todos"]
-                            .as_array()
-                            .into_iter()
-                            .flatten()
-                            .map(|t| {
-                                let text = |k: &str| t[k].as_str().unwrap_or_default().to_owned();
-                                (String::new(), text("content"), text("status"))
-                            })
-                            .collect();
-                    }
-                    if name == "TaskUpdate" {
-                        let id = block["input"]["taskId"].as_str().unwrap_or_default();
-                        if let (Some(task), Some(status)) =
-                            (tasks.iter_mut().rev().find(|t| t.0 == id), block["input"]["status"].as_str())
-                        {
-                            status.clone_into(&mut task.2);
-                        }
-                    }
-                }
-                Some("tool_result") => {
-                    let Some(call) = calls.get(block["tool_use_id"].as_str().unwrap_or_default()) else {
-                        continue;
-                    };
-                    let output = output(&block["content"]);
-                    let failed = block["is_error"] == true;
-                    let refused = output.starts_with("The user doesn't want to proceed");
-                    let path = call.input["file_path"].as_str().unwrap_or_default();
-                    // Asked for as people write it: below the folder of the session.
-                    let path =
-                        path.strip_prefix(root).and_then(|p| p.strip_prefix('/')).unwrap_or(path).to_owned();
-                    match call.name {
-                        "Edit" | "MultiEdit" | "NotebookEdit" if here && !failed => {
-                            edited.push((path.clone(), "edited"));
-                        }
-                        "Write" if here && !failed => {
-                            let created = output.starts_with("File created");
-                            edited.push((path.clone(), if created { "created" } else { "edited" }));
-                        }
-                        "TaskCreate" if !failed => {
-                            let id =
-                                output.trim_start_matches("Task #").split(' ').next().unwrap_or_default();
-                            let subject = call.input["subject"].as_str().unwrap_or_default();
-                            tasks.retain(|t| t.0 != id);
-                            tasks.push((id.to_owned(), subject.to_owned(), "pending".to_owned()));
-                        }
-                        "Bash" if here && !refused => {
-                            let command = call.input["command"].as_str().unwrap_or_default();
-                            let exit = if failed { exit_code(&output) } else { Some(0) };
-                            // The text of a here-document is not a command.
-                            if CHECK.is_match(command.split("<<").next().unwrap_or_default()) {
-                                commands.push((fold(command), exit));
-                            }
-                            shells.push((fold(command), failed));
-                            if command.contains("git") && !failed {
-                                commits.extend(COMMIT.captures_iter(&output).map(|c| c[1].to_owned()));
-                            }
-                        }
-                        _ => {}
-                    }
-                    let plan_path = path.strip_suffix(".md").is_some() && path.contains("plans/");
-                    if here && plan_path && matches!(call.name, "Write" | "Edit") && !failed {
+        match &event.what {
+            What::Ended(id) => jobs.retain(|job| job != id),
+            What::Call(call) => {
+                calls.insert(&call.id, call);
+                todos(call, &mut tasks);
+            }
+            What::Result(outcome) => {
+                let Some(call) = calls.get(outcome.id.as_str()) else { continue };
+                let (output, failed) = (&outcome.text, outcome.failed);
+                for (path, how) in call.changes.iter().filter(|_| here && !failed) {
+                    // Matched as people write it: relative to the session's folder.
+                    let path = story.relative(path);
+                    let updated = call.tool == "Write" && !output.starts_with("File created");
+                    let how = if updated { "edited" } else { how };
+                    if path.contains("plans/") && path.strip_suffix(".md").is_some() {
                         plan = Some(path.clone());
                     }
-                    if here && let Some(saved) = SAVED.captures(&output) {
-                        plan = Some(saved[1].to_owned());
-                    }
-                    let background =
-                        call.input["run_in_background"] == true || output.starts_with("Async agent");
-                    if background && let Some(job) = BACKGROUND.captures(&output) {
-                        jobs.push(job[1].to_owned());
-                    }
-                    if here && failed && !refused {
-                        last_error = Some(output);
+                    // Files in a temporary folder are not part of the work.
+                    if !SCRATCH.is_match(&path) {
+                        edited.push((path, how));
                     }
                 }
-                _ => {}
+                if call.tool == "TaskCreate" && !failed {
+                    let id = output.trim_start_matches("Task #").split(' ').next().unwrap_or_default();
+                    let subject = call.input["subject"].as_str().unwrap_or_default();
+                    tasks.retain(|t| t.0 != id);
+                    tasks.push((id.to_owned(), subject.to_owned(), "pending".to_owned()));
+                }
+                if here && !outcome.refused {
+                    for command in &call.commands {
+                        // With several commands in one script, we cannot tell which one failed.
+                        let exit = outcome.exit.filter(|_| call.commands.len() == 1);
+                        // The text of a here-document is not a command.
+                        let words = command.split("<<").next().unwrap_or_default();
+                        if CHECK.is_match(&STRING.replace_all(words, "x")) {
+                            commands.push((fold(command), exit));
+                        }
+                        shells.push((fold(command), failed));
+                        if command.contains("git") && !failed {
+                            commits.extend(COMMIT.captures_iter(output).map(|c| c[1].to_owned()));
+                        }
+                    }
+                }
+                if here && let Some(saved) = SAVED.captures(output) {
+                    plan = Some(saved[1].to_owned());
+                }
+                let background = call.input["run_in_background"] == true || output.starts_with("Async agent");
+                if background && let Some(job) = BACKGROUND.captures(output) {
+                    jobs.push(job[1].to_owned());
+                }
+                if matches!(call.tool.as_str(), "KillShell" | "TaskStop") {
+                    jobs.retain(|job| !call.text.contains(job.as_str()));
+                }
+                if let Some(job) = RUNNING.captures(output) {
+                    jobs.retain(|known| *known != job[1]);
+                    jobs.push(job[1].to_owned());
+                } else if call.tool == "write_stdin" && outcome.exit.is_some() {
+                    let id = &call.input["session_id"];
+                    let number = id.to_string();
+                    jobs.retain(|job| *job != number && Some(job.as_str()) != id.as_str());
+                }
+                if here && failed && !outcome.refused {
+                    last_error = Some(output.clone());
+                }
             }
+            What::Said(_) | What::Reply(_) | What::Boundary(_) => {}
         }
     }
 
     for (path, kind) in &edited {
         probes.extend(once(whole(3, path)));
         let first = edited.iter().find(|(p, _)| p == path).map_or(*kind, |(_, k)| *k);
-        let words: &[&str] = if first == "created" {
-            &["created", "new"]
-        } else {
-            &["edited", "modified", "updated", "changed"]
+        let words: &[&str] = match first {
+            "created" => &["created", "new", "added"],
+            "deleted" => &["deleted", "removed"],
+            _ => &["edited", "modified", "updated", "changed"],
         };
         let words = words.iter().map(|w| (*w).to_owned()).collect();
         probes.extend(once(Probe { kind: 9, parts: vec![vec![path.clone()], words] }));
@@ -259,7 +200,7 @@ pub fn of(cut: &Cut) -> Vec<Probe> {
             probes.extend(once(Probe { kind: 10, parts: vec![vec![command.clone()], words] }));
         }
     }
-    // A command that failed, and another of the same program that worked within the next five.
+    // A failed command, and another of the same program that worked within the next five.
     for (i, (command, failed)) in shells.iter().enumerate() {
         let head = program(command);
         let later = shells[i + 1..].iter().take(5);
@@ -272,13 +213,16 @@ pub fn of(cut: &Cut) -> Vec<Probe> {
         }
     }
     if let Some(error) = last_error {
-        let folded = fold(&error);
+        let folded = fold(error.split("Output:\n").last().unwrap_or_default());
         let cut: String = folded.chars().take(ERROR).collect();
         let cut =
             if folded.chars().count() > ERROR { cut.rsplit_once(' ').map_or("", |(h, _)| h) } else { &cut };
-        probes.push(whole(5, cut));
+        if !cut.is_empty() {
+            probes.push(whole(5, cut));
+        }
     }
-    probes.extend(branch.map(|branch| whole(6, branch)));
+    let branch = story.branches.iter().rev().find(|(at, _)| *at < cut.end);
+    probes.extend(branch.map(|(_, branch)| whole(6, branch)));
     for hash in commits {
         probes.extend(once(whole(7, &hash)));
     }
@@ -292,45 +236,91 @@ pub fn of(cut: &Cut) -> Vec<Probe> {
     probes
 }
 
-/// The first two words of the command that is not `cd`.
+/// The sentences of a request that set a rule: typed ones of 20 to 240 characters. A message of more than 3,000 was not
+/// typed, nor was text in a code fence or after a quotation mark.
+pub fn rules(request: &str) -> Vec<String> {
+    if request.chars().count() > 3_000 {
+        return Vec::new();
+    }
+    let mut fenced = false;
+    let mut typed = String::new();
+    for line in request.lines() {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        if !fenced && !fence && !line.trim_start().starts_with('>') {
+            typed.push_str(line);
+        }
+        typed.push('\n');
+    }
+    let sentences = SENTENCE.split(&typed).map(fold);
+    sentences.filter(|s| RULE.is_match(s) && (20..=240).contains(&s.chars().count())).collect()
+}
+
+/// Applies a call to the list of todos.
+fn todos(call: &Call, tasks: &mut Vec<(String, String, String)>) {
+    let listed = |list: &Value, text: &str| {
+        let get = |t: &Value, key: &str| t[key].as_str().unwrap_or_default().to_owned();
+        let items = list.as_array().into_iter().flatten();
+        items.map(|t| (String::new(), get(t, text), get(t, "status"))).collect()
+    };
+    match call.tool.as_str() {
+        "TodoWrite" => *tasks = listed(&call.input["todos"], "content"),
+        "update_plan" => *tasks = listed(&call.input["plan"], "step"),
+        "TaskUpdate" => {
+            let id = call.input["taskId"].as_str().unwrap_or_default();
+            if let (Some(task), Some(status)) =
+                (tasks.iter_mut().rev().find(|t| t.0 == id), call.input["status"].as_str())
+            {
+                status.clone_into(&mut task.2);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The first two words of the first command that is not `cd`.
 fn program(command: &str) -> String {
     let main = command.split("&&").map(str::trim).find(|part| !part.starts_with("cd ")).unwrap_or_default();
     main.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
 }
 
-fn exit_code(output: &str) -> Option<i64> {
-    output.strip_prefix("Exit code ")?.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
-}
-
-fn output(content: &Value) -> String {
-    match content {
-        Value::String(text) => text.clone(),
-        Value::Array(blocks) => {
-            blocks.iter().filter_map(|b| b["text"].as_str()).collect::<Vec<_>>().join("\n")
+/// Every text of a transcript, folded, against which statements are checked. Nested texts (a script in a call, JSON in
+/// an output) count with their escapes undone, Windows paths also with slashes.
+pub fn all_text(transcript: &[u8]) -> String {
+    fn add(text: &str, out: &mut String) {
+        for word in text.split_whitespace() {
+            out.push_str(word);
+            out.push(' ');
         }
-        _ => String::new(),
+        out.push('\n');
     }
-}
-
-/// Every text of the transcript, folded: what a statement may be made of.
-pub fn all_text(records: &[Value]) -> String {
     fn walk(value: &Value, out: &mut String) {
         match value {
             Value::String(text) => {
-                for word in text.split_whitespace() {
-                    out.push_str(word);
-                    out.push(' ');
+                add(text, out);
+                if text.contains('\u{1b}') {
+                    add(&COLOUR.replace_all(text, ""), out);
                 }
-                out.push('\n');
+                if text.contains('\\') {
+                    add(&unescaped(text), out);
+                    add(&text.replace('\\', "/"), out);
+                }
             }
             Value::Array(items) => items.iter().for_each(|item| walk(item, out)),
-            Value::Object(fields) => fields.values().for_each(|field| walk(field, out)),
+            Value::Object(fields) => {
+                for (key, field) in fields {
+                    add(key, out);
+                    walk(field, out);
+                }
+            }
             _ => {}
         }
     }
     let mut out = String::new();
-    for record in records {
-        walk(record, &mut out);
+    for line in transcript.split(|b| *b == b'\n') {
+        if let Ok(record) = serde_json::from_slice::<Value>(line) {
+            walk(&record, &mut out);
+        }
     }
     out
 }

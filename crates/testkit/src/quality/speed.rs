@@ -1,4 +1,4 @@
-//! Time and memory: the ledger against one typed pass over the same bytes.
+//! Time and memory: the ledger compared with one typed pass over the same bytes.
 
 use std::io::BufReader;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use baton_core::handoff::pack;
-use baton_core::ledger::Ledger;
+use baton_core::ledger::{Ledger, RECENT};
 use serde::Deserialize;
 
-/// The least that any reader of transcripts must do: find the lines and parse each into a type.
+/// The minimum for any reader of transcripts: find the lines and parse each into a type.
 #[derive(Deserialize)]
 struct Typed<'a> {
     #[serde(borrow, rename = "type")]
@@ -24,7 +24,7 @@ pub fn typed_pass(bytes: &[u8]) -> usize {
         .count()
 }
 
-/// The fastest of `rounds` runs of each, taken in turns so that a busy machine disturbs all alike.
+/// The fastest of `rounds` runs of each, alternating so that a busy machine affects all alike.
 pub fn best_of<const N: usize>(rounds: usize, runs: [&dyn Fn(); N]) -> [Duration; N] {
     let mut best = [Duration::MAX; N];
     for _ in 0..rounds {
@@ -37,20 +37,26 @@ pub fn best_of<const N: usize>(rounds: usize, runs: [&dyn Fn(); N]) -> [Duration
     best
 }
 
+/// Reads as a hook does: the working set only from the end of the transcript.
 pub fn ledger(bytes: &[u8]) -> Ledger {
-    Ledger::of(bytes).expect("reading from memory does not fail")
+    let mut ledger = Ledger::new();
+    ledger.recent_from((bytes.len() as u64).saturating_sub(RECENT));
+    ledger.read(bytes).expect("reading from memory does not fail");
+    ledger
 }
 
-/// Reads `file` as a hook would and packs it; what the process needed for that is read from outside.
+/// Reads `file` as a hook would and packs it; the caller measures the process from outside.
 pub fn stream(file: &Path) -> Result<()> {
     let file = std::fs::File::open(file).with_context(|| format!("cannot open {}", file.display()))?;
-    let ledger = Ledger::of(BufReader::with_capacity(1 << 16, file))?;
+    let mut ledger = Ledger::new();
+    ledger.recent_from(file.metadata()?.len().saturating_sub(RECENT));
+    ledger.read(BufReader::with_capacity(1 << 16, file))?;
     let text = pack::pack(&ledger, None, 9_500, "x").text;
     anyhow::ensure!(!text.is_empty(), "nothing was packed");
     Ok(())
 }
 
-/// The most memory that this process held at any time, in kilobytes: the program itself included.
+/// This process's peak memory in kilobytes, including the program itself.
 pub fn peak_kb() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     status

@@ -1,9 +1,9 @@
-//! Claude Code, as it came from the registry.
+//! Claude Code, as published in the registry.
 
 use std::time::Duration;
 
 use anyhow::Result;
-use baton_testkit::clients::Place;
+use baton_testkit::clients::ClientHome;
 use baton_testkit::clients::claude::Claude;
 use baton_testkit::model::{Gate, Kind, Script, ScriptedModel, error, shell, text, too_long};
 use baton_testkit::tmux::{Ended, Tmux};
@@ -13,7 +13,7 @@ const LONG: Duration = Duration::from_mins(1);
 #[test]
 fn a_prompt_without_a_terminal_is_answered_by_the_script() -> Result<()> {
     let model = ScriptedModel::start(Script::new().turn(text("Good morning.").usage(40_000)))?;
-    let place = Place::new()?;
+    let place = ClientHome::new()?;
     let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
     let finished = claude.print("Say good morning.", LONG)?;
     assert_eq!(finished.code, Some(0), "{finished:?}");
@@ -29,7 +29,7 @@ fn a_prompt_without_a_terminal_is_answered_by_the_script() -> Result<()> {
 fn a_tool_call_runs_and_its_result_is_in_the_next_request() -> Result<()> {
     let script = Script::new().turn(shell("echo made-$((40 + 2)) | tee out.txt")).turn(text("Done."));
     let model = ScriptedModel::start(script)?;
-    let place = Place::new()?;
+    let place = ClientHome::new()?;
     let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
     let finished = claude.allow(&["Bash"]).print("Make it.", LONG)?;
     assert_eq!(finished.stdout.trim(), "Done.", "{finished:?}");
@@ -44,7 +44,7 @@ fn a_tool_call_runs_and_its_result_is_in_the_next_request() -> Result<()> {
 #[test]
 fn a_prompt_typed_in_a_terminal_is_answered_on_the_screen() -> Result<()> {
     let model = ScriptedModel::start(Script::new().turn(text("It is half past four.")))?;
-    let place = Place::new()?;
+    let place = ClientHome::new()?;
     let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
     let tmux = Tmux::new()?;
     let pane = claude.start(&tmux, "claude")?;
@@ -66,7 +66,7 @@ fn the_fill_level_that_the_script_reports_makes_the_client_compact() -> Result<(
         .turn(text("Fourth answer.").usage(20_000))
         .on_compaction(text("<summary>\nWhat the summary kept.\n</summary>"));
     let model = ScriptedModel::start(script)?;
-    let place = Place::new()?;
+    let place = ClientHome::new()?;
     let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
     let tmux = Tmux::new()?;
     let pane = claude.start(&tmux, "claude")?;
@@ -93,7 +93,7 @@ fn a_refused_request_is_tried_again_and_a_full_window_is_reported() -> Result<()
     let overloaded = error(529).header("retry-after", "0");
     let script = Script::new().turn(overloaded).turn(text("Second try.")).otherwise(too_long());
     let model = ScriptedModel::start(script)?;
-    let place = Place::new()?;
+    let place = ClientHome::new()?;
     let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
     let finished = claude.print("Try.", LONG)?;
     assert_eq!(finished.stdout.trim(), "Second try.", "{finished:?}");
@@ -108,7 +108,7 @@ fn a_refused_request_is_tried_again_and_a_full_window_is_reported() -> Result<()
 fn a_held_turn_keeps_the_client_busy_until_the_gate_opens() -> Result<()> {
     let gate = Gate::new();
     let model = ScriptedModel::start(Script::new().turn(text("At last.").held_by(&gate)))?;
-    let place = Place::new()?;
+    let place = ClientHome::new()?;
     let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
     let tmux = Tmux::new()?;
     let pane = claude.start(&tmux, "claude")?;
@@ -126,9 +126,9 @@ fn a_held_turn_keeps_the_client_busy_until_the_gate_opens() -> Result<()> {
 #[test]
 fn a_session_gets_its_title_beside_the_script() -> Result<()> {
     let model = ScriptedModel::start(Script::new().turn(text("The only turn.")))?;
-    let place = Place::new()?;
+    let place = ClientHome::new()?;
     let Some(claude) = Claude::new(&place, &model)? else { return Ok(()) };
-    // Titles count as traffic that is not essential; the rest of that traffic ends at a port that nobody serves.
+    // Titles are non-essential traffic, so allow that; the rest of it goes to a port where nobody listens.
     let mut launch = claude.launch().env("HTTPS_PROXY", "http://127.0.0.1:9").env("NO_PROXY", "127.0.0.1");
     launch.env.remove("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC");
     let tmux = Tmux::new()?;

@@ -1,9 +1,9 @@
-//! Codex, as it came from the registry.
+//! Codex, as published in the registry.
 
 use std::time::Duration;
 
 use anyhow::Result;
-use baton_testkit::clients::Place;
+use baton_testkit::clients::ClientHome;
 use baton_testkit::clients::codex::Codex;
 use baton_testkit::model::{Script, ScriptedModel, shell, text, too_long};
 use baton_testkit::tmux::{Ended, Tmux};
@@ -14,7 +14,7 @@ const LONG: Duration = Duration::from_mins(1);
 fn a_prompt_without_a_terminal_runs_a_tool_and_is_answered_by_the_script() -> Result<()> {
     let script = Script::new().turn(shell("echo made-$((40 + 2)) | tee out.txt")).turn(text("Done."));
     let model = ScriptedModel::start(script)?;
-    let place = Place::new()?;
+    let place = ClientHome::new()?;
     let Some(codex) = Codex::new(&place, &model)? else { return Ok(()) };
     let finished = codex.exec("Make it.", LONG)?;
     assert_eq!(finished.code, Some(0), "{finished:?}");
@@ -30,7 +30,7 @@ fn a_prompt_without_a_terminal_runs_a_tool_and_is_answered_by_the_script() -> Re
 #[test]
 fn a_prompt_typed_in_a_terminal_is_answered_on_the_screen() -> Result<()> {
     let model = ScriptedModel::start(Script::new().turn(text("It is half past four.")))?;
-    let place = Place::new()?;
+    let place = ClientHome::new()?;
     let Some(codex) = Codex::new(&place, &model)? else { return Ok(()) };
     let tmux = Tmux::new()?;
     let pane = codex.start(&tmux, "codex")?;
@@ -50,7 +50,7 @@ fn the_fill_level_that_the_script_reports_makes_the_client_compact() -> Result<(
         .turn(text("Done.").usage(20_000))
         .on_compaction(text("What the summary kept."));
     let model = ScriptedModel::start(script)?;
-    let place = Place::new()?;
+    let place = ClientHome::new()?;
     let Some(codex) = Codex::new(&place, &model)? else { return Ok(()) };
     let finished = codex.exec("Work.", LONG)?;
     assert_eq!(finished.stdout.trim(), "Done.", "{finished:?}");
@@ -64,7 +64,7 @@ fn the_fill_level_that_the_script_reports_makes_the_client_compact() -> Result<(
 #[test]
 fn a_full_window_is_reported_as_such() -> Result<()> {
     let model = ScriptedModel::start(Script::new().otherwise(too_long()))?;
-    let place = Place::new()?;
+    let place = ClientHome::new()?;
     let Some(codex) = Codex::new(&place, &model)? else { return Ok(()) };
     let finished = codex.exec("Too much.", LONG)?;
     assert_eq!(finished.code, Some(1), "{finished:?}");

@@ -1,4 +1,4 @@
-//! `baton backup export`: a conversation to take along, as a folder of plain files or one archive.
+//! `baton backup export`: writes a conversation to take along, as a folder of plain files or one archive.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
@@ -7,15 +7,15 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use serde_json::json;
 
-use super::super::Outcome;
-use super::super::progress::Progress;
-use super::super::screen::{print, print_json, size};
-use super::{catch_up, find, not_there, tar};
-use crate::store::Store;
-use crate::store::mirror::{Generation, MAIN, Mirrored, Part};
+use crate::cli::Outcome;
+use crate::cli::backup::{catch_up, find, not_there, tar};
+use crate::cli::ui::progress::Progress;
+use crate::cli::ui::{print, print_json, size};
+use crate::store::mirror::{Generation, MAIN, MirroredSession, Part};
+use crate::store::{Store, record};
 use crate::sys::{copy, fs};
 
-pub fn run(store: &Store, what: &str, to: &Path, json: bool) -> anyhow::Result<Outcome> {
+pub(super) fn run(store: &Store, what: &str, to: &Path, json: bool) -> anyhow::Result<Outcome> {
     let Some(m) = find(store, what)? else { return Ok(not_there(what)) };
     catch_up(store, &m)?;
     let Some(m) = store.mirror().of(&m.session)? else { return Ok(not_there(what)) };
@@ -55,7 +55,7 @@ pub fn run(store: &Store, what: &str, to: &Path, json: bool) -> anyhow::Result<O
     Ok(Outcome::Done)
 }
 
-/// Removes what an export to the same place left when it was cut off.
+/// Removes leftovers of an interrupted export to the same place.
 fn sweep(to: &Path, name: &str) {
     let folder = to.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -70,8 +70,9 @@ fn sweep(to: &Path, name: &str) {
     }
 }
 
-/// Name, part and generation of each file: `{session}.jsonl` is the conversation, `{session}.{n}.jsonl` what it held before.
-fn files(m: &Mirrored) -> Vec<(String, &Part, &Generation)> {
+/// Name, part and generation of each file: `{session}.jsonl` is the conversation, `{session}.{n}.jsonl` an earlier
+/// generation.
+fn files(m: &MirroredSession) -> Vec<(String, &Part, &Generation)> {
     let mut files = Vec::new();
     for part in &m.parts {
         let stem = if part.name == MAIN {
@@ -92,16 +93,16 @@ fn files(m: &Mirrored) -> Vec<(String, &Part, &Generation)> {
     files
 }
 
-fn about(m: &Mirrored) -> anyhow::Result<Vec<u8>> {
+fn about(m: &MirroredSession) -> anyhow::Result<Vec<u8>> {
     let mut bytes = serde_json::to_vec_pretty(&json!({
-        "session": m.session, "provider": m.meta.provider, "cwd": m.meta.cwd, "transcript": m.meta.transcript,
+        "v": record::VERSION, "session": m.session, "provider": m.meta.provider, "cwd": m.meta.cwd, "transcript": m.meta.transcript,
     }))?;
     bytes.push(b'\n');
     Ok(bytes)
 }
 
 fn folder(
-    m: &Mirrored,
+    m: &MirroredSession,
     files: &[(String, &Part, &Generation)],
     to: &Path,
     progress: &mut Progress,
@@ -123,7 +124,7 @@ fn folder(
 }
 
 fn archive(
-    m: &Mirrored,
+    m: &MirroredSession,
     files: &[(String, &Part, &Generation)],
     to: &Path,
     compressed: bool,
@@ -143,7 +144,7 @@ fn archive(
     Ok(())
 }
 
-/// What is written is complete and on the disk.
+/// Completes the output and syncs it to disk.
 trait Finish: Write {
     fn finish(self: Box<Self>) -> io::Result<()>;
 }
@@ -166,7 +167,7 @@ impl Finish for Plain {
     }
 }
 
-/// Collects bytes and writes them as frames of zstd.
+/// Collects bytes and writes them as zstd frames.
 struct Frames {
     file: File,
     waiting: Vec<u8>,
@@ -210,7 +211,7 @@ impl Finish for Frames {
     }
 }
 
-/// Tells the progress what was read.
+/// Reports the bytes read to the progress line.
 struct Counted<'a> {
     inner: Box<dyn Read + Send>,
     progress: &'a mut Progress,

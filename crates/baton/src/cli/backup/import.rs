@@ -1,7 +1,7 @@
-//! An archive that `baton backup export` wrote, unpacked for `restore` into a folder of our own that is gone afterwards.
+//! Unpacks an archive from `baton backup export` for `restore`, into a temporary folder of our own.
 //!
-//! It may come from anywhere, so nothing in it is believed: only the names that an export gives are written, below our
-//! own folder, and no more than a bounded number of bytes.
+//! It may come from anywhere, so trust nothing in it: write only the names that an export uses, below our own folder,
+//! and at most a bounded number of bytes.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _, Write as _};
@@ -10,19 +10,25 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use baton_core::ids::SessionId;
 
-use super::super::progress::Progress;
-use super::tar;
+use crate::cli::backup::tar;
+use crate::cli::ui::progress::Progress;
+use crate::cli::ui::size;
 use crate::store::Store;
 use crate::store::mirror::frames;
 use crate::sys::{copy, fs};
 
-/// More than any conversation with all its subagents; a small archive can claim to hold anything.
-const MOST: u64 = 32 << 30;
-/// The first bytes of zstd.
+/// Limits on unpacking. A tiny archive can claim any size.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    pub bytes: u64,
+    pub files: u32,
+}
+
+/// The magic number of zstd.
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// A folder with what an archive held; it goes when this does. One left by a killed command goes with the next.
-pub struct Unpacked {
+/// A folder with an archive's contents, removed on drop. The next command removes one left by a killed command.
+pub(super) struct Unpacked {
     pub folder: PathBuf,
 }
 
@@ -32,7 +38,7 @@ impl Drop for Unpacked {
     }
 }
 
-pub fn unpack(store: &Store, archive: &Path) -> anyhow::Result<Unpacked> {
+pub(super) fn unpack(store: &Store, archive: &Path, bounds: Bounds) -> anyhow::Result<Unpacked> {
     let tale = || format!("could not read the archive {}; nothing was restored", archive.display());
     let mut file = fs::open_read(archive).with_context(tale)?;
     let mut head = [0; ZSTD.len()];
@@ -40,21 +46,26 @@ pub fn unpack(store: &Store, archive: &Path) -> anyhow::Result<Unpacked> {
     file.rewind().with_context(tale)?;
     let packed = file.metadata().with_context(tale)?.len();
     let mut progress = Progress::new("unpacking", if compressed { 0 } else { packed });
-    // Where `sweep` looks for what a killed command left.
+    // `sweep` looks here for leftovers of killed commands.
     let folder = store.mirror().folder_for_import();
     fs::private_dir(&folder)?;
     let unpacked = Unpacked { folder };
     let mut reader: Box<dyn Read> =
         if compressed { frames(file) } else { Box::new(BufReader::with_capacity(256 << 10, file)) };
-    all(&mut reader, &unpacked.folder, &mut progress).with_context(tale)?;
+    all(&mut reader, &unpacked.folder, bounds, &mut progress).with_context(tale)?;
     Ok(unpacked)
 }
 
-fn all(reader: &mut dyn Read, folder: &Path, progress: &mut Progress) -> anyhow::Result<()> {
-    let mut left = MOST;
+fn all(reader: &mut dyn Read, folder: &Path, bounds: Bounds, progress: &mut Progress) -> anyhow::Result<()> {
+    let (mut bytes, mut files) = (bounds.bytes, bounds.files);
     while let Some(entry) = tar::next(reader)? {
         let path = folder.join(place_of(&entry.name)?);
-        left = left.checked_sub(entry.len).context("it claims to hold more than any conversation")?;
+        files = files.checked_sub(1).with_context(|| {
+            format!("it has more than {} files; if you trust it, raise --max-files", bounds.files)
+        })?;
+        bytes = bytes.checked_sub(entry.len).with_context(|| {
+            format!("it unpacks to more than {}; if you trust it, raise --max-size", size(bounds.bytes))
+        })?;
         if let Some(above) = path.parent() {
             fs::private_dir(above)?;
         }
@@ -101,8 +112,8 @@ fn place_of(name: &str) -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(name))
 }
 
-/// Not the end of a folder's name, and not the name of a folder.
-pub fn is_archive(path: &Path) -> io::Result<bool> {
+/// Decides by content, not by the file's name.
+pub(super) fn is_archive(path: &Path) -> io::Result<bool> {
     let mut head = Vec::new();
     let mut file = fs::open_read(path)?;
     if !file.metadata()?.is_file() {

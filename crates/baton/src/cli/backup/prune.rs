@@ -1,48 +1,50 @@
-//! `baton backup prune`: what is older or more than the settings keep goes, the oldest first, and is named.
+//! `baton backup prune`: removes what exceeds the configured age or size, oldest first, and names it.
 //!
-//! Mirrored conversations and the raw backups in projects have the same limits, each kind for itself.
+//! Mirrored conversations and the projects' raw backups have the same limits, applied to each kind separately.
 
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
+use anyhow::Context as _;
 use serde_json::json;
 
-use super::super::screen::{print, print_json, size};
-use super::super::{App, Outcome};
-use super::{all, is_live};
-use crate::memory::Place;
-use crate::memory::raw::{self, Raw};
+use crate::cli::backup::{all, is_live};
+use crate::cli::ui::{print, print_json, size};
+use crate::cli::{App, Outcome};
+use crate::project::memory::MemoryDir;
+use crate::project::memory::raw::{self, Raw};
 use crate::store::Store;
-use crate::store::mirror::Mirrored;
+use crate::store::mirror::MirroredSession;
 
-pub struct Wish {
+pub(super) struct Wish {
     pub dry_run: bool,
-    /// 0: for ever.
+    /// 0: forever.
     pub keep_days: u64,
     /// 0: no limit.
     pub max_mb: u64,
 }
 
-/// What became of one kind of things.
-struct Pruned<T> {
-    /// With the reason.
+/// The result for one kind.
+struct PrunePlan<T> {
+    /// Each with the reason.
     gone: Vec<(T, String)>,
     spared: usize,
-    /// Bytes that stay.
+    /// The remaining bytes.
     kept: u64,
 }
 
 impl Wish {
-    /// Chooses from `things`, which come with their age and size, newest first; `is_exempt` is asked of those that would go.
+    /// Chooses from `things`, which come with age and size, newest first. Only candidates for removal are passed to
+    /// `is_exempt`.
     fn choose<T>(
         &self,
         mut things: Vec<(Option<SystemTime>, u64, T)>,
         is_exempt: impl Fn(&T) -> bool,
-    ) -> Pruned<T> {
+    ) -> PrunePlan<T> {
         let long = Duration::from_secs(self.keep_days.saturating_mul(24 * 3600));
         let oldest_kept = SystemTime::now().checked_sub(long).filter(|_| self.keep_days > 0);
         let most = self.max_mb.saturating_mul(1_000_000);
-        let mut pruned = Pruned { gone: Vec::new(), spared: 0, kept: things.iter().map(|t| t.1).sum() };
+        let mut pruned = PrunePlan { gone: Vec::new(), spared: 0, kept: things.iter().map(|t| t.1).sum() };
         while let Some((modified, stored, thing)) = things.pop() {
             let old = modified.zip(oldest_kept).is_some_and(|(at, kept)| at < kept);
             let over = self.max_mb > 0 && pruned.kept > most;
@@ -65,12 +67,14 @@ impl Wish {
     }
 }
 
-pub fn run(app: &App, store: &Store, wish: &Wish, json: bool) -> anyhow::Result<Outcome> {
-    let places = raw::places(&app.paths, &app.resolved.config, &app.cwd);
+pub(super) fn run(app: &App, store: &Store, wish: &Wish, json: bool) -> anyhow::Result<Outcome> {
+    let places = raw::places(&app.paths, &app.resolved.config, &app.cwd)
+        .context("nothing was removed, because it cannot be told which backups wait in projects")?;
     let found = all(store).into_iter().map(|m| (m.modified(), m.stored(), m)).collect();
-    // Of a conversation too long to be copied into its project the mirror is the backup.
-    let waits =
-        |m: &Mirrored| places.iter().any(|place| raw::waits_in(place, &store.mirror().folder(&m.session)));
+    // A conversation too long to be copied into its project has only the mirror as its backup.
+    let waits = |m: &MirroredSession| {
+        places.iter().any(|place| raw::waits_in(place, &store.mirror().folder(&m.session)))
+    };
     let sessions = wish.choose(found, |m| m.pinned || is_live(store, &m.session) || waits(m));
     let mut found: Vec<_> = places
         .iter()
@@ -111,8 +115,8 @@ pub fn run(app: &App, store: &Store, wish: &Wish, json: bool) -> anyhow::Result<
     Ok(Outcome::Done)
 }
 
-/// Removes the files; one that could not be removed, or that waits by now, is said and counts as kept.
-fn remove(raws: &mut Pruned<(&Place, Raw)>) {
+/// Removes the files. Reports and keeps those that cannot be removed or have become pending.
+fn remove(raws: &mut PrunePlan<(&MemoryDir, Raw)>) {
     let (kept, spared) = (&mut raws.kept, &mut raws.spared);
     raws.gone.retain(|((place, raw), _)| {
         let gone = raw::remove(place, raw).unwrap_or_else(|e| {
@@ -130,9 +134,9 @@ fn remove(raws: &mut Pruned<(&Place, Raw)>) {
 fn told(
     app: &App,
     wish: &Wish,
-    sessions: &Pruned<Mirrored>,
+    sessions: &PrunePlan<MirroredSession>,
     freed: u64,
-    raws: &Pruned<(&Place, Raw)>,
+    raws: &PrunePlan<(&MemoryDir, Raw)>,
     raw_freed: u64,
 ) -> String {
     let mut out = String::new();

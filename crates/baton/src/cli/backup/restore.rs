@@ -1,5 +1,5 @@
-//! `baton backup restore`: a conversation back to where the client resumes it, also under another project or on
-//! another machine.
+//! `baton backup restore`: puts a conversation where the client resumes it, even in another project or on another
+//! machine.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -9,35 +9,38 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use baton_core::ids::SessionId;
 use baton_core::launch::Resume;
+use baton_core::plain::{plain, plain_line};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::super::progress::Progress;
-use super::super::screen::{print, print_json, size};
-use super::super::{App, Outcome};
-use super::{find, import, is_live, not_there};
+use crate::cli::backup::{find, import, is_live, not_there};
+use crate::cli::ui::progress::Progress;
+use crate::cli::ui::{print, print_json, size};
+use crate::cli::{App, Outcome};
 use crate::providers;
-use crate::store::Store;
 use crate::store::mirror::take::subagent_path;
+use crate::store::{Store, record};
 use crate::sys::{copy, fs};
 
-pub struct Wish<'a> {
+pub(crate) struct Wish<'a> {
     /// A session id, or the path of an exported folder, archive or transcript.
     pub what: &'a str,
     pub generation: Option<u32>,
     pub to: Option<&'a Path>,
     pub force: bool,
     pub dry_run: bool,
+    /// For an archive, whose path is never mistaken for a session id.
+    pub bounds: Option<import::Bounds>,
 }
 
-/// What is brought back, wherever it comes from.
+/// What to restore, whatever its origin.
 struct Source {
     session: SessionId,
     provider: String,
     cwd: String,
     /// Where the client kept it.
     transcript: PathBuf,
-    /// Our own hooks saw it there; what a file from elsewhere says is no place to write to.
+    /// Our own hooks saw it there; do not write to a place that a file from elsewhere names.
     is_own: bool,
     main: Box<dyn Fn() -> io::Result<Box<dyn Read + Send>>>,
     bytes: u64,
@@ -45,14 +48,17 @@ struct Source {
     subagents: Vec<(String, Box<dyn Read + Send>)>,
 }
 
-pub fn run(app: &App, store: &Store, wish: &Wish<'_>, json: bool) -> anyhow::Result<Outcome> {
+pub(crate) fn run(app: &App, store: &Store, wish: &Wish<'_>, json: bool) -> anyhow::Result<Outcome> {
     let path = Path::new(wish.what);
     let mut unpacked = None;
-    let source = if path.is_file() && import::is_archive(path).unwrap_or(false) {
-        let unpacked = unpacked.insert(import::unpack(store, path)?);
+    let source = if let Some(bounds) = wish.bounds
+        && path.is_file()
+        && import::is_archive(path).unwrap_or(false)
+    {
+        let unpacked = unpacked.insert(import::unpack(store, path, bounds)?);
         exported(&unpacked.folder, path, wish.generation)?
     } else if path.exists() {
-        // A transcript in such a folder stands for it.
+        // A transcript in such a folder stands for the folder.
         let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
         exported(folder, folder, wish.generation)?
     } else {
@@ -70,10 +76,18 @@ pub fn run(app: &App, store: &Store, wish: &Wish<'_>, json: bool) -> anyhow::Res
     let cwd = match wish.to {
         Some(to) => std::fs::canonicalize(to)
             .with_context(|| format!("{} is no folder to restore to", to.display()))?,
+        // It is printed as part of a command to paste.
+        None if plain(&source.cwd) != source.cwd || source.cwd.contains(['\n', '\t']) => {
+            bail!(
+                "the folder of its project has characters that cannot be shown ({:?}); `--to PROJECT` restores it \
+                 elsewhere",
+                plain_line(&source.cwd, 120)
+            )
+        }
         None => PathBuf::from(&source.cwd),
     };
     let provider = providers::of(&source.provider);
-    // The client's own place, unless it is another project's or another machine's.
+    // Use the client's own place, unless it belongs to another project or machine.
     let was = &source.transcript;
     let homes = [&app.paths.home, &app.paths.claude, &app.paths.codex()];
     let target = if source.is_own && wish.to.is_none() && homes.iter().any(|home| was.starts_with(home)) {
@@ -157,12 +171,19 @@ fn mirrored(store: &Store, wish: &Wish<'_>) -> anyhow::Result<Option<Source>> {
     }))
 }
 
-/// What `export` made of a conversation, in `folder`; `name` is what the user calls it.
+/// An exported conversation in `folder`; `name` is the user's name for it.
 fn exported(folder: &Path, name: &Path, generation: Option<u32>) -> anyhow::Result<Source> {
     let about = folder.join("baton.json");
     let story = || format!("{} is nothing that `baton backup export` made", name.display());
     let bytes = fs::read(&about, 1 << 20)?.with_context(story)?;
     let about: serde_json::Value = serde_json::from_slice(&bytes).with_context(story)?;
+    // Exports of version 0.1 have no version.
+    let version = about["v"].as_u64().unwrap_or(0);
+    anyhow::ensure!(
+        version <= u64::from(record::VERSION),
+        "{} was exported by a newer version of baton (format {version}); restore it with that one",
+        name.display()
+    );
     let text = |key: &str| about[key].as_str().unwrap_or_default().to_owned();
     let session = SessionId::new(text("session")).with_context(story)?;
     let main = folder
@@ -195,7 +216,7 @@ fn exported(folder: &Path, name: &Path, generation: Option<u32>) -> anyhow::Resu
     })
 }
 
-/// Why what lies at `target` is not to be replaced, if it is not: it says more than the copy, or something else.
+/// Why the file at `target` must not be replaced, if so: it has more than the copy, or something else.
 fn conflict(target: &Path, source: &Source, keys: Option<&Keys>) -> anyhow::Result<Option<&'static str>> {
     let there = match fs::open_read(target) {
         Ok(file) => file,
@@ -215,7 +236,7 @@ fn conflict(target: &Path, source: &Source, keys: Option<&Keys>) -> anyhow::Resu
             let n = ours.read(&mut b[got..now])?;
             if n == 0 {
                 return Ok(Some(if a[..got] == b[..got] {
-                    "goes on where the copy ends"
+                    "continues where the copy ends"
                 } else {
                     "holds something else"
                 }));
@@ -230,13 +251,13 @@ fn conflict(target: &Path, source: &Source, keys: Option<&Keys>) -> anyhow::Resu
     Ok(None)
 }
 
-/// Puts the copy at its place; what was there is kept under the name that is returned.
+/// Writes the copy to its place; returns the name under which the earlier file is kept.
 fn put(target: &Path, source: &Source, keys: Option<&Keys>, keep: bool) -> anyhow::Result<Option<PathBuf>> {
     let mut kept = None;
     if keep {
         let stamp = Timestamp::now().strftime("%Y%m%d-%H%M%S");
         let name = target.file_name().unwrap_or_default().to_string_lossy();
-        // Not a name that the client would list.
+        // Choose a name that the client does not list.
         let aside = target.with_file_name(format!("{name}.before-restore-{stamp}"));
         let file = fs::open_read(target)?;
         copy::copy_new(&file, file.metadata()?.len(), &aside)?;
@@ -246,7 +267,7 @@ fn put(target: &Path, source: &Source, keys: Option<&Keys>, keep: bool) -> anyho
     Ok(kept)
 }
 
-/// Whole or not at all, as the client writes it: for its owner alone.
+/// Writes atomically with the client's own mode: private to its owner.
 fn write(
     path: &Path,
     content: Box<dyn Read + Send>,
@@ -255,7 +276,7 @@ fn write(
 ) -> anyhow::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     fs::private_dir(folder)?;
-    // Left by one that was cut off.
+    // Remove leftovers of an interrupted run.
     let _ = fs::sweep_temps(folder, |pid| crate::sys::process::identify(pid).is_some());
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temp = path.with_file_name(format!(".{name}.{}.0.tmp", std::process::id()));
@@ -283,7 +304,7 @@ fn write(
     Ok(())
 }
 
-/// One project's path in the place of another's, as both stand in JSON.
+/// Replaces one project's path with another's, both in JSON encoding.
 struct Keys {
     from: Vec<u8>,
     to: Vec<u8>,
@@ -298,7 +319,7 @@ impl Keys {
         Self { from: inside(from), to: inside(to) }
     }
 
-    /// `/a/app` also in `/a/app/x`, not in `/a/app2` nor in `/b/a/app`.
+    /// `/a/app` matches in `/a/app/x`, but not in `/a/app2` or `/b/a/app`.
     fn apply(&self, line: &[u8]) -> Vec<u8> {
         let is_path =
             |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'/') || b >= 0x80;
@@ -351,7 +372,7 @@ impl Read for Rekeyed<'_> {
     }
 }
 
-/// Quoted for a shell where it must be.
+/// Quotes for a shell if needed.
 fn shell_word(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);

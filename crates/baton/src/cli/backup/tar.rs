@@ -1,11 +1,11 @@
-//! The oldest archive format there is (ustar): a header of 512 bytes and the bytes, padded. Only what an export needs.
+//! The old ustar archive format: a header of 512 bytes and the padded content. Only what an export needs.
 
 use std::io::{self, Read, Write};
 
 const BLOCK: usize = 512;
 
 /// Appends one file of exactly `len` bytes.
-pub fn append(out: &mut dyn Write, name: &str, len: u64, content: &mut dyn Read) -> io::Result<()> {
+pub(super) fn append(out: &mut dyn Write, name: &str, len: u64, content: &mut dyn Read) -> io::Result<()> {
     if name.len() > 100 {
         return Err(io::Error::other(format!("{name} is too long a name for a tar archive")));
     }
@@ -36,24 +36,24 @@ pub fn append(out: &mut dyn Write, name: &str, len: u64, content: &mut dyn Read)
 }
 
 /// The end of the archive.
-pub fn finish(out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn finish(out: &mut dyn Write) -> io::Result<()> {
     out.write_all(&[0; 2 * BLOCK])
 }
 
 /// One file of an archive; its content follows in the reader.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Entry {
+pub(super) struct Entry {
     pub name: String,
     pub len: u64,
 }
 
-/// Is this the beginning of an archive?
-pub fn is_header(bytes: &[u8]) -> bool {
+/// Whether these bytes begin an archive.
+pub(super) fn is_header(bytes: &[u8]) -> bool {
     bytes.first_chunk::<BLOCK>().is_some_and(|head| read(head).is_ok())
 }
 
-/// The next file; `None` at the end. An archive that stops without its end was cut off.
-pub fn next(reader: &mut dyn Read) -> io::Result<Option<Entry>> {
+/// The next file; `None` at the end. An archive without an end mark was cut off.
+pub(super) fn next(reader: &mut dyn Read) -> io::Result<Option<Entry>> {
     let mut head = [0; BLOCK];
     reader.read_exact(&mut head).map_err(|e| match e.kind() {
         io::ErrorKind::UnexpectedEof => io::Error::other("it is cut off"),
@@ -65,8 +65,8 @@ pub fn next(reader: &mut dyn Read) -> io::Result<Option<Entry>> {
     read(&head).map(Some)
 }
 
-/// Passes over what fills the last block of a file of `len` bytes.
-pub fn pad(reader: &mut dyn Read, len: u64) -> io::Result<()> {
+/// Skips the padding after a file of `len` bytes.
+pub(super) fn pad(reader: &mut dyn Read, len: u64) -> io::Result<()> {
     let over = usize::try_from(len % BLOCK as u64).unwrap_or(0);
     if over > 0 {
         reader.read_exact(&mut [0; BLOCK][over..])?;
@@ -75,7 +75,7 @@ pub fn pad(reader: &mut dyn Read, len: u64) -> io::Result<()> {
 }
 
 fn read(head: &[u8; BLOCK]) -> io::Result<Entry> {
-    let wrong = |why: &str| io::Error::other(format!("it is no archive of ours: {why}"));
+    let wrong = |why: &str| io::Error::other(format!("not an archive made by `baton backup export`: {why}"));
     let text = |from: usize, len: usize| {
         let field = &head[from..from + len];
         let end = memchr::memchr(0, field).unwrap_or(len);
@@ -86,7 +86,7 @@ fn read(head: &[u8; BLOCK]) -> io::Result<Entry> {
     if &head[257..262] != b"ustar" || octal(148, 8) != Some(sum) {
         return Err(wrong("a header is damaged"));
     }
-    // Neither links nor folders nor devices, and no name that goes on in another field.
+    // Refuse links, folders, devices, and names that continue in another field.
     if !matches!(head[156], b'0' | 0) || head[345] != 0 {
         return Err(wrong("something in it is not a plain file"));
     }

@@ -1,4 +1,4 @@
-//! `baton sessions show`: what one conversation was about, or all of it.
+//! `baton sessions show`: a summary of one conversation, or all of it.
 
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -9,18 +9,19 @@ use baton_core::ledger::Ledger;
 use baton_core::plain::{plain, plain_line};
 use baton_core::redact::redact;
 use baton_core::session::Session;
+use baton_core::transcript::entries::action_words;
 use baton_core::transcript::lines::{self, Line, MAX_LINE};
-use baton_core::transcript::{Action, Item, Parser, Record};
+use baton_core::transcript::{Item, Parser, Record};
 use serde_json::json;
 
-use super::super::screen::{Paint, page, print_json};
-use super::super::{App, Outcome};
-use super::Look;
+use crate::cli::sessions::Output;
+use crate::cli::ui::{Paint, page, print_json};
+use crate::cli::{App, Outcome};
+use crate::handoffs::transcripts;
 use crate::store::mirror::Mirror;
 use crate::sys::fs;
-use crate::transcripts;
 
-pub fn run(app: &App, id: &str, turns: bool, raw: bool, look: Look) -> anyhow::Result<Outcome> {
+pub(super) fn run(app: &App, id: &str, turns: bool, raw: bool, output: Output) -> anyhow::Result<Outcome> {
     let Some(mut found) = open(app, id)? else {
         eprintln!("baton: no session {id:?} was found here, in the clients' folders or in a mirror");
         return Ok(Outcome::Nothing);
@@ -34,18 +35,18 @@ pub fn run(app: &App, id: &str, turns: bool, raw: bool, look: Look) -> anyhow::R
     let paint = Paint::stdout();
     if turns {
         let rows = turns_of(found.reader).with_context(doing)?;
-        if look.json {
+        if output.json {
             print_json(
                 &rows.iter().map(|(who, what)| json!({ "who": who, "what": what })).collect::<Vec<_>>(),
             )?;
         } else {
             let text: String = rows.iter().map(|(who, what)| turn_line(paint, who, what)).collect();
-            page(&text, look.paged)?;
+            page(&text, output.paged)?;
         }
         return Ok(Outcome::Done);
     }
     let ledger = Ledger::of(BufReader::with_capacity(256 << 10, found.reader)).with_context(doing)?;
-    if look.json {
+    if output.json {
         print_json(&json!({ "transcript": found.path, "session": found.session, "ledger": ledger }))?;
         return Ok(Outcome::Done);
     }
@@ -61,23 +62,23 @@ pub fn run(app: &App, id: &str, turns: bool, raw: bool, look: Look) -> anyhow::R
         out.push_str(&line);
         out.push('\n');
     }
-    page(&out, look.paged)?;
+    page(&out, output.paged)?;
     Ok(Outcome::Done)
 }
 
-/// A conversation, wherever it still is.
+/// A conversation, opened wherever it still exists.
 struct Open {
     path: PathBuf,
     session: Option<Session>,
     reader: Box<dyn Read + Send>,
 }
 
-/// The transcript, else what the mirror holds of it.
+/// Opens the transcript, or else its mirror.
 fn open(app: &App, id: &str) -> anyhow::Result<Option<Open>> {
     let store = app.store();
     if let Some(found) = transcripts::find(&store, &app.paths, &app.channel()?, Some(id))? {
-        let tale = || format!("could not read {}", found.path.display());
-        let reader = Box::new(fs::open_read(&found.path).with_context(tale)?);
+        let doing = || format!("could not read {}", found.path.display());
+        let reader = Box::new(fs::open_read(&found.path).with_context(doing)?);
         return Ok(Some(Open { path: found.path, session: found.session, reader }));
     }
     let mirror = Mirror::new(&app.paths.state);
@@ -85,9 +86,12 @@ fn open(app: &App, id: &str) -> anyhow::Result<Option<Open>> {
     let (Some(session), None) = (matching.next(), matching.next()) else { return Ok(None) };
     let Some(kept) = mirror.of(&session)? else { return Ok(None) };
     let Some((part, generation)) = kept.newest() else { return Ok(None) };
-    let tale = || format!("could not read {}", generation.path.display());
-    let reader = part.open(generation).with_context(tale)?;
-    let session = store.sessions().get(&session).ok().flatten();
+    let doing = || format!("could not read {}", generation.path.display());
+    let reader = part.open(generation).with_context(doing)?;
+    let session = store.sessions().get(&session).unwrap_or_else(|e| {
+        eprintln!("baton: {e}");
+        None
+    });
     Ok(Some(Open { path: generation.path.clone(), session, reader }))
 }
 
@@ -102,8 +106,8 @@ fn turn_line(paint: Paint, who: &str, what: &str) -> String {
     }
 }
 
-/// Who said and did what, in order, in memory bounded by what is shown.
-fn turns_of(reader: impl Read) -> std::io::Result<Vec<(&'static str, String)>> {
+/// Who said and did what, in order. Holds only what is shown in memory.
+pub(super) fn turns_of(reader: impl Read) -> std::io::Result<Vec<(&'static str, String)>> {
     let mut parser = Parser::default();
     let mut rows = Vec::new();
     lines::for_each(BufReader::with_capacity(256 << 10, reader), 0, MAX_LINE, |line, offset| match line {
@@ -114,7 +118,7 @@ fn turns_of(reader: impl Read) -> std::io::Result<Vec<(&'static str, String)>> {
                 rows.extend(record_rows(&record));
             }
         }
-        Line::TooLong(bytes) => rows.push(("?", format!("a line of {bytes} bytes was passed over"))),
+        Line::TooLong(bytes) => rows.push(("?", format!("a line of {bytes} bytes was skipped"))),
     })?;
     Ok(rows)
 }
@@ -128,32 +132,22 @@ fn record_rows(record: &Record<'_>) -> Vec<(&'static str, String)> {
             Item::Prompt(text) | Item::Queued(text) => Some(("user", clean(text))),
             Item::Command { name, args } => Some(("user", clean(&format!("{name} {args}")))),
             Item::Reply(text) => Some(("agent", clean(text))),
-            Item::Call { action, .. } => Some(("tool", clean(&action_line(action)))),
-            Item::Outcome { failed: true, body, .. } => Some(("failed", clean(&body.text()))),
+            Item::Call { action, .. } => Some(("tool", clean(&action_words(action)))),
+            Item::Told { text, .. } => Some(("—", clean(text))),
+            Item::Outcome { outcome, .. } | Item::Ran { outcome, .. } if outcome.failed => {
+                Some(("failed", clean(&outcome.body.text())))
+            }
             Item::Interrupted => Some(("user", "interrupted the turn".to_owned())),
             Item::Boundary => Some(("—", "compacted here".to_owned())),
-            Item::Outcome { .. } | Item::TaskEnded { .. } | Item::TurnEnded | Item::Link(_) => None,
+            Item::Outcome { .. }
+            | Item::Ran { .. }
+            | Item::Patched { .. }
+            | Item::AgentStarted { .. }
+            | Item::TaskEnded { .. }
+            | Item::Loaded(_)
+            | Item::TurnEnded
+            | Item::Link(_)
+            | Item::Branch(_) => None,
         })
         .collect()
-}
-
-fn action_line(action: &Action<'_>) -> String {
-    match action {
-        Action::Shell { command, .. } => format!("$ {command}"),
-        Action::Files(files) => {
-            let parts: Vec<String> = files
-                .iter()
-                .map(|(touch, path)| format!("{} {path}", format!("{touch:?}").to_lowercase()))
-                .collect();
-            parts.join(", ")
-        }
-        Action::Todos(todos) => format!("todo list of {}", todos.len()),
-        Action::TaskCreated { subject } => format!("task: {subject}"),
-        Action::TaskUpdated { id, .. } => format!("task {id} updated"),
-        Action::Agent { description, .. } => format!("subagent: {description}"),
-        Action::Stopped { id } => format!("stopped {id}"),
-        Action::Asked(questions) => format!("asked: {}", questions.join(" / ")),
-        Action::Plan(text) => format!("plan: {text}"),
-        Action::Other(name) => name.to_string(),
-    }
 }

@@ -1,46 +1,59 @@
-//! `POST /sessions/{id}/handoff`: an agent hands over; carried out when its turn ends.
+//! `POST /sessions/{id}/handoff`: an agent hands over its work, carried out when its turn ends. `POST
+//! /sessions/{id}/cancel` takes it back.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use baton_core::ids::SessionId;
 use hyper::StatusCode;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::super::Daemon;
-use super::{Ask, Reply, blocking, parse};
-use crate::store::requests;
+use crate::daemon::Daemon;
+use crate::daemon::api::{ApiRequest, Reply, act, blocking, failed, not_found, parse, unprocessable};
+use crate::rotation::{pending, verbs};
 
-/// No document of an agent is larger.
+/// Agents' documents are not larger.
 const MAX_DOCUMENT: u64 = 8 << 20;
 
 #[derive(Deserialize)]
-struct Handoff {
+struct HandoffRequest {
     requester_session_id: String,
     file_path: PathBuf,
 }
 
-pub async fn post(daemon: &Arc<Daemon>, ask: Ask) -> Reply {
-    let handoff: Handoff = match parse(&ask) {
+pub(crate) async fn post(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+    let handoff: HandoffRequest = match parse(&request) {
         Ok(handoff) => handoff,
         Err(reply) => return reply,
     };
-    blocking(daemon, move |daemon| schedule(daemon, &ask.id, &handoff)).await
+    blocking(daemon, move |daemon| schedule(daemon, &request.id, &handoff)).await
 }
 
-fn schedule(daemon: &Daemon, target: &str, handoff: &Handoff) -> Reply {
+pub(crate) async fn cancel(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+    act(daemon, request, |daemon, caller, agent| verbs::cancel(&daemon.store, caller, agent)).await
+}
+
+fn schedule(daemon: &Daemon, target: &str, handoff: &HandoffRequest) -> Reply {
     let (session, provider) = {
         let mut roster = daemon.roster();
         roster.refresh();
-        let (asked, asking) = (roster.resolve(target), roster.resolve(&handoff.requester_session_id));
-        if target != handoff.requester_session_id && (asking.is_none() || asked != asking) {
+        let resolved = roster.resolve(target).and_then(|agent| {
+            let requester = roster.resolve(&handoff.requester_session_id)?;
+            Ok((agent, requester))
+        });
+        let (agent, requester) = match resolved {
+            Ok(resolved) => resolved,
+            Err(e) => return failed(&e),
+        };
+        if target != handoff.requester_session_id && (requester.is_none() || agent != requester) {
             let why = "sm handoff is self-directed only — requester must equal target session";
             return Reply::error(StatusCode::FORBIDDEN, why);
         }
-        let Some(entry) = asked.as_ref().and_then(|id| roster.get(id)) else {
-            return super::not_found(target);
+        let Some(entry) = agent.as_ref().and_then(|id| roster.get(id)) else {
+            return not_found(target);
         };
         (entry.agent.session.clone(), entry.agent.provider.clone())
     };
@@ -48,16 +61,35 @@ fn schedule(daemon: &Daemon, target: &str, handoff: &Handoff) -> Reply {
         return Reply::error(StatusCode::CONFLICT, why);
     }
     let Some(session) = session else {
-        return Reply::error(StatusCode::CONFLICT, &format!("{target} has no conversation yet"));
+        return Reply::error(StatusCode::CONFLICT, &format!("{target} has no session yet"));
     };
     let text = match read(&handoff.file_path) {
         Ok(text) => text,
-        Err(why) => return Reply::error(StatusCode::UNPROCESSABLE_ENTITY, &why),
+        Err(why) => return unprocessable(&why),
     };
-    match requests::schedule(&daemon.store, &session, Some(&handoff.file_path), &text, Timestamp::now()) {
-        Ok(true) => Reply::ok(&json!({ "status": "scheduled" })),
-        Ok(false) => super::not_found(target),
-        Err(e) => Reply::error(StatusCode::INTERNAL_SERVER_ERROR, &e.to_string()),
+    match daemon.store.requests().schedule(&session, Some(&handoff.file_path), &text, Timestamp::now()) {
+        Ok(true) => Reply::ok(&json!({ "status": carry_out_while_idle(daemon, &session) })),
+        Ok(false) => not_found(target),
+        Err(e) => failed(&e),
+    }
+}
+
+/// Carries out at once what was scheduled while no turn runs, because no end of a turn will come; otherwise it stays
+/// scheduled.
+fn carry_out_while_idle(daemon: &Daemon, session: &SessionId) -> &'static str {
+    let session = match daemon.store.sessions().get(session) {
+        Ok(Some(session)) => session,
+        Ok(None) => return "scheduled",
+        Err(e) => {
+            daemon.fault("read a session's record", &e);
+            return "scheduled";
+        }
+    };
+    let ctx = daemon.ctx(&session);
+    match pending::carry_out(&ctx, &session, ctx.is_braked(&session.agent), "the agent") {
+        Some(pending::Outcome::Sealed { .. }) => "sealed",
+        Some(pending::Outcome::Failed(_)) => "failed",
+        None => "scheduled",
     }
 }
 
@@ -65,14 +97,14 @@ fn read(path: &Path) -> Result<String, String> {
     if !path.is_absolute() {
         return Err(format!("file_path must be absolute: {}", path.display()));
     }
-    // The agent's own path; links on the way are its business, a pipe is not a document.
+    // Links on the way to the file are the agent's choice; a pipe or a device is not a document.
     let Ok(file) = std::fs::canonicalize(path).and_then(|real| crate::sys::fs::open_read(&real)) else {
         return Err(format!("File not found: {}", path.display()));
     };
     let mut text = String::new();
     file.take(MAX_DOCUMENT + 1)
         .read_to_string(&mut text)
-        .map_err(|e| format!("{} cannot be read: {e}", path.display()))?;
+        .map_err(|e| format!("could not read {}: {e}", path.display()))?;
     if text.len() as u64 > MAX_DOCUMENT {
         return Err(format!("{} is larger than 8 MiB; write what the next context needs", path.display()));
     }

@@ -1,4 +1,4 @@
-//! The client itself: one process, a chain of sessions, and whatever happens to it from outside.
+//! The client itself: one process, a chain of sessions, and whatever reaches it from outside.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -9,21 +9,21 @@ use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::composer::{Composer, Key, STASH};
-use super::handoff::Ask;
-use super::inbox::{Event, Inbox};
-use super::options::{Options, Resume};
-use super::payload::{Head, Payload};
-use super::screen::Screen;
-use super::script::{Script, Turn};
-use super::seen::Seen;
-use super::settings::Sources;
-use super::transcript::{Stamp, Transcript, folder, uuid};
+use crate::demo::agent::composer::{Composer, Key, STASH};
+use crate::demo::agent::context_log::ContextLog;
+use crate::demo::agent::handoff::Ask;
+use crate::demo::agent::inbox::{Event, Inbox};
+use crate::demo::agent::options::{Options, Resume};
+use crate::demo::agent::payload::{Head, Payload};
+use crate::demo::agent::screen::Screen;
+use crate::demo::agent::script::{Script, Turn};
+use crate::demo::agent::settings::Sources;
+use crate::demo::agent::transcript::{Stamp, Transcript, folder, uuid};
 
-/// Why work does not go on.
-pub enum Halt {
+/// Why work stops.
+pub(super) enum Halt {
     Signal(i32),
-    /// Esc, or Ctrl-C once: the turn is over, the session is not.
+    /// Esc, or one Ctrl-C: the turn is over, the session is not.
     Escape,
     Exit,
     /// The API refused.
@@ -34,7 +34,7 @@ pub enum Halt {
     Failed(anyhow::Error),
 }
 
-pub type Go<T> = Result<T, Halt>;
+pub(super) type Go<T> = Result<T, Halt>;
 
 impl From<anyhow::Error> for Halt {
     fn from(e: anyhow::Error) -> Self {
@@ -48,13 +48,13 @@ impl From<std::io::Error> for Halt {
     }
 }
 
-pub struct Task {
+pub(super) struct Task {
     pub id: String,
     pub name: String,
     pub until: PathBuf,
 }
 
-pub struct Client {
+pub(super) struct Client {
     pub options: Options,
     pub script: Script,
     pub pace: Duration,
@@ -62,9 +62,9 @@ pub struct Client {
     pub inbox: Inbox,
     pub screen: Screen,
     pub composer: Composer,
-    pub seen: Seen,
+    pub seen: ContextLog,
     pub cwd: PathBuf,
-    /// Prompts that were submitted and not yet worked on.
+    /// Submitted prompts not yet worked on.
     pub queue: VecDeque<String>,
     pub working: bool,
     input_ended: bool,
@@ -75,7 +75,7 @@ pub struct Client {
     pub transcript: Transcript,
     pub prompt_id: Option<String>,
     pub turns: VecDeque<Turn>,
-    /// What the last answer reported, input and output; what the next one will report as input.
+    /// Input and output that the last answer reported; the input of the next one.
     pub reported: u64,
     pub tokens: u64,
     pub last_text: String,
@@ -86,8 +86,8 @@ pub struct Client {
     pub loaded: Option<String>,
 }
 
-/// Runs to its end; the exit code is the client's.
-pub fn run(options: Options) -> anyhow::Result<u8> {
+/// Runs to the end; the exit code is the client's.
+pub(super) fn run(options: Options) -> anyhow::Result<u8> {
     let mut client = Client::new(options)?;
     let headless = client.options.print;
     let outcome = if headless { client.print_once() } else { client.live() };
@@ -142,7 +142,7 @@ impl Client {
             inbox: Inbox::new()?,
             screen,
             composer: Composer::default(),
-            seen: Seen::from_env(),
+            seen: ContextLog::from_env(),
             cwd,
             queue: VecDeque::new(),
             working: false,
@@ -164,7 +164,7 @@ impl Client {
         })
     }
 
-    /// Interactive: a session that takes prompts until it is told to go.
+    /// Interactive: takes prompts until told to exit.
     fn live(&mut self) -> Go<()> {
         self.inbox.listen();
         self.screen.line(&format!("✳ Scripted agent · {} · {}", self.script.model, self.cwd.display()));
@@ -183,8 +183,8 @@ impl Client {
         }
     }
 
-    /// SessionStart as this process was called: fresh, resumed or forked.
-    pub fn begin_first(&mut self) -> Go<()> {
+    /// Fires SessionStart as the command line asks: fresh, resumed or forked.
+    pub(super) fn begin_first(&mut self) -> Go<()> {
         let source = match (&self.options.resume, self.options.fork) {
             (Some(_), true) => "fork",
             (Some(_), false) => "resume",
@@ -193,8 +193,8 @@ impl Client {
         self.begin(source)
     }
 
-    /// A session begins, or a context within it does.
-    pub fn begin(&mut self, source: &str) -> Go<()> {
+    /// Begins a session, or a context within it.
+    pub(super) fn begin(&mut self, source: &str) -> Go<()> {
         if source != "compact" {
             let n = self.seen.begin_context();
             self.turns = self.script.context(n).into();
@@ -206,7 +206,7 @@ impl Client {
         self.take_in("SessionStart", &answers.contexts)
     }
 
-    /// One line from the composer: a command of the client, or a prompt.
+    /// Handles one line from the composer: a client command or a prompt.
     fn submit(&mut self, line: &str) -> Go<()> {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         match word {
@@ -238,7 +238,7 @@ impl Client {
         Ok(())
     }
 
-    /// Idle: keys come, background tasks end, and after a while the client says that it waits.
+    /// Idle: handles keys and ended background tasks, and after a while notifies that it waits.
     fn wait_for_prompt(&mut self) -> Go<()> {
         let since = Instant::now();
         let mut notified = false;
@@ -260,7 +260,7 @@ impl Client {
         Ok(())
     }
 
-    /// A background task that has ended begins a turn by itself.
+    /// An ended background task begins a turn by itself.
     fn end_tasks(&mut self) -> bool {
         let (done, running) = std::mem::take(&mut self.tasks).into_iter().partition(|t| t.until.exists());
         self.tasks = running;
@@ -276,8 +276,8 @@ impl Client {
         !done.is_empty()
     }
 
-    /// Waits until `pick` finds what it wants, at most `patience`; everything else is handled meanwhile.
-    pub fn attend<T>(
+    /// Waits until `pick` finds what it wants, at most for `patience`; handles everything else meanwhile.
+    pub(super) fn attend<T>(
         &mut self,
         patience: Option<Duration>,
         mut pick: impl FnMut(&mut Event) -> Option<T>,
@@ -342,7 +342,7 @@ impl Client {
         self.note("end", json!({ "reason": reason }));
     }
 
-    pub fn head(&self) -> Head {
+    pub(super) fn head(&self) -> Head {
         Head {
             session: self.session.clone(),
             transcript: self.transcript.path.display().to_string(),
@@ -352,12 +352,12 @@ impl Client {
         }
     }
 
-    pub fn entrypoint(&self) -> &'static str {
+    pub(super) fn entrypoint(&self) -> &'static str {
         if self.options.print { "sdk-cli" } else { "cli" }
     }
 
     /// The environment that hooks, status line and tools share.
-    pub fn dress(&self, command: &mut Command) {
+    pub(super) fn dress(&self, command: &mut Command) {
         command
             .current_dir(&self.cwd)
             .env("CLAUDECODE", "1")
@@ -371,15 +371,15 @@ impl Client {
         }
     }
 
-    /// Where a SessionStart hook may leave exports for the tools.
-    pub fn env_file(&self, n: usize) -> PathBuf {
+    /// Where a SessionStart hook may write exports for the tools.
+    pub(super) fn env_file(&self, n: usize) -> PathBuf {
         let dir = self.env_folder();
-        // Without it the hook has nowhere to write, which it must bear.
+        // Without it the hook has nowhere to write, and must cope with that.
         let _ = std::fs::create_dir_all(&dir);
         dir.join(format!("sessionstart-hook-{n}.sh"))
     }
 
-    pub fn env_files(&self) -> Vec<PathBuf> {
+    pub(super) fn env_files(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.env_folder()).into_iter().flatten().flatten();
         let mut files: Vec<PathBuf> = entries.map(|e| e.path()).collect();
         files.sort();
@@ -390,14 +390,14 @@ impl Client {
         self.sources.config_dir.join("session-env").join(&self.session)
     }
 
-    pub fn record(&mut self, kind: &str, fields: Value) -> anyhow::Result<()> {
+    pub(super) fn record(&mut self, kind: &str, fields: Value) -> anyhow::Result<()> {
         let cwd = self.cwd.display().to_string();
         let stamp = Stamp { session: &self.session, cwd: &cwd, entrypoint: self.entrypoint() };
         self.transcript.record(&stamp, kind, fields)
     }
 
-    /// Texts of hooks reach the model, and the transcript shows them.
-    pub fn take_in(&mut self, event: &str, contexts: &[String]) -> Go<()> {
+    /// Passes hooks' texts to the model and writes them to the transcript.
+    pub(super) fn take_in(&mut self, event: &str, contexts: &[String]) -> Go<()> {
         if contexts.is_empty() {
             return Ok(());
         }
@@ -417,12 +417,12 @@ impl Client {
         Ok(())
     }
 
-    pub fn note(&self, kind: &str, what: Value) {
+    pub(super) fn note(&self, kind: &str, what: Value) {
         self.seen.note(kind, &self.session, what);
     }
 }
 
-/// Which conversation this is, and its transcript.
+/// The conversation's id and its transcript.
 fn conversation(options: &Options, folder: &Path) -> anyhow::Result<(String, Transcript)> {
     let path = |id: &str| folder.join(format!("{id}.jsonl"));
     let old = match &options.resume {

@@ -1,19 +1,19 @@
-//! Compaction, asked for or because the window is nearly full.
+//! Compaction, on request or because the window is nearly full.
 
 use serde_json::json;
 
-use super::client::{Client, Go};
-use super::payload::Payload;
-use super::transcript::uuid;
+use crate::demo::agent::client::{Client, Go};
+use crate::demo::agent::payload::Payload;
+use crate::demo::agent::transcript::uuid;
 
-/// What the client keeps free: it compacts when less is left.
+/// The client compacts when less than this is left.
 const RESERVE: u64 = 33_000;
-/// What a summary weighs.
+/// The size of a summary.
 const AFTER: u64 = 2_800;
 
 impl Client {
-    /// Before a request: the client looks at what the last answer reported.
-    pub fn compact_if_full(&mut self) -> Go<()> {
+    /// Before a request, compacts if the last answer's report is too large.
+    pub(super) fn compact_if_full(&mut self) -> Go<()> {
         let env = |name: &str| std::env::var(name).ok();
         let off = env("DISABLE_AUTO_COMPACT").is_some_and(|v| !matches!(v.as_str(), "" | "0" | "false"));
         let window = env("CLAUDE_CODE_AUTO_COMPACT_WINDOW").and_then(|w| w.parse().ok());
@@ -24,8 +24,8 @@ impl Client {
         Ok(())
     }
 
-    /// Returns whether it happened; a PreCompact hook may hold it back.
-    pub fn compact(&mut self, trigger: &str, instructions: Option<&str>) -> Go<bool> {
+    /// Returns whether it happened; a PreCompact hook may block it.
+    pub(super) fn compact(&mut self, trigger: &str, instructions: Option<&str>) -> Go<bool> {
         let answers = self.hooks(&Payload::pre_compact(trigger, instructions));
         for text in &answers.plain {
             self.note("instructions", json!({ "text": text }));

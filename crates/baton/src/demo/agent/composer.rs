@@ -1,7 +1,7 @@
-//! The line a person types: keys in, prompts out. Pastes are taken whole; Ctrl-S puts the draft by.
+//! The line that a person types: keys in, prompts out. Takes pastes whole; Ctrl-S stashes the draft.
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Key {
+pub(super) enum Key {
     Submit(String),
     Escape,
     Interrupt,
@@ -10,21 +10,21 @@ pub enum Key {
 }
 
 #[derive(Debug, Default)]
-pub struct Composer {
+pub(super) struct Composer {
     draft: Vec<u8>,
     stash: Option<Vec<u8>>,
     pasting: bool,
-    /// Bytes of an escape sequence that is not complete yet.
+    /// The bytes of an incomplete escape sequence.
     escape: Vec<u8>,
 }
 
 /// Ctrl-S.
-pub const STASH: u8 = 0x13;
+pub(super) const STASH: u8 = 0x13;
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
 
 impl Composer {
-    pub fn feed(&mut self, bytes: &[u8]) -> Vec<Key> {
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<Key> {
         let mut keys = Vec::new();
         for &byte in bytes {
             if !self.escape.is_empty() {
@@ -37,7 +37,7 @@ impl Composer {
                 self.key(byte, &mut keys);
             }
         }
-        // A lone Esc at the end of what came is the key itself; sequences arrive in one piece.
+        // A lone Esc at the end of the input is the key itself; sequences arrive in one piece.
         if self.escape == [0x1b] {
             self.escape.clear();
             keys.push(Key::Escape);
@@ -59,7 +59,7 @@ impl Composer {
             STASH => self.stash = Some(std::mem::take(&mut self.draft)),
             0x1a => keys.push(Key::Suspend),
             0x7f | 0x08 => {
-                // The last character, however many bytes it has.
+                // Remove the last character, however many bytes it has.
                 while self.draft.pop().is_some_and(|b| b & 0xc0 == 0x80) {}
             }
             byte if byte >= 0x20 => self.draft.push(byte),
@@ -74,7 +74,7 @@ impl Composer {
             sequence if sequence == PASTE_ENDS => self.pasting = false,
             [_, b'[' | b'O'] => return,
             [_, b'[' | b'O', .., last] if !(0x40..=0x7e).contains(last) => return,
-            // Arrows and the like mean nothing here.
+            // Ignore arrows and the like.
             [_, b'[' | b'O', ..] => {}
             [_, other] => {
                 let other = *other;
@@ -87,17 +87,17 @@ impl Composer {
         self.escape.clear();
     }
 
-    pub fn draft(&self) -> String {
+    pub(super) fn draft(&self) -> String {
         String::from_utf8_lossy(&self.draft).into_owned()
     }
 
-    /// The Enter was lost: the text is still there.
-    pub fn keep(&mut self, line: &str) {
+    /// The Enter was lost, so the text stays.
+    pub(super) fn keep(&mut self, line: &str) {
         line.as_bytes().clone_into(&mut self.draft);
     }
 
-    /// A last line without an end, when the input is over.
-    pub fn rest(&mut self) -> Option<String> {
+    /// The last line without a line end, when the input is over.
+    pub(super) fn rest(&mut self) -> Option<String> {
         let rest = String::from_utf8_lossy(&std::mem::take(&mut self.draft)).into_owned();
         (!rest.is_empty()).then_some(rest)
     }

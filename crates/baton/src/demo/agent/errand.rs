@@ -1,7 +1,7 @@
-//! Starts what the client starts, in a session of its own as the client does: no terminal, no signals of ours.
+//! Starts child commands in a session of their own as the client does: without our terminal and signals.
 //!
-//! `setsid` between fork and exec would need `unsafe`; the agent starts itself instead, which leaves its own
-//! session and becomes the command.
+//! `setsid` between fork and exec would need `unsafe`. Instead the agent starts itself, leaves its session and becomes
+//! the command.
 
 use std::ffi::OsString;
 use std::io::{PipeWriter, Read as _, Write as _};
@@ -11,46 +11,46 @@ use std::sync::mpsc::Sender;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::inbox::Event;
+use crate::demo::agent::inbox::Event;
 
-pub const FLAG: &str = "--in-own-session";
-/// What the smallest pipe takes without a reader.
+pub(super) const FLAG: &str = "--in-own-session";
+/// What the smallest pipe holds without a reader.
 const ROOM: usize = 4096;
 
 /// Becomes `command` in a new session.
-pub fn exec(command: &[OsString]) -> ExitCode {
+pub(super) fn exec(command: &[OsString]) -> ExitCode {
     let Some((program, args)) = command.split_first() else { return ExitCode::from(2) };
-    // Fails only for the leader of a process group, which a fresh child is not.
+    // This fails only for a process group leader, which a fresh child is not.
     let _ = rustix::process::setsid();
     let error = Command::new(program).args(args).exec();
     eprintln!("{}: {error}", program.display());
     ExitCode::from(127)
 }
 
-/// `program`, to be started in a session of its own.
-pub fn command(program: &str, args: &[String]) -> std::io::Result<Command> {
+/// A command that starts `program` in a session of its own.
+pub(super) fn command(program: &str, args: &[String]) -> std::io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["demo-agent", FLAG, program]).args(args);
     Ok(command)
 }
 
-/// Something that runs and reports to the inbox when it has ended and its output is closed.
-pub struct Errand {
+/// A running command that reports to the inbox once it has ended and its output is closed.
+pub(super) struct Errand {
     pub number: u64,
     pid: u32,
 }
 
-/// How it ended and what it said.
-#[derive(Debug, Default)]
-pub struct Outcome {
+/// Its exit status and output.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Outcome {
     pub status: Option<ExitStatus>,
     pub out: String,
     pub err: String,
 }
 
 impl Outcome {
-    /// As a shell tells it: 128 + n after signal n.
-    pub fn code(&self) -> i32 {
+    /// The exit code as a shell reports it: 128 + n after signal n.
+    pub(super) fn code(&self) -> i32 {
         use std::os::unix::process::ExitStatusExt as _;
         self.status.map_or(-1, |s| s.code().unwrap_or_else(|| 128 + s.signal().unwrap_or(0)))
     }
@@ -58,31 +58,31 @@ impl Outcome {
 
 impl Errand {
     /// Starts `command` with `input` on its standard input.
-    pub fn start(
+    pub(super) fn start(
         mut command: Command,
         mut input: Vec<u8>,
         number: u64,
         to: Sender<Event>,
     ) -> std::io::Result<Self> {
         let (reader, mut writer) = std::io::pipe()?;
-        // Every pipe has room for this much: it lies there before the hook looks, however busy the machine is.
+        // Every pipe holds this much, so it is there before the hook looks, however busy the machine is.
         let rest = input.split_off(input.len().min(ROOM));
         writer.write_all(&input)?;
         command.stdin(reader).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn()?;
         let pid = child.id();
-        // Our own end for reading goes with the command.
+        // Our reading end closes with the command.
         drop(command);
         std::thread::spawn(move || {
             let outcome = attend(child, writer, rest);
-            // Nobody listens any more when the agent is on its way out.
+            // Nobody listens any more while the agent exits.
             let _ = to.send(Event::Done(number, outcome));
         });
         Ok(Self { number, pid })
     }
 
-    /// Ends it with everything it has started.
-    pub fn kill(&self) {
+    /// Kills it with everything it started.
+    pub(super) fn kill(&self) {
         if let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
             // It may have ended by itself.
             let _ = kill_process_group(pid, Signal::KILL);
@@ -95,7 +95,7 @@ fn attend(mut child: Child, mut stdin: PipeWriter, rest: Vec<u8>) -> Outcome {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let writer = (!rest.is_empty()).then(|| {
         std::thread::spawn(move || {
-            // A hook need not read.
+            // A hook may ignore its input.
             let _ = stdin.write_all(&rest);
         })
     });

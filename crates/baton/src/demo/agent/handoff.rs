@@ -1,18 +1,18 @@
-//! What the agent does about handoffs: sees that one is asked for, writes it, knows one that was loaded.
+//! How the agent handles handoffs: notices a request, writes one, recognises a loaded one.
 
-use super::client::{Client, Go};
-use super::script::Asked;
+use crate::demo::agent::client::{Client, Go};
+use crate::demo::agent::script::HandoffManner;
 
-/// A handoff that was asked for and not yet written.
+/// A requested handoff that is not written yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ask {
-    /// As the command names it: a path as a shell takes it.
+pub(super) struct Ask {
+    /// The path as the command names it, quoted for a shell.
     word: String,
     path: String,
 }
 
-/// Finds `baton handoff PATH` in what the model was told.
-pub fn find_ask(text: &str) -> Option<Ask> {
+/// Finds `baton handoff PATH` in a text for the model.
+pub(super) fn find_ask(text: &str) -> Option<Ask> {
     let (_, after) = text.split_once("`baton handoff ")?;
     let (word, _) = after.split_once('`')?;
     let path = match word.strip_prefix('\'').and_then(|w| w.strip_suffix('\'')) {
@@ -22,8 +22,8 @@ pub fn find_ask(text: &str) -> Option<Ask> {
     Some(Ask { word: word.to_owned(), path })
 }
 
-/// Where a loaded handoff says what comes next.
-pub fn next_step(handoff: &str) -> Option<String> {
+/// The next step in a loaded handoff.
+pub(super) fn next_step(handoff: &str) -> Option<String> {
     let (_, after) = handoff.split_once("\n## Next")?;
     let section = after.split_once('\n')?.1;
     let section = section.split("\n#").next().unwrap_or_default().trim();
@@ -31,10 +31,10 @@ pub fn next_step(handoff: &str) -> Option<String> {
 }
 
 impl Client {
-    /// Takes notice of texts that reached the model.
-    pub fn remember(&mut self, texts: &[String]) {
+    /// Notes texts that reached the model.
+    pub(super) fn remember(&mut self, texts: &[String]) {
         for text in texts {
-            // A handoff tells of earlier work; what was asked then is not asked now.
+            // A handoff describes earlier work; its requests are not current.
             if text.contains("=== HANDOFF LOADED") {
                 self.loaded = Some(text.clone());
             } else if let Some(ask) = find_ask(text) {
@@ -43,24 +43,24 @@ impl Client {
         }
     }
 
-    /// Hands over, if it was asked to and does as it is asked.
-    pub fn hand_over_if_asked(&mut self) -> Go<()> {
+    /// Hands over if it was asked to and its script obeys.
+    pub(super) fn hand_over_if_asked(&mut self) -> Go<()> {
         let Some(ask) = self.ask.take() else { return Ok(()) };
         let text = self.script.handoff.clone().unwrap_or_else(|| self.compose());
         match self.script.asked {
-            Asked::Ignore => {}
-            Asked::Obey => {
+            HandoffManner::Ignore => {}
+            HandoffManner::Obey => {
                 self.write(std::path::Path::new(&ask.path), &text)?;
                 self.bash(&format!("baton handoff {}", ask.word))?;
             }
-            Asked::ObeyStdin => {
+            HandoffManner::ObeyStdin => {
                 self.bash(&format!("baton handoff - <<'END_OF_HANDOFF'\n{text}\nEND_OF_HANDOFF"))?;
             }
         }
         Ok(())
     }
 
-    /// What it knows, in its own words.
+    /// Composes a handoff from what it knows.
     fn compose(&self) -> String {
         let done: Vec<String> = self.said.iter().map(|line| format!("- {line}")).collect();
         let done = done.join("\n");
@@ -69,8 +69,8 @@ impl Client {
         format!("# Handoff\n\n## Task\n{task}\n\n## Done\n{done}\n\n## Next\n{next}\n")
     }
 
-    /// What a loaded handoff tells it to do, in words that show that it knows.
-    pub fn recall(&self) -> String {
+    /// States the next step from a loaded handoff, to show that it knows it.
+    pub(super) fn recall(&self) -> String {
         match self.loaded.as_deref().and_then(next_step) {
             Some(next) => format!("I continue from the handoff. Next: {next}"),
             None => "Nothing was handed over to me.".to_owned(),

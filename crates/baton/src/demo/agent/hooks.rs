@@ -4,36 +4,40 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::client::Client;
-use super::errand::{self, Errand, Outcome};
-use super::payload::Payload;
-use super::settings::Hook;
+use crate::demo::agent::client::Client;
+use crate::demo::agent::errand::{self, Errand, Outcome};
+use crate::demo::agent::payload::Payload;
+use crate::demo::agent::settings::Hook;
 
 /// Longer output is replaced by a preview: the client's limit per hook.
 const LIMIT: usize = 10_000;
 const PREVIEW: usize = 2_000;
 const USUAL_TIMEOUT: Duration = Duration::from_mins(1);
-/// What a client on its way out grants a hook that asks for no time of its own.
+/// How long an exiting client waits for a hook without a timeout of its own.
 const LAST_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// What all hooks of an event came to.
+/// The combined answers of an event's hooks.
 #[derive(Debug, Default)]
-pub struct Answers {
+pub(super) struct Answers {
     /// Texts for the model.
     pub contexts: Vec<String>,
-    /// Why the event is held back, if it is.
+    /// Why the event is blocked, if it is.
     pub block: Option<String>,
-    /// Plain output, which some events take for something.
+    /// Plain output, which some events interpret.
     pub plain: Vec<String>,
 }
 
 impl Client {
-    pub fn hooks(&mut self, payload: &Payload) -> Answers {
+    pub(super) fn hooks(&mut self, payload: &Payload) -> Answers {
         self.hooks_of(payload, None)
     }
 
-    /// Runs the hooks; `subagent` is the id and type of the subagent that speaks.
-    pub fn hooks_of(&mut self, payload: &Payload, subagent: Option<(&str, &str)>) -> Answers {
+    /// Starts the hooks, each with its deadline.
+    pub(super) fn start_hooks(
+        &mut self,
+        payload: &Payload,
+        subagent: Option<(&str, &str)>,
+    ) -> Vec<(Errand, Instant)> {
         let input = payload.to_json(&self.head(), subagent);
         let began = Instant::now();
         let mut running = Vec::new();
@@ -42,12 +46,19 @@ impl Client {
             let started = self
                 .hook_command(&hook, payload.event, n)
                 .and_then(|command| Errand::start(command, input.clone(), number, self.inbox.sender()));
-            // A command that is not there is ignored, as the client ignores it.
+            // Ignore a missing command, as the client does.
             if let Ok(errand) = started {
                 let usual = if payload.event == "SessionEnd" { LAST_TIMEOUT } else { USUAL_TIMEOUT };
                 running.push((errand, began + hook.timeout.unwrap_or(usual)));
             }
         }
+        running
+    }
+
+    /// Runs the hooks; `subagent` is the id and type of the subagent that caused the event.
+    pub(super) fn hooks_of(&mut self, payload: &Payload, subagent: Option<(&str, &str)>) -> Answers {
+        let began = Instant::now();
+        let mut running = self.start_hooks(payload, subagent);
         let mut answers = Answers::default();
         while !running.is_empty() {
             let deadline = running.iter().map(|(_, until)| *until).min().unwrap_or(began);
@@ -95,7 +106,7 @@ impl Client {
         Ok(command)
     }
 
-    /// Reads one hook's output as the client does.
+    /// Interprets one hook's output as the client does.
     fn take(&mut self, event: &'static str, outcome: &Outcome, took: Duration, answers: &mut Answers) {
         let code = outcome.code();
         self.note("hook", json!({ "event": event, "code": code, "ms": took.as_millis() }));
@@ -122,7 +133,7 @@ impl Client {
             self.note("block", json!({ "event": event, "text": reason }));
         }
         match answer.get("hookSpecificOutput") {
-            // The client refuses these, or one that speaks for another event, with an error on the screen.
+            // The client rejects these, and an answer for another event, with an error on the screen.
             Some(own) if matches!(event, "PreCompact" | "SessionEnd") || own["hookEventName"] != event => {
                 self.note("invalid", json!({ "event": event, "text": text }));
                 self.screen.line(&format!("  ⎿ {event} hook error: its output does not fit the event"));
@@ -141,7 +152,7 @@ impl Client {
         }
     }
 
-    /// Output that is no JSON object: context for some events, instructions for one, nothing for the rest.
+    /// Handles output that is not a JSON object: context for some events, instructions for one, ignored for the rest.
     fn take_plain(&mut self, event: &'static str, text: &str, answers: &mut Answers) {
         match event {
             "SessionStart" | "UserPromptSubmit" => answers.contexts.push(limited(text)),
@@ -151,7 +162,7 @@ impl Client {
     }
 }
 
-/// What of a hook's text reaches the model.
+/// The part of a hook's text that reaches the model.
 fn limited(text: &str) -> String {
     if text.chars().count() <= LIMIT {
         return text.to_owned();

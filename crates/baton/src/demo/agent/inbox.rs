@@ -1,4 +1,4 @@
-//! Everything the agent waits for comes in here: signals, keys, ends of what it started.
+//! Everything that the agent waits for: signals, keys, ended children.
 
 use std::collections::VecDeque;
 use std::io::{IsTerminal as _, Read as _};
@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::errand::Outcome;
+use crate::demo::agent::errand::Outcome;
 
 #[derive(Debug)]
-pub enum Event {
+pub(super) enum Event {
     Signal(i32),
     Input(Vec<u8>),
     InputEnd,
     Done(u64, Outcome),
-    /// A pipe that a step waits for has been written.
+    /// A pipe that a step waits for was written.
     Written(u64),
 }
 
-pub struct Inbox {
+pub(super) struct Inbox {
     sender: Sender<Event>,
     receiver: Receiver<Event>,
     put_by: VecDeque<Event>,
@@ -28,7 +28,7 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    pub fn new() -> anyhow::Result<Self> {
+    pub(super) fn new() -> anyhow::Result<Self> {
         let (sender, receiver) = channel();
         let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGHUP, SIGINT])?;
         let to = sender.clone();
@@ -42,10 +42,10 @@ impl Inbox {
         Ok(Self { sender, receiver, put_by: VecDeque::new(), count: 0 })
     }
 
-    /// Begins to read standard input.
-    pub fn listen(&self) {
+    /// Starts reading standard input.
+    pub(super) fn listen(&self) {
         let to = self.sender.clone();
-        // Asked now: a terminal that has been hung up no longer says that it is one.
+        // Check now: a hung-up terminal no longer reports that it is one.
         let is_terminal = std::io::stdin().is_terminal();
         std::thread::spawn(move || {
             let mut stdin = std::io::stdin();
@@ -53,7 +53,7 @@ impl Inbox {
             loop {
                 let event = match stdin.read(&mut buffer) {
                     Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
-                    // A terminal that ends was hung up: the signal that tells so is on its way.
+                    // A terminal that ends was hung up, and the signal for it is on its way.
                     Ok(0) | Err(_) if is_terminal => return,
                     Ok(0) | Err(_) => Event::InputEnd,
                     Ok(n) => Event::Input(buffer[..n].to_vec()),
@@ -66,17 +66,17 @@ impl Inbox {
         });
     }
 
-    pub fn sender(&self) -> Sender<Event> {
+    pub(super) fn sender(&self) -> Sender<Event> {
         self.sender.clone()
     }
 
-    pub fn number(&mut self) -> u64 {
+    pub(super) fn number(&mut self) -> u64 {
         self.count += 1;
         self.count
     }
 
-    /// The next event, waiting at most `patience`; for ever without one.
-    pub fn next(&mut self, patience: Option<Duration>) -> Option<Event> {
+    /// The next event within `patience`; without one, waits forever.
+    pub(super) fn next(&mut self, patience: Option<Duration>) -> Option<Event> {
         if let Some(event) = self.put_by.pop_front() {
             return Some(event);
         }
@@ -86,8 +86,8 @@ impl Inbox {
         }
     }
 
-    /// The next end of something started, until `deadline`; whatever else comes meanwhile is put by.
-    pub fn next_done(&mut self, deadline: Instant) -> Option<(u64, Outcome)> {
+    /// The next ended child before `deadline`; stashes other events.
+    pub(super) fn next_done(&mut self, deadline: Instant) -> Option<(u64, Outcome)> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.receiver.recv_timeout(left).ok()? {
@@ -97,12 +97,12 @@ impl Inbox {
         }
     }
 
-    /// Reports when the pipe at `path` has been written and closed.
-    pub fn watch_pipe(&mut self, path: &Path) -> u64 {
+    /// Sends an event when the pipe at `path` was written and closed.
+    pub(super) fn watch_pipe(&mut self, path: &Path) -> u64 {
         let number = self.number();
         let (to, path) = (self.sender.clone(), path.to_owned());
         std::thread::spawn(move || {
-            // An error wakes the waiting step all the same: it must not hang.
+            // Wake the waiting step even on an error, so that it does not hang.
             let _ = std::fs::read(path);
             let _ = to.send(Event::Written(number));
         });

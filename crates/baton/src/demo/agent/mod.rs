@@ -1,5 +1,5 @@
-//! The scripted agent: behaves towards hooks, status line, transcript, signals and terminal as Claude Code 2.1.325
-//! was recorded to, but what it "thinks" comes from a script. The demo and the tests run it; no model is involved.
+//! The scripted agent: behaves towards hooks, status line, transcript, signals and terminal as we recorded Claude Code
+//! 2.1.325, but its "thoughts" come from a script. The demo and the tests run it; no model is involved.
 //!
 //! `baton demo-agent [options of the client] [PROMPT]`. Options it does not know are accepted. The environment:
 //!
@@ -30,19 +30,20 @@
 //!   write PATH TEXT            writes a file; `write PATH <<END` for several lines
 //!   wait PATH                  blocks until PATH exists, or until a pipe of that name is written
 //!   task PATH NAME             a background task that ends when PATH exists
-//!   ask TEXT                   a permission dialog in place of the composer, until `y` or Esc is pressed
+//!   ask TEXT                   a permission dialog in place of the composer, until `y`, Esc or a hook answers it
 //!   subagent COMMAND           a subagent runs COMMAND
 //!   note TEXT                  the next step, for the handoff it may write
 //!   recall                     says what the loaded handoff tells it to do next
 //!   fail rate_limit TEXT       the API refuses; the turn ends in StopFailure
 //! ```
 //!
-//! Contexts are counted over processes by the seen file, so a restarted agent goes on with the next one; the last
-//! one repeats. A prompt beyond the last turn is answered with "Done.".
+//! The seen file counts contexts across processes, so a restarted agent continues with the next one; the last one
+//! repeats. A prompt beyond the last turn is answered with "Done.".
 
 mod client;
 mod compact;
 mod composer;
+mod context_log;
 mod errand;
 mod handoff;
 mod hooks;
@@ -52,7 +53,6 @@ mod payload;
 mod print;
 mod screen;
 mod script;
-mod seen;
 mod settings;
 mod tools;
 mod transcript;
@@ -61,7 +61,7 @@ mod turn;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// `args` is what follows `demo-agent`.
+/// `args` are the arguments after `demo-agent`.
 pub fn main(args: &[OsString]) -> ExitCode {
     if let Some((first, command)) = args.split_first()
         && first == errand::FLAG

@@ -1,29 +1,29 @@
-//! The client's command line, as far as the scripted agent heeds it.
+//! The part of the client's command line that the scripted agent understands.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::bail;
 
-/// How `--print` prints.
+/// The output format of `--print`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Output {
+pub(super) enum Output {
     #[default]
     Text,
     Json,
     StreamJson,
 }
 
-/// Which conversation goes on.
+/// The conversation to continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Resume {
+pub(super) enum Resume {
     Id(String),
-    /// The newest one of this folder.
+    /// The newest one in this folder.
     Last,
 }
 
 #[derive(Debug, Default)]
-pub struct Options {
+pub(super) struct Options {
     pub prompt: Option<String>,
     pub print: bool,
     pub output: Output,
@@ -33,11 +33,11 @@ pub struct Options {
     pub model: Option<String>,
     pub permission_mode: String,
     pub plugin_dirs: Vec<PathBuf>,
-    /// A file, or JSON itself.
+    /// A file, or inline JSON.
     pub settings: Vec<String>,
 }
 
-/// Options of the client that take a value and mean nothing here.
+/// Options of the client that take a value and are ignored here.
 const VALUED: [&str; 14] = [
     "--append-system-prompt",
     "--system-prompt",
@@ -56,7 +56,7 @@ const VALUED: [&str; 14] = [
 ];
 
 impl Options {
-    pub fn parse(args: &[OsString]) -> anyhow::Result<Self> {
+    pub(super) fn parse(args: &[OsString]) -> anyhow::Result<Self> {
         let mut options = Self { permission_mode: "default".to_owned(), ..Self::default() };
         let mut args = args.iter().map(|a| a.to_string_lossy().into_owned()).peekable();
         let mut only_words = false;

@@ -1,10 +1,10 @@
-//! What the client writes on a hook's standard input: the recorded fields in the recorded order.
+//! A hook's standard input as the client writes it: the recorded fields in the recorded order.
 
 use serde_json::{Map, Value, json};
 
-/// The head that all payloads share.
+/// The fields that all payloads share.
 #[derive(Debug, Clone)]
-pub struct Head {
+pub(super) struct Head {
     pub session: String,
     pub transcript: String,
     pub cwd: String,
@@ -12,10 +12,10 @@ pub struct Head {
     pub permission_mode: String,
 }
 
-/// An event with the fields of its own.
-pub struct Payload {
+/// An event with its own fields.
+pub(super) struct Payload {
     pub event: &'static str,
-    /// What matchers are held against.
+    /// What matchers match against.
     pub subject: String,
     fields: Map<String, Value>,
 }
@@ -26,7 +26,7 @@ impl Payload {
         Self { event, subject: subject.into(), fields }
     }
 
-    pub fn session_start(source: &str, model: Option<&str>, resumed: Option<(i64, u64)>) -> Self {
+    pub(super) fn session_start(source: &str, model: Option<&str>, resumed: Option<(i64, u64)>) -> Self {
         let mut fields = json!({ "source": source });
         match resumed {
             Some((seconds, tokens)) => {
@@ -43,22 +43,29 @@ impl Payload {
         Self::new("SessionStart", source, fields)
     }
 
-    pub fn prompt(text: &str) -> Self {
+    pub(super) fn prompt(text: &str) -> Self {
         Self::new("UserPromptSubmit", "", json!({ "prompt": text }))
     }
 
-    pub fn pre_tool(tool: &str, input: &Value, id: &str) -> Self {
+    pub(super) fn pre_tool(tool: &str, input: &Value, id: &str) -> Self {
         Self::new("PreToolUse", tool, json!({ "tool_name": tool, "tool_input": input, "tool_use_id": id }))
     }
 
-    pub fn post_tool(tool: &str, input: &Value, response: &Value, id: &str, ms: u128) -> Self {
+    pub(super) fn post_tool(tool: &str, input: &Value, response: &Value, id: &str, ms: u128) -> Self {
         let fields = json!({
             "tool_name": tool, "tool_input": input, "tool_response": response, "tool_use_id": id, "duration_ms": ms,
         });
         Self::new("PostToolUse", tool, fields)
     }
 
-    pub fn tool_failed(tool: &str, input: &Value, error: &str, interrupt: bool, id: &str, ms: u128) -> Self {
+    pub(super) fn tool_failed(
+        tool: &str,
+        input: &Value,
+        error: &str,
+        interrupt: bool,
+        id: &str,
+        ms: u128,
+    ) -> Self {
         let fields = json!({
             "tool_name": tool, "tool_input": input, "tool_use_id": id, "error": error, "is_interrupt": interrupt,
             "duration_ms": ms,
@@ -66,7 +73,7 @@ impl Payload {
         Self::new("PostToolUseFailure", tool, fields)
     }
 
-    pub fn stop(active: bool, last: &str, tasks: &[Value]) -> Self {
+    pub(super) fn stop(active: bool, last: &str, tasks: &[Value]) -> Self {
         let fields = json!({
             "stop_hook_active": active, "last_assistant_message": last, "background_tasks": tasks,
             "session_crons": [],
@@ -74,41 +81,41 @@ impl Payload {
         Self::new("Stop", "", fields)
     }
 
-    pub fn stop_failure(error: &str, text: &str) -> Self {
+    pub(super) fn stop_failure(error: &str, text: &str) -> Self {
         Self::new("StopFailure", error, json!({ "error": error, "last_assistant_message": text }))
     }
 
-    pub fn pre_compact(trigger: &str, instructions: Option<&str>) -> Self {
-        // A manual one without instructions says so with an empty text, an automatic one with null.
+    pub(super) fn pre_compact(trigger: &str, instructions: Option<&str>) -> Self {
+        // A manual compaction without instructions sends an empty text, an automatic one null.
         let instructions =
             if trigger == "manual" { Some(instructions.unwrap_or_default()) } else { instructions };
         Self::new("PreCompact", trigger, json!({ "trigger": trigger, "custom_instructions": instructions }))
     }
 
-    pub fn post_compact(trigger: &str, summary: &str) -> Self {
+    pub(super) fn post_compact(trigger: &str, summary: &str) -> Self {
         Self::new("PostCompact", trigger, json!({ "trigger": trigger, "compact_summary": summary }))
     }
 
-    pub fn session_end(reason: &str) -> Self {
+    pub(super) fn session_end(reason: &str) -> Self {
         Self::new("SessionEnd", reason, json!({ "reason": reason }))
     }
 
-    pub fn permission(command: &str) -> Self {
+    pub(super) fn permission(command: &str) -> Self {
         let fields = json!({ "tool_name": "Bash", "tool_input": { "command": command } });
         Self::new("PermissionRequest", "Bash", fields)
     }
 
-    pub fn idle() -> Self {
+    pub(super) fn idle() -> Self {
         let fields =
             json!({ "message": "Claude is waiting for your input", "notification_type": "idle_prompt" });
         Self::new("Notification", "idle_prompt", fields)
     }
 
-    pub fn subagent_start(kind: &str) -> Self {
+    pub(super) fn subagent_start(kind: &str) -> Self {
         Self::new("SubagentStart", kind, json!({}))
     }
 
-    pub fn subagent_stop(kind: &str, transcript: &str, last: &str) -> Self {
+    pub(super) fn subagent_stop(kind: &str, transcript: &str, last: &str) -> Self {
         let fields = json!({
             "stop_hook_active": false, "agent_transcript_path": transcript, "last_assistant_message": last,
             "background_tasks": [], "session_crons": [],
@@ -116,8 +123,8 @@ impl Payload {
         Self::new("SubagentStop", kind, fields)
     }
 
-    /// The whole, as the client writes it. `subagent` is the id and type of the subagent that speaks.
-    pub fn to_json(&self, head: &Head, subagent: Option<(&str, &str)>) -> Vec<u8> {
+    /// The whole payload as the client writes it. `subagent` is the id and type of the subagent that caused the event.
+    pub(super) fn to_json(&self, head: &Head, subagent: Option<(&str, &str)>) -> Vec<u8> {
         let mut all = json!({
             "session_id": head.session,
             "transcript_path": head.transcript,

@@ -6,11 +6,11 @@ use std::time::Instant;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-use super::client::{Client, Go, Halt};
-use super::options::Output;
+use crate::demo::agent::client::{Client, Go, Halt};
+use crate::demo::agent::options::Output;
 
 impl Client {
-    pub fn print_once(&mut self) -> Go<()> {
+    pub(super) fn print_once(&mut self) -> Go<()> {
         let prompt = if let Some(prompt) = self.options.prompt.take() {
             prompt
         } else {
@@ -49,8 +49,8 @@ impl Client {
         outcome
     }
 
-    /// A message of the stream, when a stream is wanted.
-    pub fn print_message(&self, message: &Value) {
+    /// Prints a message if a stream is wanted.
+    pub(super) fn print_message(&self, message: &Value) {
         self.print_line(&json!({ "type": "assistant", "message": message, "session_id": self.session }));
     }
 
@@ -61,7 +61,7 @@ impl Client {
     }
 }
 
-/// A reader that has gone away is no reason to fail.
+/// A closed reader is not an error.
 fn out(text: &str) {
     let mut stdout = std::io::stdout().lock();
     let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());

@@ -1,4 +1,4 @@
-//! A small screen: what happened, the status line, the prompt. Leaves the terminal as it found it.
+//! A small screen: events, status line, prompt. Restores the terminal when it leaves.
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -6,19 +6,19 @@ use baton_core::plain::plain;
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use serde_json::json;
 
-use super::client::Client;
-use super::errand::{self, Errand};
-use super::inbox::Event;
+use crate::demo::agent::client::Client;
+use crate::demo::agent::errand::{self, Errand};
+use crate::demo::agent::inbox::Event;
 
-/// As the client draws: another screen, mouse reports, pastes marked, the terminal's own cursor hidden.
+/// Like the client: alternate screen, mouse reports, bracketed paste, hidden cursor.
 const ENTER: &str = "\x1b[?1049h\x1b[?1000h\x1b[?1006h\x1b[?2004h\x1b[?25l\x1b[H\x1b[2J";
 const LEAVE: &str = "\x1b[?25h\x1b[?2004l\x1b[?1006l\x1b[?1000l\x1b[?1049l";
-/// Without the alternate screen pastes are still marked.
+/// Bracketed paste, also without the alternate screen.
 const PASTES: &str = "\x1b[?2004h";
 const NO_PASTES: &str = "\x1b[?2004l";
 
-pub struct Screen {
-    /// How the terminal was, when there is one.
+pub(super) struct Screen {
+    /// The terminal's original settings, if there is a terminal.
     found: Option<Termios>,
     alternate: bool,
     quiet: bool,
@@ -26,13 +26,13 @@ pub struct Screen {
     status: String,
     working: bool,
     dialog: Option<String>,
-    /// Lines of the block at the bottom that are on the screen now.
+    /// How many lines of the bottom block are on screen.
     drawn: usize,
 }
 
 impl Screen {
-    /// For headless runs: shows nothing.
-    pub fn quiet() -> Self {
+    /// Shows nothing, for headless runs.
+    pub(super) fn quiet() -> Self {
         Self {
             found: None,
             alternate: false,
@@ -45,8 +45,8 @@ impl Screen {
         }
     }
 
-    /// Takes the terminal over, if standard input and output are one; else prints plain lines.
-    pub fn enter(alternate: bool) -> Self {
+    /// Takes over the terminal if standard input and output are one; otherwise prints plain lines.
+    pub(super) fn enter(alternate: bool) -> Self {
         let mut screen = Self::quiet();
         (screen.quiet, screen.alternate) = (false, alternate);
         if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
@@ -67,16 +67,16 @@ impl Screen {
         self.draw();
     }
 
-    /// Gives the terminal back.
-    pub fn leave(&mut self) {
+    /// Restores the terminal.
+    pub(super) fn leave(&mut self) {
         let Some(found) = self.found.take() else { return };
         self.erase();
         put(if self.alternate { LEAVE } else { NO_PASTES });
         let _ = termios::tcsetattr(std::io::stdin(), OptionalActions::Now, &found);
     }
 
-    /// Ctrl-Z: the shell gets the terminal as it was, and we take it over again when we go on.
-    pub fn suspend(&mut self) {
+    /// Ctrl-Z: restores the terminal for the shell, and takes it over again on resume.
+    pub(super) fn suspend(&mut self) {
         let Some(found) = self.found.clone() else { return };
         self.leave();
         let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
@@ -85,14 +85,14 @@ impl Screen {
     }
 
     /// Columns and lines of the terminal.
-    pub fn size(&self) -> Option<(u16, u16)> {
+    pub(super) fn size(&self) -> Option<(u16, u16)> {
         self.found.as_ref()?;
         let size = termios::tcgetwinsize(std::io::stdout()).ok()?;
         Some((size.ws_col, size.ws_row))
     }
 
-    /// One line of what happens.
-    pub fn line(&mut self, text: &str) {
+    /// Prints one line of events.
+    pub(super) fn line(&mut self, text: &str) {
         if self.quiet {
             return;
         }
@@ -101,25 +101,25 @@ impl Screen {
         self.draw();
     }
 
-    pub fn draft(&mut self, draft: String) {
+    pub(super) fn draft(&mut self, draft: String) {
         self.erase();
         self.draft = draft;
         self.draw();
     }
 
-    pub fn working(&mut self, working: bool) {
+    pub(super) fn working(&mut self, working: bool) {
         self.erase();
         self.working = working;
         self.draw();
     }
 
-    pub fn dialog(&mut self, text: Option<String>) {
+    pub(super) fn dialog(&mut self, text: Option<String>) {
         self.erase();
         self.dialog = text;
         self.draw();
     }
 
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         if self.found.is_some() {
             self.drawn = 0;
             put("\x1b[H\x1b[2J");
@@ -127,7 +127,7 @@ impl Screen {
         }
     }
 
-    /// The block at the bottom: a sign of work, the prompt, the status line.
+    /// The bottom block: an activity sign, the prompt, the status line.
     fn draw(&mut self) {
         if self.found.is_none() {
             return;
@@ -173,7 +173,7 @@ impl Drop for Screen {
     }
 }
 
-/// The terminal may be gone; that must not stop what is left to do.
+/// The terminal may be gone; that must not stop the rest.
 fn put(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -181,7 +181,7 @@ fn put(text: &str) {
 
 impl Client {
     /// Runs the status line command and shows its first line. Not in headless runs.
-    pub fn status_line(&mut self) {
+    pub(super) fn status_line(&mut self) {
         if self.options.print {
             return;
         }
@@ -206,7 +206,7 @@ impl Client {
                 self.screen.draw();
             }
             Some((n, outcome)) if n != number => {
-                // The end of something else; whoever waits for it must still hear of it.
+                // Something else ended; pass it on to whoever waits for it.
                 let _ = self.inbox.sender().send(Event::Done(n, outcome));
             }
             Some(_) => {}
@@ -224,7 +224,7 @@ impl Client {
             "cwd": self.cwd,
             "model": { "id": self.script.model, "display_name": self.script.model },
             "workspace": { "current_dir": self.cwd, "project_dir": self.cwd, "added_dirs": [] },
-            "version": super::transcript::VERSION,
+            "version": crate::demo::agent::transcript::VERSION,
             "context_window": {
                 "total_input_tokens": self.tokens,
                 "context_window_size": window,

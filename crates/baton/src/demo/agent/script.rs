@@ -1,4 +1,4 @@
-//! Reads a script; the format is described at the head of `agent`.
+//! Parses a script; the module docs of `agent` describe the format.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,40 +7,40 @@ use anyhow::{Context as _, bail};
 
 const DEFAULT: &str = include_str!("default.script");
 
-/// What the agent does when a handoff is asked of it.
+/// How the agent reacts to a request for a handoff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
-    /// Writes it to the path it was given and names that path.
+pub(super) enum HandoffManner {
+    /// Writes it to the given path and names that path.
     Obey,
-    /// Hands the text over on standard input.
+    /// Passes the text on standard input.
     ObeyStdin,
     Ignore,
 }
 
 #[derive(Debug, Clone)]
-pub struct Script {
+pub(super) struct Script {
     pub model: String,
     pub window: u64,
-    pub asked: Asked,
+    pub asked: HandoffManner,
     pub idle: Option<Duration>,
     pub alternate_screen: bool,
-    /// Enters that are lost.
+    /// How many Enters are lost.
     pub drops: u32,
-    /// The key that puts a draft by does so.
+    /// The stash key works.
     pub stash: bool,
     pub handoff: Option<String>,
     contexts: Vec<Vec<Turn>>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Turn {
-    pub steps: Vec<Step>,
-    /// The last record reaches the transcript only after the Stop hooks, as mostly seen of the client.
+pub(super) struct Turn {
+    pub steps: Vec<ScriptStep>,
+    /// The last record reaches the transcript only after the Stop hooks, as usual with the client.
     pub lag: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub(super) enum ScriptStep {
     Tokens(u64),
     Grow(u64),
     Say(String),
@@ -56,8 +56,8 @@ pub enum Step {
 }
 
 impl Script {
-    /// The script that the environment names, else the built-in one.
-    pub fn from_env() -> anyhow::Result<(Self, Duration)> {
+    /// The script named in the environment, else the built-in one.
+    pub(super) fn from_env() -> anyhow::Result<(Self, Duration)> {
         let named = std::env::var_os("BATON_AGENT_SCRIPT").map(PathBuf::from);
         let script = match &named {
             Some(path) => {
@@ -72,11 +72,11 @@ impl Script {
         Ok((script, Duration::from_millis(pace)))
     }
 
-    pub fn parse(text: &str) -> anyhow::Result<Self> {
+    pub(super) fn parse(text: &str) -> anyhow::Result<Self> {
         let mut script = Self {
             model: "claude-opus-4-6".to_owned(),
             window: 200_000,
-            asked: Asked::Obey,
+            asked: HandoffManner::Obey,
             idle: None,
             alternate_screen: false,
             drops: 0,
@@ -109,9 +109,9 @@ impl Script {
             "model" => rest.clone_into(&mut self.model),
             "asked" => {
                 self.asked = match rest {
-                    "obey" => Asked::Obey,
-                    "obey-stdin" => Asked::ObeyStdin,
-                    "ignore" => Asked::Ignore,
+                    "obey" => HandoffManner::Obey,
+                    "obey-stdin" => HandoffManner::ObeyStdin,
+                    "ignore" => HandoffManner::Ignore,
                     _ => bail!("obey, obey-stdin or ignore"),
                 }
             }
@@ -137,27 +137,27 @@ impl Script {
         Ok(())
     }
 
-    fn step(&self, verb: &str, rest: &str) -> anyhow::Result<Step> {
+    fn step(&self, verb: &str, rest: &str) -> anyhow::Result<ScriptStep> {
         let two = || rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         Ok(match verb {
-            "tokens" => Step::Tokens(amount(rest, self.window)?),
-            "grow" => Step::Grow(amount(rest, self.window)?),
-            "say" => Step::Say(rest.to_owned()),
-            "bash" => Step::Bash(rest.to_owned()),
-            "write" => Step::Write { path: two().0.into(), text: two().1.to_owned() },
-            "wait" => Step::Wait(rest.into()),
-            "task" => Step::Task { until: two().0.into(), name: two().1.to_owned() },
-            "ask" => Step::Ask(rest.to_owned()),
-            "subagent" => Step::Subagent(rest.to_owned()),
-            "note" => Step::Note(rest.to_owned()),
-            "recall" => Step::Recall,
-            "fail" => Step::Fail { error: two().0.to_owned(), text: two().1.to_owned() },
+            "tokens" => ScriptStep::Tokens(amount(rest, self.window)?),
+            "grow" => ScriptStep::Grow(amount(rest, self.window)?),
+            "say" => ScriptStep::Say(rest.to_owned()),
+            "bash" => ScriptStep::Bash(rest.to_owned()),
+            "write" => ScriptStep::Write { path: two().0.into(), text: two().1.to_owned() },
+            "wait" => ScriptStep::Wait(rest.into()),
+            "task" => ScriptStep::Task { until: two().0.into(), name: two().1.to_owned() },
+            "ask" => ScriptStep::Ask(rest.to_owned()),
+            "subagent" => ScriptStep::Subagent(rest.to_owned()),
+            "note" => ScriptStep::Note(rest.to_owned()),
+            "recall" => ScriptStep::Recall,
+            "fail" => ScriptStep::Fail { error: two().0.to_owned(), text: two().1.to_owned() },
             _ => bail!("there is no verb {verb}"),
         })
     }
 
-    /// What the nth context (from 0) plays. The last one repeats.
-    pub fn context(&self, n: usize) -> Vec<Turn> {
+    /// The turns of the nth context (from 0). The last one repeats.
+    pub(super) fn context(&self, n: usize) -> Vec<Turn> {
         self.contexts.get(n).or_else(|| self.contexts.last()).cloned().unwrap_or_default()
     }
 }
@@ -174,8 +174,8 @@ fn amount(text: &str, whole: u64) -> anyhow::Result<u64> {
     }
 }
 
-/// `path` as a tool takes it.
-pub fn resolve(cwd: &Path, path: &Path) -> PathBuf {
+/// `path` as a tool resolves it.
+pub(super) fn resolve(cwd: &Path, path: &Path) -> PathBuf {
     cwd.join(path)
 }
 
@@ -190,13 +190,13 @@ mod tests {
              context\nturn lag\n  say hello there\n",
         )
         .unwrap();
-        assert_eq!((script.window, script.asked), (100_000, Asked::Ignore));
+        assert_eq!((script.window, script.asked), (100_000, HandoffManner::Ignore));
         let first = &script.context(0)[0];
-        let write = Step::Write { path: "f.txt".into(), text: "one\n  two\n".into() };
-        assert_eq!(first.steps, [Step::Tokens(52_000), Step::Bash("echo a b".into()), write]);
+        let write = ScriptStep::Write { path: "f.txt".into(), text: "one\n  two\n".into() };
+        assert_eq!(first.steps, [ScriptStep::Tokens(52_000), ScriptStep::Bash("echo a b".into()), write]);
         let second = &script.context(1)[0];
         assert!(second.lag);
-        assert_eq!(second.steps, [Step::Say("hello there".into())]);
+        assert_eq!(second.steps, [ScriptStep::Say("hello there".into())]);
         assert_eq!(script.context(9).len(), 1, "the last context repeats");
     }
 

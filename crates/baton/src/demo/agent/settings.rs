@@ -1,5 +1,5 @@
-//! Where the client finds hooks and the status line: settings of user, project and command line, and the hooks of
-//! plugins. Read anew at every event, as the client reloads them while it runs.
+//! Where the client finds hooks and the status line: settings of user, project and command line, and plugins' hooks.
+//! Read anew at every event, because the client reloads them while it runs.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,28 +7,28 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// One hook that an event calls for.
+/// One hook for an event.
 #[derive(Debug, Clone)]
-pub struct Hook {
+pub(super) struct Hook {
     pub command: String,
-    /// Given: started as it is. Not given: `command` is for the shell.
+    /// If given, exec `command` with these; otherwise run `command` in a shell.
     pub args: Option<Vec<String>>,
     pub timeout: Option<Duration>,
-    /// The plugin's folder, where it comes from one.
+    /// The plugin's folder, if it comes from one.
     pub root: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone)]
-pub struct StatusLine {
+pub(super) struct StatusLine {
     pub command: String,
 }
 
-/// The places to look at, the most general first.
-pub struct Sources {
+/// The places to search, most general first.
+pub(super) struct Sources {
     pub config_dir: PathBuf,
     pub project: PathBuf,
     pub plugin_dirs: Vec<PathBuf>,
-    /// Files, or JSON itself.
+    /// Files, or inline JSON.
     pub extra: Vec<String>,
 }
 
@@ -61,8 +61,8 @@ struct Entry {
 }
 
 impl Sources {
-    /// The hooks of `event`; `subject` is what its matchers are held against: a tool, a source, a trigger.
-    pub fn hooks(&self, event: &str, subject: &str) -> Vec<Hook> {
+    /// The hooks of `event`; `subject` is what its matchers match against: a tool, a source, a trigger.
+    pub(super) fn hooks(&self, event: &str, subject: &str) -> Vec<Hook> {
         let settings = self.settings();
         if settings.iter().any(|s| s.disable_all_hooks) {
             return Vec::new();
@@ -91,7 +91,7 @@ impl Sources {
     }
 
     /// The most specific status line. A plugin cannot have one.
-    pub fn status_line(&self) -> Option<StatusLine> {
+    pub(super) fn status_line(&self) -> Option<StatusLine> {
         let line = self.settings().into_iter().rev().find_map(|s| s.status_line)?;
         Some(StatusLine { command: line.get("command")?.as_str()?.to_owned() })
     }
@@ -124,13 +124,13 @@ impl Sources {
     }
 }
 
-/// Settings that are missing or broken count as empty, as the client has it.
+/// Treats missing or broken settings as empty, as the client does.
 fn read(path: &Path) -> Settings {
     std::fs::read(path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
 }
 
-/// Words with `|` between them, each whole or ending in `.*`; nothing and `*` match all. The client takes any
-/// regular expression; these are the ones people write.
+/// Words separated by `|`, each whole or ending in `.*`; empty and `*` match everything. The client accepts any regular
+/// expression, but people write these.
 fn matches(matcher: Option<&str>, subject: &str) -> bool {
     let matcher = matcher.unwrap_or_default();
     matches!(matcher, "" | "*" | ".*")

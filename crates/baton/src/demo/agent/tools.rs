@@ -1,4 +1,4 @@
-//! The tools of the agent: a shell and a way to write files, really carried out, with the hooks around them.
+//! The agent's tools: a shell and file writing, actually executed, with hooks around them.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,15 +7,15 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::client::{Client, Go, Halt};
-use super::errand::{self, Errand, Outcome};
-use super::inbox::Event;
-use super::payload::Payload;
-use super::transcript::uuid;
+use crate::demo::agent::client::{Client, Go, Halt};
+use crate::demo::agent::errand::{self, Errand, Outcome};
+use crate::demo::agent::inbox::Event;
+use crate::demo::agent::payload::Payload;
+use crate::demo::agent::transcript::uuid;
 
 impl Client {
     /// Runs a shell command as the Bash tool: hooks before and after, records of both.
-    pub fn bash(&mut self, command: &str) -> Go<()> {
+    pub(super) fn bash(&mut self, command: &str) -> Go<()> {
         let input = json!({ "command": command, "description": "A step of the script" });
         self.tool("Bash", &input, |client| {
             let outcome = client.shell(command)?;
@@ -32,8 +32,8 @@ impl Client {
         })
     }
 
-    pub fn write(&mut self, path: &Path, text: &str) -> Go<()> {
-        let path = super::script::resolve(&self.cwd, path);
+    pub(super) fn write(&mut self, path: &Path, text: &str) -> Go<()> {
+        let path = crate::demo::agent::script::resolve(&self.cwd, path);
         let shown = path.display().to_string();
         let input = json!({ "file_path": shown, "content": text });
         let text = text.to_owned();
@@ -101,8 +101,8 @@ impl Client {
         Ok(())
     }
 
-    /// A shell command with the environment of the client's tools; ended by a signal or Esc.
-    pub fn shell(&mut self, command: &str) -> Go<Outcome> {
+    /// Runs a shell command with the environment of the client's tools; a signal or Esc ends it.
+    pub(super) fn shell(&mut self, command: &str) -> Go<Outcome> {
         let mut script = String::new();
         for file in self.env_files() {
             let _ = writeln!(script, ". '{}'", file.display().to_string().replace('\'', r"'\''"));
@@ -110,7 +110,7 @@ impl Client {
         script.push_str(command);
         let mut command = errand::command("/bin/bash", &["-c".to_owned(), script])?;
         self.dress(&mut command);
-        // Not for tools: the client tells the project's folder to hooks only.
+        // The client gives the project's folder to hooks only, not to tools.
         command.env_remove("CLAUDE_PROJECT_DIR");
         own_folder_first(&mut command);
         let number = self.inbox.number();
@@ -129,8 +129,8 @@ impl Client {
         }
     }
 
-    /// A subagent that runs one command; its events carry its id, and it has a transcript of its own.
-    pub fn subagent(&mut self, command: &str) -> Go<()> {
+    /// A subagent that runs one command; its events carry its id, and it has its own transcript.
+    pub(super) fn subagent(&mut self, command: &str) -> Go<()> {
         const KIND: &str = "general-purpose";
         let id = format!("a{}", &uuid()?.replace('-', "")[..16]);
         let own = self.transcript.path.with_extension("").join(format!("subagents/agent-{id}.jsonl"));
@@ -152,7 +152,7 @@ impl Client {
     }
 }
 
-/// `baton` in a tool is this very binary.
+/// Makes `baton` in a tool this very binary.
 fn own_folder_first(command: &mut Command) {
     let Some(own) = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned)) else {
         return;

@@ -1,4 +1,4 @@
-//! The transcript as the client writes it: one record a block, the usage repeated in each.
+//! The transcript as the client writes it: one record per block, with the usage repeated in each.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -9,32 +9,32 @@ use baton_core::transcript::tail::{Tail, last_usage_in};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-pub const VERSION: &str = "2.1.325";
+pub(super) const VERSION: &str = "2.1.325";
 
-pub struct Transcript {
+pub(super) struct Transcript {
     pub path: PathBuf,
     parent: Option<String>,
-    /// Records that are not in the file yet: it does not exist before the first prompt was submitted.
+    /// Records not in the file yet: it does not exist before the first prompt.
     pending: Vec<String>,
     open: bool,
 }
 
-/// What every record carries.
-pub struct Stamp<'a> {
+/// The fields of every record.
+pub(super) struct Stamp<'a> {
     pub session: &'a str,
     pub cwd: &'a str,
     pub entrypoint: &'a str,
 }
 
 /// The folder of `cwd`'s conversations.
-pub fn folder(config_dir: &Path, cwd: &Path) -> PathBuf {
+pub(super) fn folder(config_dir: &Path, cwd: &Path) -> PathBuf {
     let slug: String =
         cwd.display().to_string().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     config_dir.join("projects").join(slug)
 }
 
-/// A random id in the shape of the client's.
-pub fn uuid() -> anyhow::Result<String> {
+/// A random id in the client's format.
+pub(super) fn uuid() -> anyhow::Result<String> {
     use std::io::Read as _;
     let mut bytes = [0u8; 16];
     std::fs::File::open("/dev/urandom")
@@ -47,24 +47,24 @@ pub fn uuid() -> anyhow::Result<String> {
 }
 
 impl Transcript {
-    pub fn new(path: PathBuf) -> Self {
+    pub(super) fn new(path: PathBuf) -> Self {
         Self { path, parent: None, pending: Vec::new(), open: false }
     }
 
-    /// One that is there already and goes on.
-    pub fn resumed(path: PathBuf) -> Self {
+    /// An existing transcript that continues.
+    pub(super) fn resumed(path: PathBuf) -> Self {
         Self { open: true, ..Self::new(path) }
     }
 
-    /// From now on records are in the file as soon as they are made.
-    pub fn open(&mut self) -> anyhow::Result<()> {
+    /// Writes pending records, and from now on each record at once.
+    pub(super) fn open(&mut self) -> anyhow::Result<()> {
         self.open = true;
         let pending = std::mem::take(&mut self.pending);
         pending.iter().try_for_each(|line| self.append(line))
     }
 
     /// Holds records back until `open` is called again.
-    pub fn hold(&mut self) {
+    pub(super) fn hold(&mut self) {
         self.open = false;
     }
 
@@ -78,7 +78,7 @@ impl Transcript {
     }
 
     /// Adds a record of `kind`; its own fields come after the chain's.
-    pub fn record(&mut self, stamp: &Stamp<'_>, kind: &str, fields: Value) -> anyhow::Result<()> {
+    pub(super) fn record(&mut self, stamp: &Stamp<'_>, kind: &str, fields: Value) -> anyhow::Result<()> {
         let id = uuid()?;
         let mut record = json!({
             "parentUuid": self.parent,
@@ -105,8 +105,8 @@ impl Transcript {
         Ok(())
     }
 
-    /// What the last answer in the file weighed.
-    pub fn tokens(path: &Path) -> u64 {
+    /// The size that the last answer in the file reported.
+    pub(super) fn tokens(path: &Path) -> u64 {
         match std::fs::read(path).map(|bytes| last_usage_in(&bytes)) {
             Ok(Tail::Usage(usage)) => usage.tokens + usage.output,
             Ok(Tail::Compacted(c)) => c.post_tokens.unwrap_or(0),

@@ -1,24 +1,57 @@
-//! One prompt's work: the script's steps, the handoff if one was asked for, and the hooks around it all.
+//! One prompt's work: the script's steps, a requested handoff, and the hooks around it all.
 
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::client::{Client, Go, Halt, Task};
-use super::inbox::Event;
-use super::payload::Payload;
-use super::script::Step;
-use super::transcript::uuid;
+use crate::demo::agent::client::{Client, Go, Halt, Task};
+use crate::demo::agent::errand::Outcome;
+use crate::demo::agent::inbox::Event;
+use crate::demo::agent::payload::Payload;
+use crate::demo::agent::script::ScriptStep;
+use crate::demo::agent::transcript::uuid;
 
-/// What every answer reports as output.
+/// The output size that every answer reports.
 const OUTPUT: u64 = 200;
-/// However often hooks block, the turn ends after this many Stops: seen of the client.
+/// The turn ends after this many Stops however often hooks block, as seen with the client.
 const MOST_STOPS: usize = 9;
 
+/// The source of a dialog's answer.
+enum Reply {
+    Key(bool),
+    Hook(Outcome),
+}
+
+/// A dialog's answer.
+#[derive(Default)]
+struct Decided {
+    allowed: bool,
+    reason: Option<String>,
+    /// Replaces the requested input.
+    input: Option<Value>,
+}
+
+impl Decided {
+    /// The decision in a hook's output; `None` if it leaves the dialog alone.
+    fn by_hook(out: &str) -> Option<Self> {
+        let answer: Value = serde_json::from_str(out.trim()).ok()?;
+        let decision = &answer["hookSpecificOutput"]["decision"];
+        Some(Self {
+            allowed: match decision["behavior"].as_str()? {
+                "allow" => true,
+                "deny" => false,
+                _ => return None,
+            },
+            reason: decision["message"].as_str().map(str::to_owned),
+            input: decision.get("updatedInput").cloned(),
+        })
+    }
+}
+
 impl Client {
-    pub fn turn(&mut self, prompt: &str) -> Go<()> {
+    pub(super) fn turn(&mut self, prompt: &str) -> Go<()> {
         self.prompt_id = Some(uuid()?);
         self.note("prompt", json!({ "text": prompt }));
         self.first_prompt.get_or_insert_with(|| prompt.to_owned());
@@ -46,7 +79,7 @@ impl Client {
         self.transcript.open()?;
         let outcome = match outcome {
             Err(Halt::Escape) => {
-                // No Stop comes after Esc: only this record tells.
+                // No Stop follows Esc; only this record shows it.
                 let content = json!([{ "type": "text", "text": "[Request interrupted by user]" }]);
                 self.record("user", json!({ "message": { "role": "user", "content": content } }))?;
                 self.screen.line("  ⎿ Interrupted");
@@ -70,8 +103,8 @@ impl Client {
                 self.transcript.hold();
             }
             match step {
-                Step::Say(_) | Step::Recall => spoke = true,
-                Step::Bash(_) | Step::Write { .. } | Step::Subagent(_) => spoke = false,
+                ScriptStep::Say(_) | ScriptStep::Recall => spoke = true,
+                ScriptStep::Bash(_) | ScriptStep::Write { .. } | ScriptStep::Subagent(_) => spoke = false,
                 _ => {}
             }
             self.step(step)?;
@@ -86,33 +119,33 @@ impl Client {
         self.stop()
     }
 
-    fn step(&mut self, step: &Step) -> Go<()> {
+    fn step(&mut self, step: &ScriptStep) -> Go<()> {
         match step {
-            Step::Tokens(n) => self.tokens = *n,
-            Step::Grow(n) => self.tokens += n,
-            Step::Say(text) => self.say(text)?,
-            Step::Recall => {
+            ScriptStep::Tokens(n) => self.tokens = *n,
+            ScriptStep::Grow(n) => self.tokens += n,
+            ScriptStep::Say(text) => self.say(text)?,
+            ScriptStep::Recall => {
                 let text = self.recall();
                 self.say(&text)?;
             }
-            Step::Bash(command) => self.bash(command)?,
-            Step::Write { path, text } => self.write(path, text)?,
-            Step::Wait(path) => self.wait(path)?,
-            Step::Task { until, name } => {
+            ScriptStep::Bash(command) => self.bash(command)?,
+            ScriptStep::Write { path, text } => self.write(path, text)?,
+            ScriptStep::Wait(path) => self.wait(path)?,
+            ScriptStep::Task { until, name } => {
                 let id = format!("b{}", &uuid()?[..8]);
                 self.tasks.push(Task { id, name: name.clone(), until: until.clone() });
             }
-            Step::Ask(text) => self.ask(text)?,
-            Step::Subagent(command) => self.subagent(command)?,
-            Step::Note(text) => self.notes.push(text.clone()),
-            Step::Fail { error, text } => {
+            ScriptStep::Ask(text) => self.ask(text)?,
+            ScriptStep::Subagent(command) => self.subagent(command)?,
+            ScriptStep::Note(text) => self.notes.push(text.clone()),
+            ScriptStep::Fail { error, text } => {
                 return Err(Halt::Refused { error: error.clone(), text: text.clone() });
             }
         }
         Ok(())
     }
 
-    /// The Stop hooks; each that blocks keeps the turn going with its reason.
+    /// Runs the Stop hooks; each that blocks keeps the turn going with its reason.
     fn stop(&mut self) -> Go<()> {
         for n in 0..MOST_STOPS {
             let tasks: Vec<Value> = self
@@ -121,6 +154,9 @@ impl Client {
                 .map(|t| json!({ "id": t.id, "type": "shell", "status": "running", "description": t.name }))
                 .collect();
             let answers = self.hooks(&Payload::stop(n > 0, &self.last_text, &tasks));
+            if answers.block.is_some() {
+                self.screen.line("  ⎿ Stop hook error");
+            }
             let mut feedback = answers.contexts;
             feedback.extend(answers.block);
             if feedback.is_empty() {
@@ -138,7 +174,7 @@ impl Client {
         Ok(())
     }
 
-    pub fn say(&mut self, text: &str) -> Go<()> {
+    pub(super) fn say(&mut self, text: &str) -> Go<()> {
         self.answer(&json!({ "type": "text", "text": text }))?;
         text.clone_into(&mut self.last_text);
         if text != "Done." {
@@ -149,8 +185,8 @@ impl Client {
         Ok(())
     }
 
-    /// One request to the "model" and the block it answers with.
-    pub fn answer(&mut self, block: &Value) -> Go<()> {
+    /// One request to the "model" and the block that it answers with.
+    pub(super) fn answer(&mut self, block: &Value) -> Go<()> {
         self.compact_if_full()?;
         self.attend(Some(self.pace), |_| None::<()>)?;
         if self.tokens > self.script.window {
@@ -174,7 +210,7 @@ impl Client {
         Ok(())
     }
 
-    pub fn usage(&self) -> Value {
+    pub(super) fn usage(&self) -> Value {
         let input = self.tokens.min(500);
         json!({
             "input_tokens": input,
@@ -200,28 +236,59 @@ impl Client {
         Ok(())
     }
 
-    /// A dialog in place of the composer: the next key decides.
-    fn ask(&mut self, text: &str) -> Go<()> {
-        self.screen.dialog(Some(text.to_owned()));
-        self.hooks(&Payload::permission(text));
-        let answer = self.attend(None, |event| match event {
-            Event::Input(bytes) if bytes.contains(&b'y') => Some(true),
-            Event::Input(bytes) if bytes.contains(&0x1b) => Some(false),
-            // Whatever else is pressed means nothing to a dialog, and is gone.
-            Event::Input(bytes) => {
-                bytes.clear();
-                None
+    /// A dialog in place of the composer. The first answer counts: a key, or a hook that decides. Later ones are
+    /// ignored.
+    fn ask(&mut self, command: &str) -> Go<()> {
+        self.screen.dialog(Some(command.to_owned()));
+        let began = Instant::now();
+        let mut hooks: Vec<u64> = Vec::new();
+        for (errand, _) in self.start_hooks(&Payload::permission(command), None) {
+            hooks.push(errand.number);
+        }
+        let (decided, by) = loop {
+            let answer = self.attend(None, |event| match event {
+                Event::Input(bytes) if bytes.contains(&b'y') => Some(Reply::Key(true)),
+                Event::Input(bytes) if bytes.contains(&0x1b) => Some(Reply::Key(false)),
+                // A dialog discards all other keys.
+                Event::Input(bytes) => {
+                    bytes.clear();
+                    None
+                }
+                Event::Done(number, outcome) if hooks.contains(number) => Some(Reply::Hook(outcome.clone())),
+                _ => None,
+            })?;
+            match answer {
+                Some(Reply::Key(yes)) => break (Decided { allowed: yes, ..Decided::default() }, "key"),
+                Some(Reply::Hook(outcome)) => {
+                    let took = began.elapsed().as_millis();
+                    self.note(
+                        "hook",
+                        json!({ "event": "PermissionRequest", "code": outcome.code(), "ms": took }),
+                    );
+                    if let Some(decided) = Decided::by_hook(&outcome.out) {
+                        break (decided, "hook");
+                    }
+                }
+                None => {}
             }
-            _ => None,
-        })?;
+        };
         self.screen.dialog(None);
-        self.note("answered", json!({ "yes": answer }));
-        if answer == Some(true) { Ok(()) } else { Err(Halt::Escape) }
+        self.note("answered", json!({ "yes": decided.allowed, "by": by, "reason": decided.reason }));
+        if decided.allowed {
+            // Run what was asked for: its event tells others that the dialog is gone.
+            let input = decided.input.unwrap_or_else(|| json!({ "command": command }));
+            self.note("ran", json!({ "input": input }));
+            let id = format!("toolu_ask_{}", began.elapsed().as_nanos());
+            self.hooks(&Payload::post_tool("Bash", &input, &json!({ "stdout": "" }), &id, 1));
+            return Ok(());
+        }
+        // After a hook's denial the model reads the reason and continues; a person's denial ends the turn.
+        if by == "hook" { Ok(()) } else { Err(Halt::Escape) }
     }
 
-    /// Blocks until the file is there, or the pipe has been written.
+    /// Blocks until the file exists or the pipe was written.
     fn wait(&mut self, path: &Path) -> Go<()> {
-        let path = super::script::resolve(&self.cwd, path);
+        let path = crate::demo::agent::script::resolve(&self.cwd, path);
         if std::fs::metadata(&path).is_ok_and(|m| m.file_type().is_fifo()) {
             let number = self.inbox.watch_pipe(&path);
             self.attend(None, |event| matches!(event, Event::Written(n) if *n == number).then_some(()))?;

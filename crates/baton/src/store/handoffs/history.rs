@@ -1,14 +1,14 @@
 //! The audit trail: one line per transition, append-only.
 //!
-//! An end is written before the manifest that commits it and carries the whole entry, so that a handoff that
-//! leaves the manifest is never forgotten. If the commit then fails, the manifest still lists it, and wins.
+//! An end is written before the manifest that commits it, with the whole entry, so that a handoff that leaves the
+//! manifest is never forgotten. If the commit then fails, the manifest still lists the handoff, and the manifest wins.
 
 use baton_core::handoff::{Entry, Status};
 use baton_core::ids::ChannelName;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Handoffs, StoreError};
+use crate::store::handoffs::{Handoffs, StoreError};
 use crate::sys::fs::{self, PRIVATE};
 
 /// What happened to a handoff.
@@ -57,7 +57,7 @@ impl Handoffs {
         Ok((events, unread))
     }
 
-    /// Ends must be on record before the manifest forgets them.
+    /// Records ends before the manifest forgets them.
     pub(super) fn record_ends(
         &self,
         channel: &ChannelName,
@@ -76,15 +76,14 @@ impl Handoffs {
         Ok(())
     }
 
-    /// Transitions that the manifest itself still shows: worth a line, not worth failing for.
+    /// Records a transition that the manifest itself still shows. Not worth failing for.
     pub(super) fn record(&self, channel: &ChannelName, event: &Event) {
         let _ = self.append(channel, event);
     }
 
     fn append(&self, channel: &ChannelName, event: &Event) -> Result<(), StoreError> {
         let path = self.history_path(channel);
-        let mut line = serde_json::to_vec(event).map_err(|e| fs::FileError::new("encode", &path, e))?;
-        line.push(b'\n');
+        let line = crate::store::record::encode(event).map_err(|e| fs::FileError::new("encode", &path, e))?;
         Ok(fs::append_line(&path, &line, PRIVATE)?)
     }
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use baton_core::handoff::manifest::{Unsound, World};
-use baton_core::handoff::{Claimant, Entry, HandoffId, Header, Kind, Manifest, Refusal, Status};
+use baton_core::handoff::{Carried, Claimant, Entry, HandoffId, Header, Kind, Manifest, Refusal, Status};
 use baton_core::ids::{AgentId, ChannelName, SessionId};
 use baton_core::plain::plain;
 use baton_core::redact::redact;
@@ -22,11 +22,12 @@ pub use history::{Event, What};
 pub use read::newest_first;
 pub use repair::Repaired;
 
+use crate::store::record;
 use crate::sys::fs::{self, FileError, PRIVATE, Sync};
 use crate::sys::lock::{Lock, LockError};
 use crate::sys::process;
 
-/// A manifest with a thousand waiting handoffs is still far smaller.
+/// Far more than a manifest with a thousand waiting handoffs needs.
 const MAX_MANIFEST: u64 = 4 << 20;
 /// Documents above this are refused: no agent could read one.
 pub const MAX_DOCUMENT: u64 = 8 << 20;
@@ -41,6 +42,10 @@ pub enum StoreError {
         "the manifest {path} cannot be understood: {why}; nothing was changed. Run `baton handoffs repair` to set it aside"
     )]
     Manifest { path: PathBuf, why: String },
+    #[error(
+        "{path} was written by a newer baton (format {version}); it is left as it is. Update baton to use it"
+    )]
+    Newer { path: PathBuf, version: u32 },
     #[error(
         "neither {current} nor {archived} carries handoff {id} ({why}); nothing was loaded and nothing changed. Run `baton handoffs repair`"
     )]
@@ -65,6 +70,8 @@ pub struct Draft<'a> {
     pub for_agent: Option<&'a AgentId>,
     pub for_session: Option<&'a SessionId>,
     pub rotation: Option<&'a str>,
+    /// The ledger behind the document, kept beside it.
+    pub carried: Option<&'a Carried>,
 }
 
 /// A sealed handoff: it is on disk, found by its manifest, and will not be lost.
@@ -73,7 +80,7 @@ pub struct Sealed {
     pub entry: Entry,
     /// Its document in the archive, where it stays.
     pub path: PathBuf,
-    /// How many secrets were taken out.
+    /// How many secrets were removed.
     pub redacted: usize,
 }
 
@@ -82,16 +89,31 @@ pub struct Sealed {
 pub struct Loaded {
     pub entry: Entry,
     pub text: String,
+    /// Where its ledger is, if it has one.
+    carried: PathBuf,
 }
 
 impl Loaded {
+    /// The ledger behind the document. Handoffs of earlier versions, or written by a person, have none.
+    pub fn carried(&self) -> Result<Option<Carried>, FileError> {
+        let carried: Option<Carried> = record::read(&self.carried)?;
+        Ok(carried.filter(Carried::is_current))
+    }
+
     /// The document without its header comments.
     pub fn body(&self) -> &str {
         Header::parse(&self.text).map_or(self.text.as_str(), |(_, body)| body)
     }
 }
 
-/// Is this handoff still needed: does its addressee live, is its rotation open?
+/// The format version alone, for a manifest that may be of a newer format.
+#[derive(serde::Deserialize)]
+struct Format {
+    #[serde(default)]
+    version: u32,
+}
+
+/// Whether a handoff is still needed: its addressee lives, or its rotation is open.
 pub type Wanted = Box<dyn Fn(&Entry) -> bool>;
 
 pub struct Handoffs {
@@ -119,6 +141,11 @@ impl Handoffs {
         self.root.join("archive").join(format!("{id}.md"))
     }
 
+    /// The ledger beside the document.
+    pub fn carried_path(&self, id: &HandoffId) -> PathBuf {
+        self.root.join("archive").join(format!("{id}.json"))
+    }
+
     pub(crate) fn history_path(&self, channel: &ChannelName) -> PathBuf {
         self.root.join(format!("{channel}.history.jsonl"))
     }
@@ -127,7 +154,7 @@ impl Handoffs {
         let lock = Lock::acquire_shown(&self.root.join(format!("{channel}.lock.d/pid")), self.patience)?;
         if lock.predecessor_died {
             for dir in [&self.root, &self.root.join("archive")] {
-                // Tidying up is no reason to fail.
+                // A failed cleanup is no reason to fail.
                 let _ = fs::sweep_temps(dir, process::pid_exists);
             }
         }
@@ -145,12 +172,35 @@ impl Handoffs {
             return Ok(Manifest::empty(channel.clone()));
         };
         let damaged = |why: String| StoreError::Manifest { path: path.clone(), why };
+        // Check the version first: of a newer format nothing else may parse.
+        if let Ok(Format { version }) = serde_json::from_slice(&bytes)
+            && version > Manifest::VERSION
+        {
+            return Err(StoreError::Newer { path, version });
+        }
         let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|e| damaged(e.to_string()))?;
         manifest.check(channel).map_err(|e: Unsound| damaged(e.to_string()))?;
         Ok(manifest)
     }
 
+    /// The manifest, for a caller that holds the lock and will change it. A damaged one is set aside and rebuilt from
+    /// the history and the archive, so that nobody has to wait for a `repair`; `doctor` names the file that was set
+    /// aside.
+    fn manifest_locked(&self, channel: &ChannelName, now: Timestamp) -> Result<Manifest, StoreError> {
+        match self.manifest(channel) {
+            Err(StoreError::Manifest { path, .. }) => {
+                fs::set_aside(&path, &now.strftime("%Y%m%d-%H%M%S").to_string())?;
+                let manifest = self.rebuild(channel)?;
+                self.commit(&manifest, Sync::Yes)?;
+                Ok(manifest)
+            }
+            other => other,
+        }
+    }
+
+    /// Writes the manifest: the commit point of every change.
     fn commit(&self, manifest: &Manifest, sync: Sync) -> Result<(), StoreError> {
+        let manifest = &Manifest { version: Manifest::VERSION, ..manifest.clone() };
         let mut bytes = serde_json::to_vec_pretty(manifest)
             .map_err(|e| FileError::new("encode", &self.manifest_path(&manifest.channel), e))?;
         bytes.push(b'\n');
@@ -162,7 +212,7 @@ impl Handoffs {
         if draft.body.len() as u64 > MAX_DOCUMENT {
             return Err(StoreError::TooLarge(draft.body.len()));
         }
-        // Whatever was written, no control character and no secret of a known shape goes to disk.
+        // Keep control characters and secrets of known shapes off the disk.
         let plain = plain(draft.body);
         let redacted = redact(&plain);
         let draft = &Draft { body: &redacted.text, kind: draft.kind.clone(), ..*draft };
@@ -171,12 +221,19 @@ impl Handoffs {
         }
         fs::private_dir(&self.root.join("archive"))?;
         let _lock = self.lock(draft.channel)?;
-        let mut manifest = self.manifest(draft.channel)?;
-        // Whole seconds: the document, its name and the manifest say the same instant.
+        // Whole seconds, so that the document, its name and the manifest show the same instant.
         let created_at = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        // Archive first: whatever is wrong with the manifest, the words are on disk.
         let (header, text) = self.archive(draft, created_at)?;
         let path = self.archived_path(&header.id);
+        if let Some(carried) = draft.carried {
+            // The document is safe; without the ledger the next session reads the document alone.
+            let _ = record::write(&self.carried_path(&header.id), carried);
+        }
+        let mut manifest = self.manifest_locked(draft.channel, now)?;
         fs::replace(&self.current_path(draft.channel), text.as_bytes(), PRIVATE, Sync::Later)?;
+        // A manifest that was just rebuilt from the archive lists it already.
+        manifest.forget(&header.id);
         let mut entry = Entry::active(&header, draft.created_by_pid);
         entry.rotation = draft.rotation.map(str::to_owned);
         let ended = self.world(now, |world| manifest.seal(entry.clone(), world));
@@ -205,7 +262,7 @@ impl Handoffs {
                 for_session: draft.for_session.cloned(),
             };
             let text = header.with_body(draft.body);
-            // Another channel may have taken the name in this instant: creation decides, not the look above.
+            // Another channel may take the name at this instant, so creation decides, not the check above.
             if fs::create(&path, text.as_bytes(), PRIVATE, Sync::Yes)? {
                 return Ok((header, text));
             }
@@ -213,7 +270,7 @@ impl Handoffs {
         unreachable!("four thousand million handoffs of one session in one second")
     }
 
-    /// What `who` would be given, without taking it.
+    /// The handoff that `who` would get, without claiming it.
     pub fn peek(
         &self,
         channel: &ChannelName,
@@ -222,12 +279,12 @@ impl Handoffs {
     ) -> Result<Result<Loaded, Refusal>, StoreError> {
         let manifest = self.manifest(channel)?;
         match self.world(now, |world| manifest.offer(who, world).cloned()) {
-            Ok(entry) => Ok(Ok(Loaded { text: self.document(channel, &manifest, &entry)?, entry })),
+            Ok(entry) => Ok(Ok(self.loaded(self.document(channel, &manifest, &entry)?, entry))),
             Err(refusal) => Ok(Err(refusal)),
         }
     }
 
-    /// Claims the handoff meant for `who`: at most one session holds it, until it consumes or gives it back.
+    /// Claims the handoff meant for `who`. At most one session holds it, until it is consumed or released.
     pub fn claim(
         &self,
         channel: &ChannelName,
@@ -252,8 +309,8 @@ impl Handoffs {
         self.take(channel, now, take)
     }
 
-    /// Loads `id` because a person asked for it by name: its age and addressee do not matter, only that
-    /// nobody else has it. One that left the manifest long ago is consumed in the history alone.
+    /// Loads `id` because a person asked for it by name: its age and addressee do not matter, only that nobody else has
+    /// it. A handoff that is no longer in the manifest is consumed in the history alone.
     pub fn load_id(
         &self,
         channel: &ChannelName,
@@ -263,7 +320,7 @@ impl Handoffs {
         now: Timestamp,
     ) -> Result<Result<Loaded, Refusal>, StoreError> {
         let _lock = self.lock(channel)?;
-        let mut manifest = self.manifest(channel)?;
+        let mut manifest = self.manifest_locked(channel, now)?;
         self.world(now, |world| manifest.release_dead(world));
         let listed = self.list(channel)?.into_iter().find(|e| &e.id == id);
         let mut entry = listed.ok_or_else(|| StoreError::NoSuch(id.clone(), channel.clone()))?;
@@ -278,7 +335,11 @@ impl Handoffs {
         }
         self.record_ends(channel, std::slice::from_ref(&entry), now)?;
         self.commit(&manifest, Sync::Yes)?;
-        Ok(Ok(Loaded { entry, text }))
+        Ok(Ok(self.loaded(text, entry)))
+    }
+
+    fn loaded(&self, text: String, entry: Entry) -> Loaded {
+        Loaded { text, carried: self.carried_path(&entry.id), entry }
     }
 
     fn take(
@@ -287,12 +348,12 @@ impl Handoffs {
         now: Timestamp,
         take: impl FnOnce(&mut Manifest, &World<'_>) -> Result<Entry, Refusal>,
     ) -> Result<Result<Loaded, Refusal>, StoreError> {
-        // Without a manifest there is nothing to take, and nothing to create for having asked.
+        // Without a manifest there is nothing to take, and asking must not create anything.
         if !self.manifest_path(channel).exists() {
             return Ok(Err(Refusal::Nothing));
         }
         let _lock = self.lock(channel)?;
-        let before = self.manifest(channel)?;
+        let before = self.manifest_locked(channel, now)?;
         let mut manifest = before.clone();
         let swept = self.world(now, |world| manifest.sweep(world));
         let taken = self.world(now, |world| take(&mut manifest, world));
@@ -306,7 +367,7 @@ impl Handoffs {
                 return Ok(Err(refusal));
             }
         };
-        // The document is verified before anything is written: a mismatch changes nothing.
+        // Verify the document before anything is written, so that a mismatch changes nothing.
         let text = self.document_locked(channel, &before, &entry)?;
         self.record_ends(channel, &swept, now)?;
         self.record_ends(channel, std::slice::from_ref(&entry), now)?;
@@ -314,10 +375,10 @@ impl Handoffs {
         if entry.status == Status::Active {
             self.record(channel, &Event::of(What::Claimed, entry.clone(), now));
         }
-        Ok(Ok(Loaded { entry, text }))
+        Ok(Ok(self.loaded(text, entry)))
     }
 
-    /// Turns a claim into consumption: the session gave a sign of life. On the hot path, so nothing is synced.
+    /// Turns a claim into consumption after the session's sign of life. Syncs nothing, because it is on the hot path.
     pub fn consume(
         &self,
         channel: &ChannelName,
@@ -327,14 +388,14 @@ impl Handoffs {
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let _lock = self.lock(channel)?;
-        let mut manifest = self.manifest(channel)?;
+        let mut manifest = self.manifest_locked(channel, now)?;
         let Some(entry) = manifest.consume(id, session, pid, now) else { return Ok(false) };
         self.record_ends(channel, &[entry], now)?;
         self.commit(&manifest, Sync::No)?;
         Ok(true)
     }
 
-    /// Gives a claim back: the session ended without a sign of life.
+    /// Gives a claim back after the session ended without a sign of life.
     pub fn release(
         &self,
         channel: &ChannelName,
@@ -343,7 +404,7 @@ impl Handoffs {
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let _lock = self.lock(channel)?;
-        let mut manifest = self.manifest(channel)?;
+        let mut manifest = self.manifest_locked(channel, now)?;
         if !manifest.release(id, session) {
             return Ok(false);
         }
@@ -365,7 +426,7 @@ impl Handoffs {
             return Ok(None);
         }
         let _lock = self.lock(channel)?;
-        let mut manifest = self.manifest(channel)?;
+        let mut manifest = self.manifest_locked(channel, now)?;
         let Some(id) = id.cloned().or_else(|| manifest.current.as_ref().map(|e| e.id.clone())) else {
             return Ok(None);
         };
@@ -375,24 +436,139 @@ impl Handoffs {
         Ok(Some(entry))
     }
 
-    /// Makes an ended handoff the active one again.
-    pub fn reactivate(
+    /// Gives a handoff up because it goes to another machine: nobody here can claim it from now on. Refused if somebody
+    /// is loading it or has loaded it.
+    pub(crate) fn give_away(
         &self,
         channel: &ChannelName,
         id: &HandoffId,
         now: Timestamp,
-    ) -> Result<Entry, StoreError> {
+    ) -> Result<Result<(), Refusal>, StoreError> {
         let _lock = self.lock(channel)?;
-        let mut manifest = self.manifest(channel)?;
-        let known = self.list(channel)?.into_iter().find(|e| &e.id == id);
-        let entry = known.ok_or_else(|| StoreError::NoSuch(id.clone(), channel.clone()))?;
-        let text = self.archived(&entry)?;
-        let ended = self.world(now, |world| manifest.reactivate(entry, world));
-        self.record_ends(channel, &ended, now)?;
-        fs::replace(&self.current_path(channel), text.as_bytes(), PRIVATE, Sync::Later)?;
+        let mut manifest = self.manifest_locked(channel, now)?;
+        self.world(now, |world| manifest.release_dead(world));
+        let Some(entry) = manifest.find(id) else { return Ok(Err(Refusal::Nothing)) };
+        if let Some(claim) = &entry.claim {
+            return Ok(Err(Refusal::Claimed(id.clone(), claim.session.clone())));
+        }
+        let Some(entry) = manifest.clear(id, now) else { return Ok(Err(Refusal::Consumed(id.clone()))) };
+        self.record_ends(channel, std::slice::from_ref(&entry), now)?;
         self.commit(&manifest, Sync::Yes)?;
-        let entry = manifest.current.ok_or_else(|| StoreError::NoSuch(id.clone(), channel.clone()))?;
-        self.record(channel, &Event::of(What::Reactivated, entry.clone(), now));
-        Ok(entry)
+        Ok(Ok(()))
+    }
+
+    #[cfg(feature = "fleet")]
+    /// Takes in a handoff that was sealed on another machine, under its own id. The caller knows that it comes for the
+    /// first time, or again after it had left.
+    pub(crate) fn arrive(
+        &self,
+        header: &Header,
+        body: &str,
+        carried: Option<&Carried>,
+        now: Timestamp,
+    ) -> Result<Sealed, StoreError> {
+        if body.len() as u64 > MAX_DOCUMENT {
+            return Err(StoreError::TooLarge(body.len()));
+        }
+        let plain = plain(body);
+        let redacted = redact(&plain);
+        fs::private_dir(&self.root.join("archive"))?;
+        let _lock = self.lock(&header.channel)?;
+        let (path, text) = (self.archived_path(&header.id), header.with_body(&redacted.text));
+        fs::replace(&path, text.as_bytes(), PRIVATE, Sync::Yes)?;
+        if let Some(carried) = carried {
+            let _ = record::write(&self.carried_path(&header.id), carried);
+        }
+        let mut manifest = self.manifest_locked(&header.channel, now)?;
+        fs::replace(&self.current_path(&header.channel), text.as_bytes(), PRIVATE, Sync::Later)?;
+        manifest.forget(&header.id);
+        let entry = Entry::active(header, std::process::id());
+        let ended = self.world(now, |world| manifest.seal(entry.clone(), world));
+        self.record_ends(&header.channel, &ended, now)?;
+        self.commit(&manifest, Sync::Yes)?;
+        self.record(&header.channel, &Event::of(What::Sealed, entry.clone(), now));
+        Ok(Sealed { entry, path, redacted: redacted.hits.len() })
+    }
+
+    /// What waits for `old` waits for `new` from now on: the agent has another name.
+    pub(crate) fn readdress(
+        &self,
+        channel: &ChannelName,
+        old: &AgentId,
+        new: &AgentId,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let is_for = |entry: &Entry| entry.for_agent.as_ref() == Some(old);
+        if !self.manifest(channel)?.entries().any(is_for) {
+            return Ok(());
+        }
+        let _lock = self.lock(channel)?;
+        let mut manifest = self.manifest_locked(channel, now)?;
+        let Manifest { current, waiting, .. } = &mut manifest;
+        for entry in current.iter_mut().chain(waiting).filter(|entry| is_for(entry)) {
+            entry.for_agent = Some(new.clone());
+        }
+        self.commit(&manifest, Sync::Yes)
+    }
+
+    /// Undoes a rotation of `agent` into `session`: clears what that session sealed for its own agent or for anybody, and
+    /// makes `again`, which had led into it, the active handoff.
+    pub(crate) fn take_back(
+        &self,
+        channel: &ChannelName,
+        agent: &AgentId,
+        session: &SessionId,
+        again: Option<&HandoffId>,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let is_taken_back = |e: &Entry| {
+            &e.session_id == session && e.for_agent.as_ref().is_none_or(|addressee| addressee == agent)
+        };
+        self.go_back(channel, is_taken_back, again, now)
+    }
+
+    /// Makes an ended handoff the active one again.
+    pub(crate) fn reactivate(
+        &self,
+        channel: &ChannelName,
+        id: &HandoffId,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.go_back(channel, |_| false, Some(id), now)
+    }
+
+    /// Clears what `is_taken_back` names and makes `again` the active handoff, in one commit.
+    fn go_back(
+        &self,
+        channel: &ChannelName,
+        is_taken_back: impl Fn(&Entry) -> bool,
+        again: Option<&HandoffId>,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let _lock = self.lock(channel)?;
+        let mut manifest = self.manifest_locked(channel, now)?;
+        let again = match again {
+            None => None,
+            Some(id) => {
+                let known = self.list(channel)?.into_iter().find(|e| &e.id == id);
+                let entry = known.ok_or_else(|| StoreError::NoSuch(id.clone(), channel.clone()))?;
+                Some((self.archived(&entry)?, entry))
+            }
+        };
+        let taken_back: Vec<HandoffId> =
+            manifest.entries().filter(|entry| is_taken_back(entry)).map(|entry| entry.id.clone()).collect();
+        let mut ended: Vec<Entry> = taken_back.iter().filter_map(|id| manifest.clear(id, now)).collect();
+        let mut active = None;
+        if let Some((text, entry)) = again {
+            active = Some(entry.clone());
+            ended.extend(self.world(now, |world| manifest.reactivate(entry, world)));
+            fs::replace(&self.current_path(channel), text.as_bytes(), PRIVATE, Sync::Later)?;
+        }
+        self.record_ends(channel, &ended, now)?;
+        self.commit(&manifest, Sync::Yes)?;
+        if let Some(entry) = active.as_ref().and_then(|entry| manifest.find(&entry.id)) {
+            self.record(channel, &Event::of(What::Reactivated, entry.clone(), now));
+        }
+        Ok(())
     }
 }

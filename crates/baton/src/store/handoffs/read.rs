@@ -1,13 +1,14 @@
-//! Reading: which handoffs there are, and their documents checked against the manifest.
+//! Lists handoffs, and reads their documents, checked against the manifest.
 
 use std::path::Path;
 
 use baton_core::handoff::document::BadHeader;
-use baton_core::handoff::{Entry, HandoffId, Header, Manifest, Status};
+use baton_core::handoff::{Carried, Entry, HandoffId, Header, Manifest, Status};
 use baton_core::ids::ChannelName;
 use jiff::Timestamp;
 
-use super::{Handoffs, Loaded, MAX_DOCUMENT, StoreError};
+use crate::store::handoffs::{Handoffs, Loaded, MAX_DOCUMENT, StoreError};
+use crate::store::record;
 use crate::sys::fs::{self, FileError, PRIVATE, Sync};
 
 impl Handoffs {
@@ -50,7 +51,7 @@ impl Handoffs {
         Ok(names)
     }
 
-    /// The document of `entry`, checked against it. Does not mend.
+    /// The document of `entry`, checked against it. Repairs nothing.
     pub fn document(
         &self,
         channel: &ChannelName,
@@ -60,7 +61,7 @@ impl Handoffs {
         self.read_document(channel, manifest, entry).map(|(text, _)| text)
     }
 
-    /// The same under the lock: a `CURRENT` that lags behind is mended.
+    /// Like [`Self::document`], under the lock: rewrites a `CURRENT` that lags behind.
     pub(super) fn document_locked(
         &self,
         channel: &ChannelName,
@@ -69,7 +70,7 @@ impl Handoffs {
     ) -> Result<String, StoreError> {
         let (text, behind) = self.read_document(channel, manifest, entry)?;
         if behind {
-            // The archive has the words; failing to mend a copy is no reason to withhold them.
+            // The archive has the words; failing to rewrite the copy is no reason to withhold them.
             let _ = fs::replace(&self.current_path(channel), text.as_bytes(), PRIVATE, Sync::Later);
         }
         Ok(text)
@@ -82,13 +83,18 @@ impl Handoffs {
         entry: &Entry,
     ) -> Result<(String, bool), StoreError> {
         let is_current = manifest.current.as_ref().is_some_and(|c| c.id == entry.id);
-        if is_current && let Ok(text) = checked(&self.current_path(channel), channel, &entry.id) {
-            return Ok((text, false));
+        let mut behind = is_current;
+        if is_current {
+            match checked(&self.current_path(channel), channel, &entry.id) {
+                Ok(text) => return Ok((text, false)),
+                Err(why) => behind = why.newer().is_none(),
+            }
         }
         let archived = self.archived_path(&entry.id);
         match checked(&archived, channel, &entry.id) {
-            Ok(text) => Ok((text, is_current)),
-            Err(why) => Err(StoreError::Mismatch {
+            Ok(text) => Ok((text, behind)),
+            Err(Unusable::Newer(version)) => Err(StoreError::Newer { path: archived, version }),
+            Err(Unusable::Other(why)) => Err(StoreError::Mismatch {
                 id: entry.id.clone(),
                 current: self.current_path(channel),
                 archived,
@@ -105,10 +111,33 @@ impl Handoffs {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
+    /// The entry of a handoff of the channel, whatever happened to its document.
+    pub fn entry(&self, channel: &ChannelName, id: &HandoffId) -> Result<Option<Entry>, StoreError> {
+        Ok(self.list(channel)?.into_iter().find(|e| &e.id == id))
+    }
+
     /// A handoff of the channel by id, whatever its state, with its document.
     pub fn find(&self, channel: &ChannelName, id: &HandoffId) -> Result<Option<Loaded>, StoreError> {
-        let Some(entry) = self.list(channel)?.into_iter().find(|e| &e.id == id) else { return Ok(None) };
-        Ok(Some(Loaded { text: self.archived(&entry)?, entry }))
+        let Some(entry) = self.entry(channel, id)? else { return Ok(None) };
+        Ok(Some(self.loaded(self.archived(&entry)?, entry)))
+    }
+
+    /// The ledger beside a document, by id alone.
+    pub fn carried(&self, id: &HandoffId) -> Result<Option<Carried>, FileError> {
+        let carried: Option<Carried> = record::read(&self.carried_path(id))?;
+        Ok(carried.filter(Carried::is_current))
+    }
+
+    /// Notes in the ledger's record which files went with the handoff.
+    pub fn note_attached(&self, id: &HandoffId, paths: &[String]) -> Result<(), FileError> {
+        let Some(mut carried) = self.carried(id)? else { return Ok(()) };
+        carried.attached = paths.to_vec();
+        self.keep_carried(id, &carried)
+    }
+
+    /// Replaces the ledger beside a document.
+    pub fn keep_carried(&self, id: &HandoffId, carried: &Carried) -> Result<(), FileError> {
+        record::write(&self.carried_path(id), carried)
     }
 
     /// The document of any handoff that was ever sealed, by id alone.
@@ -118,31 +147,62 @@ impl Handoffs {
     }
 }
 
-/// For listings: the newest first.
+/// Newest first, for listings.
 pub fn newest_first(a: &Entry, b: &Entry) -> std::cmp::Ordering {
     b.created_at.cmp(&a.created_at).then_with(|| order_in_second(&b.id, &a.id))
 }
 
-/// Within one second `-10` comes after `-9`.
+/// Sorts `-10` after `-9` within one second.
 pub(super) fn order_in_second(a: &HandoffId, b: &HandoffId) -> std::cmp::Ordering {
     let (a, b) = (a.as_str(), b.as_str());
     a.len().cmp(&b.len()).then_with(|| a.cmp(b))
 }
 
+/// Why a document cannot be used.
+#[derive(Debug)]
+pub(super) enum Unusable {
+    /// A newer baton wrote it, in this format. It must be left as it is.
+    Newer(u32),
+    Other(String),
+}
+
+impl Unusable {
+    pub(super) fn newer(&self) -> Option<u32> {
+        match self {
+            Self::Newer(version) => Some(*version),
+            Self::Other(_) => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Unusable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Newer(version) => BadHeader::Newer(*version).fmt(f),
+            Self::Other(why) => f.write_str(why),
+        }
+    }
+}
+
 /// The text at `path` if its header names this handoff and this channel, else why not.
-pub(super) fn checked(path: &Path, channel: &ChannelName, id: &HandoffId) -> Result<String, String> {
+pub(super) fn checked(path: &Path, channel: &ChannelName, id: &HandoffId) -> Result<String, Unusable> {
+    let other = |why: String| Err(Unusable::Other(why));
     let bytes = match fs::read(path, MAX_DOCUMENT * 2) {
         Ok(Some(bytes)) => bytes,
-        Ok(None) => return Err("it is missing".into()),
-        Err(e) => return Err(e.to_string()),
+        Ok(None) => return other("it is missing".into()),
+        Err(e) => return other(e.to_string()),
     };
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    let (header, _) = Header::parse(&text).map_err(|e: BadHeader| e.to_string())?;
+    let header = match Header::parse(&text) {
+        Ok((header, _)) => header,
+        Err(BadHeader::Newer(version)) => return Err(Unusable::Newer(version)),
+        Err(e) => return other(e.to_string()),
+    };
     if &header.id != id {
-        return Err(format!("it carries {}", header.id));
+        return other(format!("it carries {}", header.id));
     }
     if &header.channel != channel {
-        return Err(format!("it belongs to channel {}", header.channel));
+        return other(format!("it belongs to channel {}", header.channel));
     }
     Ok(text)
 }

@@ -1,4 +1,4 @@
-//! Mending a channel whose files contradict each other: set aside, never delete, and say what was done.
+//! Repairs a channel whose files contradict each other: sets aside, never deletes, and reports what it did.
 
 use std::path::PathBuf;
 
@@ -7,30 +7,31 @@ use baton_core::handoff::{Entry, HandoffId, Header, Manifest, Status};
 use baton_core::ids::ChannelName;
 use jiff::Timestamp;
 
-use super::read::{checked, order_in_second};
-use super::{Handoffs, MAX_DOCUMENT, StoreError};
+use crate::store::handoffs::read::{Unusable, checked, order_in_second};
+use crate::store::handoffs::{Handoffs, MAX_DOCUMENT, StoreError};
 use crate::sys::fs::{self, PRIVATE, Sync};
 use crate::sys::process;
 
-/// One thing that was found and what became of it.
+/// One repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Repaired {
-    /// Moved to a name that says so.
+    /// The file was moved to a name that says so.
     SetAside { what: PathBuf, to: PathBuf, why: String },
-    /// `CURRENT` was written again from the archive.
+    /// `CURRENT` was rewritten from the archive.
     Mended(PathBuf),
-    /// The manifest was built again from the history and the archive.
+    /// The manifest was rebuilt from the history and the archive.
     Rebuilt { path: PathBuf, current: Option<String> },
-    /// A handoff that waited for its addressee has no document any more; its entry was ended as cleared.
+    /// A waiting handoff had no document any more, so its entry was cleared.
     Dropped { id: HandoffId, why: String },
-    /// Leftovers of killed writers were removed.
+    /// Temporary files of killed writers were removed.
     Swept(usize),
 }
 
 impl Handoffs {
-    /// Makes the channel usable again. An empty answer means that nothing was wrong.
+    /// Makes the channel usable again. An empty list means that nothing was wrong.
     pub fn repair(&self, channel: &ChannelName, now: Timestamp) -> Result<Vec<Repaired>, StoreError> {
         let _lock = self.lock(channel)?;
+        self.refuse_newer(channel)?;
         let mut done = Vec::new();
         let stamp = now.strftime("%Y%m%d-%H%M%S").to_string();
         let swept: usize = [self.root.clone(), self.root.join("archive")]
@@ -59,6 +60,7 @@ impl Handoffs {
         let Some(entry) = manifest.current.clone() else { return Ok(done) };
         let current = self.current_path(channel);
         let Err(why) = checked(&current, channel, &entry.id) else { return Ok(done) };
+        let why = why.to_string();
         if let Ok(text) = checked(&self.archived_path(&entry.id), channel, &entry.id) {
             if current.symlink_metadata().is_ok() {
                 let to = fs::set_aside(&current, &stamp)?;
@@ -68,7 +70,7 @@ impl Handoffs {
             done.push(Repaired::Mended(current));
             return Ok(done);
         }
-        // Neither copy is the manifest's: the words are gone or foreign. Take the entry out of service.
+        // Neither copy matches the manifest: the words are gone or foreign. Remove the entry.
         for path in [current, self.archived_path(&entry.id)] {
             if path.symlink_metadata().is_ok() {
                 let to = fs::set_aside(&path, &stamp)?;
@@ -91,7 +93,25 @@ impl Handoffs {
         Ok(done)
     }
 
-    /// Ends the waiting handoffs whose document is gone or foreign: their addressee could never load them.
+    /// Refuses to touch a channel in which a newer baton has written, because its files are not damaged.
+    fn refuse_newer(&self, channel: &ChannelName) -> Result<(), StoreError> {
+        let manifest = match self.manifest(channel) {
+            Ok(manifest) => manifest,
+            // A damaged manifest names no documents to check.
+            Err(StoreError::Manifest { .. }) => return Ok(()),
+            Err(other) => return Err(other),
+        };
+        let current = manifest.current.iter().map(|entry| (self.current_path(channel), entry));
+        let archived = manifest.entries().map(|entry| (self.archived_path(&entry.id), entry));
+        for (path, entry) in current.chain(archived) {
+            if let Err(Unusable::Newer(version)) = checked(&path, channel, &entry.id) {
+                return Err(StoreError::Newer { path, version });
+            }
+        }
+        Ok(())
+    }
+
+    /// Clears waiting handoffs whose document is gone or foreign, because their addressee could never load them.
     fn drop_wordless(
         &self,
         channel: &ChannelName,
@@ -104,6 +124,7 @@ impl Handoffs {
         for id in manifest.waiting.iter().map(|e| e.id.clone()).collect::<Vec<_>>() {
             let path = self.archived_path(&id);
             let Err(why) = checked(&path, channel, &id) else { continue };
+            let why = why.to_string();
             if path.symlink_metadata().is_ok() {
                 let to = fs::set_aside(&path, stamp)?;
                 done.push(Repaired::SetAside { what: path, to, why: why.clone() });
@@ -118,10 +139,9 @@ impl Handoffs {
         Ok(manifest)
     }
 
-    /// The newest archived document of the channel becomes current again, with the end that the history
-    /// records for it; without one it is active, which is the state in which nothing can be lost. Addressed ones
-    /// without an end wait for their addressee again.
-    fn rebuild(&self, channel: &ChannelName) -> Result<Manifest, StoreError> {
+    /// Makes the newest archived document of the channel current again, with the end that the history records for it;
+    /// without one it is active, so that nothing is lost. Addressed ones without an end wait for their addressee again.
+    pub(super) fn rebuild(&self, channel: &ChannelName) -> Result<Manifest, StoreError> {
         let mut manifest = Manifest::empty(channel.clone());
         let mut ended: std::collections::HashMap<_, Entry> = std::collections::HashMap::new();
         for event in self.history(channel)?.0 {
@@ -130,12 +150,18 @@ impl Handoffs {
         let mut headers = self.archived_headers(channel);
         headers.sort_by(|a, b| a.created.cmp(&b.created).then_with(|| order_in_second(&a.id, &b.id)));
         let mut entries = headers.iter().rev().map(|header| {
-            let mut entry = ended.remove(&header.id).unwrap_or_else(|| Entry::active(header, 0));
+            let known = ended.remove(&header.id);
+            let is_known = known.is_some();
+            let mut entry = known.unwrap_or_else(|| Entry::active(header, 0));
             entry.claim = None;
-            entry
+            (entry, is_known)
         });
-        manifest.current = entries.next();
-        manifest.waiting = entries.filter(|e| e.status == Status::Active && e.is_addressed()).collect();
+        manifest.current = entries.next().map(|(entry, _)| entry);
+        // Without a history every old unaddressed document would seem to wait.
+        manifest.waiting = entries
+            .filter(|(entry, is_known)| entry.status == Status::Active && (entry.is_addressed() || *is_known))
+            .map(|(entry, _)| entry)
+            .collect();
         manifest.waiting.reverse();
         manifest.check(channel).map_err(|e: Unsound| StoreError::Manifest {
             path: self.manifest_path(channel),

@@ -1,4 +1,4 @@
-//! `mirror/{session}/`: the bytes of a conversation as they grew, kept when the client rewrites or deletes its own.
+//! `mirror/{session}/`: the bytes of a conversation as they grew, kept even if the client rewrites or deletes its own.
 //!
 //! ```text
 //! main.jsonl                the live copy of the transcript; its length is how far it got
@@ -9,8 +9,8 @@
 //! pinned                    exempt from pruning
 //! ```
 //!
-//! [`take`] is the hot part: it appends what grew and knows by the last bytes of the copy whether the transcript is
-//! still the same one. [`rest`] is the cold part, run by commands only.
+//! [`take`] is the hot part: it appends what was added, and compares the last bytes of the copy to see whether the
+//! transcript is still the same one. [`rest`] is the cold part, run by commands only.
 
 mod read;
 pub mod rest;
@@ -23,12 +23,12 @@ use std::time::Duration;
 use baton_core::ids::SessionId;
 use serde::{Deserialize, Serialize};
 
-use super::record;
+use crate::store::record;
 use crate::sys::fs::{self, FileError, PRIVATE, Sync};
 use crate::sys::lock::{Lock, LockError};
 
-pub use read::{Generation, Mirrored, Part, frames};
-pub use take::{CATCH_UP, Origin, PER_HOOK, Took};
+pub use read::{Generation, MirroredSession, Part, frames};
+pub use take::{CATCH_UP, CopyProgress, Origin, PER_HOOK};
 
 /// The part that holds the conversation itself.
 pub const MAIN: &str = "main";
@@ -47,7 +47,7 @@ pub struct Mirror {
     dir: PathBuf,
 }
 
-/// What is known of a mirrored conversation apart from its bytes.
+/// What is known of a mirrored conversation besides its bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Meta {
@@ -55,16 +55,16 @@ pub struct Meta {
     /// Where the client keeps it.
     pub transcript: String,
     pub cwd: String,
-    /// Where the file of a part lies that is not beside the transcript.
+    /// Paths of the parts that are not beside the transcript.
     pub parts: BTreeMap<String, String>,
-    /// What rests compressed, by the name of the file.
+    /// The compressed generations, by file name.
     pub resting: BTreeMap<String, Resting>,
 }
 
-/// What a compressed generation holds, to be checked against when it is read.
+/// The expected content of a compressed generation, checked when it is read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resting {
-    /// Uncompressed, without what it shares with its base.
+    /// Uncompressed, without the bytes shared with its base.
     pub bytes: u64,
     pub sha256: String,
 }
@@ -81,7 +81,7 @@ impl Mirror {
         Self { dir: state.join("mirror") }
     }
 
-    /// Where this process may unpack a conversation that came from elsewhere; [`Mirror::sweep`] removes what is left.
+    /// Where this process may unpack a conversation that came from elsewhere; [`Mirror::sweep`] removes leftovers.
     pub fn folder_for_import(&self) -> PathBuf {
         self.dir.join(format!(".import.{}.0.tmp", std::process::id()))
     }
@@ -96,16 +96,16 @@ impl Mirror {
         entries.filter_map(|e| SessionId::new(e.file_name().into_string().ok()?).ok()).collect()
     }
 
-    /// What there is of `session`; `None` if nothing was mirrored.
-    pub fn of(&self, session: &SessionId) -> Result<Option<Mirrored>, FileError> {
-        Mirrored::read(session.clone(), self.folder(session))
+    /// The mirror of `session`; `None` if nothing was mirrored.
+    pub fn of(&self, session: &SessionId) -> Result<Option<MirroredSession>, FileError> {
+        MirroredSession::read(session.clone(), self.folder(session))
     }
 
     pub fn meta(&self, session: &SessionId) -> Result<Meta, FileError> {
         Ok(record::read(&self.folder(session).join("meta.json"))?.unwrap_or_default())
     }
 
-    /// Changes what is known; the caller holds the lock.
+    /// Changes the metadata; the caller holds the lock.
     fn change_meta(&self, session: &SessionId, change: impl FnOnce(&mut Meta)) -> Result<(), FileError> {
         let before = self.meta(session)?;
         let mut after = before.clone();
@@ -125,7 +125,7 @@ impl Mirror {
         self.folder(session).join("pinned").exists()
     }
 
-    /// Whether anything changed; pruning leaves a pinned one alone.
+    /// Pins or unpins a conversation; pruning skips pinned ones. Returns whether anything changed.
     pub fn pin(&self, session: &SessionId, pinned: bool) -> Result<bool, FileError> {
         let path = self.folder(session).join("pinned");
         if pinned {

@@ -1,4 +1,4 @@
-//! What was mirrored, for those who read it: parts, their generations, and one reader for all of them.
+//! Reads mirrors: parts, their generations, and one reader for all of them.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
@@ -7,13 +7,13 @@ use std::time::SystemTime;
 
 use baton_core::ids::SessionId;
 
-use super::{Base, MAIN, Meta, base_name};
+use crate::store::mirror::{Base, MAIN, Meta, base_name};
 use crate::store::record;
 use crate::sys::fs::{self, FileError};
 
 /// One mirrored conversation.
 #[derive(Debug, Clone)]
-pub struct Mirrored {
+pub struct MirroredSession {
     pub session: SessionId,
     pub folder: PathBuf,
     pub meta: Meta,
@@ -26,7 +26,7 @@ pub struct Mirrored {
 #[derive(Debug, Clone)]
 pub struct Part {
     pub name: String,
-    /// Oldest first; the last is what the transcript held when a hook last saw it.
+    /// Oldest first; the last one is the transcript as a hook last saw it.
     pub generations: Vec<Generation>,
 }
 
@@ -37,16 +37,16 @@ pub struct Generation {
     /// Grows while the session runs.
     pub live: bool,
     pub compressed: bool,
-    /// The bytes of the conversation, whole.
+    /// The size of the whole conversation, uncompressed.
     pub bytes: u64,
-    /// What it takes on the disk.
+    /// Its size on disk.
     pub stored: u64,
     pub modified: Option<SystemTime>,
     /// It begins with the first bytes of another generation.
     pub base: Option<Base>,
 }
 
-impl Mirrored {
+impl MirroredSession {
     pub(super) fn read(session: SessionId, folder: PathBuf) -> Result<Option<Self>, FileError> {
         let entries = match std::fs::read_dir(&folder) {
             Ok(entries) => entries,
@@ -94,7 +94,7 @@ impl Mirrored {
         self.parts.first().filter(|p| p.name == MAIN)
     }
 
-    /// What the conversation held when a hook last saw it.
+    /// The conversation as a hook last saw it.
     pub fn newest(&self) -> Option<(&Part, &Generation)> {
         let part = self.main()?;
         Some((part, part.generations.last()?))
@@ -105,14 +105,14 @@ impl Mirrored {
         self.parts.iter().flat_map(|p| &p.generations).filter_map(|g| g.modified).max()
     }
 
-    /// What all of it takes on the disk.
+    /// The size of all of it on disk.
     pub fn stored(&self) -> u64 {
         self.parts.iter().flat_map(|p| &p.generations).map(|g| g.stored).sum()
     }
 }
 
 impl Part {
-    /// Numbers the live generation, which comes last, and finds out who builds on whom.
+    /// Numbers the live generation, which comes last, and reads what each generation builds on.
     fn finish(&mut self, folder: &Path) -> Result<(), FileError> {
         self.generations.sort_by_key(|g| (g.number, g.compressed));
         let numbered = self.generations.iter().filter(|g| !g.live).map(|g| g.number).max().unwrap_or(0);
@@ -128,7 +128,7 @@ impl Part {
         Ok(())
     }
 
-    /// The bytes of the conversation as `generation` holds them, from the first on.
+    /// The conversation as `generation` holds it, from its first byte.
     pub fn open(&self, generation: &Generation) -> io::Result<Box<dyn Read + Send>> {
         let Some(base) = generation.base else { return open_own(generation, 0) };
         let under = self.generations.iter().find(|g| g.number == base.of && g.number < generation.number);
@@ -138,13 +138,13 @@ impl Part {
         Ok(Box::new(self.open(under)?.take(base.len).chain(open_own(generation, base.len)?)))
     }
 
-    /// A generation as a plain file, where it is one: whoever wants to map it or search in it.
+    /// The path of a generation that is a plain file, to map it or search in it.
     pub fn plain_file<'a>(&self, generation: &'a Generation) -> Option<&'a Path> {
         (!generation.compressed && generation.base.is_none()).then_some(&*generation.path)
     }
 }
 
-/// What a generation holds itself, behind the first `from` bytes.
+/// A generation's own bytes, after the first `from`.
 pub(super) fn open_own(generation: &Generation, from: u64) -> io::Result<Box<dyn Read + Send>> {
     let mut file = fs::open_read(&generation.path)?;
     if generation.compressed {
@@ -160,7 +160,7 @@ fn split_name(name: &str) -> Option<(&str, Option<u32>, bool)> {
         Some(rest) => (rest, true),
         None => (name.strip_suffix(".jsonl")?, false),
     };
-    // A temporary name of ours begins with a dot.
+    // Our temporary names begin with a dot.
     if rest.is_empty() || rest.starts_with('.') {
         return None;
     }
@@ -170,7 +170,7 @@ fn split_name(name: &str) -> Option<(&str, Option<u32>, bool)> {
     }
 }
 
-/// Blocks, not length: a generation that builds on another one has a hole at its beginning.
+/// Counts blocks, because a generation that builds on another one begins with a hole.
 fn stored(about: &std::fs::Metadata) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     (about.blocks() * 512).min(about.len())

@@ -1,4 +1,4 @@
-//! What commands do to mirrored conversations that are over: compress, check, remove. Never run by a hook.
+//! Compresses, checks and removes mirrored conversations that are over. Run by commands, never by a hook.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write as _};
@@ -8,34 +8,38 @@ use std::time::Duration;
 use baton_core::ids::SessionId;
 use sha2::{Digest as _, Sha256};
 
-use super::read::open_own;
-use super::{Generation, Mirror, MirrorError, Mirrored, Part, Resting, generation_name};
+use crate::store::mirror::read::open_own;
+use crate::store::mirror::{
+    Generation, Mirror, MirrorError, MirroredSession, Part, Resting, generation_name,
+};
 use crate::sys::copy;
 use crate::sys::fs::{self, FileError};
+use crate::sys::hash::hex;
 
-/// Frames of this size are compressed by themselves: memory stays bounded and a damaged one spoils only itself.
+/// Frames of this size are compressed separately, so that memory stays bounded and damage spoils only one of them.
 const FRAME: usize = 4 << 20;
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What compressing a conversation came to.
+/// The result of compressing a conversation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Rested {
+pub struct RestReport {
     pub generations: usize,
     pub before: u64,
     pub after: u64,
 }
 
 impl Mirror {
-    /// Compresses what a session that is over has left; `told` hears of each stretch of bytes and may say stop.
+    /// Compresses the mirror of a session that is over. `told` gets the size of each stretch and returns `false` to
+    /// stop.
     ///
-    /// Each generation is written beside its place, read back and compared before the plain one goes. A kill at any
-    /// instant leaves one of them, or both.
+    /// Each generation is written beside its place, read back and compared before the plain one is removed. A kill at
+    /// any instant leaves one of them, or both.
     pub fn rest(
         &self,
         session: &SessionId,
         told: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<Rested, MirrorError> {
-        let mut rested = Rested::default();
+    ) -> Result<RestReport, MirrorError> {
+        let mut rested = RestReport::default();
         let Some(mirrored) = self.of(session)? else { return Ok(rested) };
         let _lock = self.lock(session, PATIENCE)?;
         for part in &mirrored.parts {
@@ -50,7 +54,7 @@ impl Mirror {
         Ok(rested)
     }
 
-    /// The size of the compressed file; `None` when it was told to stop, and nothing has changed.
+    /// Returns the size of the compressed file; `None`, with nothing changed, if told to stop or if the plain one grew.
     fn rest_one(
         &self,
         session: &SessionId,
@@ -86,7 +90,7 @@ impl Mirror {
         };
         let grew = std::fs::metadata(&generation.path).map_or(u64::MAX, |m| m.len()) != from + resting.bytes;
         if grew {
-            // It is not over after all.
+            // The session is not over after all.
             fs::remove(&temp)?;
             return Ok(None);
         }
@@ -100,8 +104,8 @@ impl Mirror {
         Ok(Some(size))
     }
 
-    /// A generation that is the beginning of the next one tells nothing of its own: a session that was resumed after
-    /// it had been compressed. The caller holds the lock.
+    /// Removes generations that are only the beginning of the next one: their session was resumed after it had been
+    /// compressed. The caller holds the lock.
     fn drop_repeated(&self, session: &SessionId) -> Result<(), MirrorError> {
         let Some(mirrored) = self.of(session)? else { return Ok(()) };
         for part in &mirrored.parts {
@@ -127,7 +131,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Removes everything of `session`. The folder gets another name first: half of a conversation is never seen.
+    /// Removes everything of `session`. Renames the folder first, so that nobody sees half of a conversation.
     pub fn remove(&self, session: &SessionId) -> Result<(), FileError> {
         let folder = self.folder(session);
         let gone = self.dir.join(format!(".{session}.{}.0.tmp", std::process::id()));
@@ -149,8 +153,8 @@ impl Mirror {
     }
 }
 
-impl Mirrored {
-    /// Why a generation cannot be trusted, if it cannot.
+impl MirroredSession {
+    /// Checks whether a generation can be trusted; the error says why not.
     pub fn check(
         &self,
         part: &Part,
@@ -175,7 +179,7 @@ impl Mirrored {
     }
 }
 
-/// Compresses `plain` into `file` and syncs it; length and hash of what was read, `None` when told to stop.
+/// Compresses `plain` into `file` and syncs it. Returns length and hash of the input, or `None` if told to stop.
 fn compress(
     plain: &mut dyn Read,
     file: File,
@@ -192,7 +196,7 @@ fn compress(
         }
         hash.update(&chunk);
         bytes += chunk.len() as u64;
-        // From memory to memory: nothing in there can fail.
+        // This runs in memory, so it cannot fail.
         let level = ruzstd::encoding::CompressionLevel::Fastest;
         out.write_all(&ruzstd::encoding::compress_to_vec(chunk.as_slice(), level))?;
         if !told(chunk.len() as u64) {
@@ -203,7 +207,7 @@ fn compress(
     Ok(Some((bytes, hex(&hash.finalize()))))
 }
 
-/// Length and hash of all that `reader` gives.
+/// Length and hash of everything in `reader`.
 pub fn digest(reader: &mut dyn Read, told: &mut dyn FnMut(u64) -> bool) -> io::Result<(u64, String)> {
     let (mut hash, mut bytes) = (Sha256::new(), 0);
     let mut chunk = vec![0; 256 << 10];
@@ -223,15 +227,7 @@ pub fn digest(reader: &mut dyn Read, told: &mut dyn FnMut(u64) -> bool) -> io::R
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, b| {
-        let _ = write!(text, "{b:02x}");
-        text
-    })
-}
-
-/// Is anything in there? For those who only want to know whether a session has a mirror.
+/// Whether a session has a mirror.
 pub fn exists(folder: &Path) -> bool {
     folder.join("meta.json").exists()
 }

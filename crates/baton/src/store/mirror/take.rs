@@ -1,8 +1,8 @@
-//! Appends what a transcript grew by. Runs in hooks: a handful of system calls, no lock, no sync, no waiting.
+//! Appends what was added to a transcript. Runs in hooks: a handful of system calls, no lock, no sync, no waiting.
 //!
-//! The copy is its own record: its length is how far it got, and its last bytes must be those of the transcript at
-//! the same place. The bytes compared and the bytes taken come from one read, and they are written at their place:
-//! two hooks at once write the same bytes to the same place, and a hook that is killed leaves a shorter copy.
+//! The copy is its own record: its length is how far it got, and its last bytes must equal the transcript's at the same
+//! offset. The bytes compared and the bytes copied come from one read, and are written at their own offset: two
+//! concurrent hooks write the same bytes to the same place, and a hook that is killed leaves a shorter copy.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -13,83 +13,87 @@ use std::time::{Duration, Instant};
 use baton_core::ids::{SessionId, unsafe_name};
 use rustix::fs::OFlags;
 
-use super::{Base, MAIN, Mirror, MirrorError, base_name, generation_name, live_name};
+use crate::store::mirror::{Base, MAIN, Mirror, MirrorError, base_name, generation_name, live_name};
 use crate::store::record;
 use crate::sys::copy;
 use crate::sys::fs::{self, FileError, PRIVATE};
 
-/// What one hook takes at most.
+/// How much one hook copies at most.
 pub const PER_HOOK: u64 = 256 << 10;
-/// How long a hook that may take a moment goes on with what was left behind.
+/// How long a hook that may take a moment copies what was left behind.
 pub const CATCH_UP: Duration = Duration::from_millis(300);
-/// So many bytes at the end of the copy tell whether the transcript is the same one. They hold a record's own id
-/// and time.
+/// How many bytes at the end of the copy identify the transcript. They include a record's own id and time.
 const TAIL: usize = 256;
-/// How much is read at a time when more than one hook's share is taken.
+/// How much to read at a time when copying more than one hook's share.
 const CHUNK: u64 = 4 << 20;
-/// The lock is held for the blink of a rename. A hook that does not get it leaves the matter to the next one.
+/// The lock is held only for a rename. A hook that does not get it leaves the work to the next one.
 const PATIENCE: Duration = Duration::from_millis(5);
 
-/// Whose bytes are taken.
+/// The conversation that is copied.
 #[derive(Debug, Clone, Copy)]
 pub struct Origin<'a> {
     pub session: &'a SessionId,
     pub provider: &'a str,
-    /// The conversation's own file, also when a subagent's is taken.
+    /// The conversation's own file, even if a subagent's file is copied.
     pub transcript: &'a Path,
     pub cwd: &'a str,
 }
 
-/// How far it got.
+/// How far a copy got.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Took {
+pub struct CopyProgress {
     pub bytes: u64,
-    /// Bytes that are left for the next one.
+    /// Bytes that are left for the next hook.
     pub left: u64,
-    /// The transcript was not the one that had been copied: a new generation began.
+    /// The transcript was not the one copied before, so a new generation began.
     pub began: bool,
 }
 
-enum Step {
-    Took(Took),
-    /// The copy does not continue in this file.
+enum CopyOutcome {
+    Took(CopyProgress),
+    /// The file does not continue the copy.
     Diverged,
 }
 
 impl Mirror {
-    /// Takes at most `limit` bytes of the conversation's own file.
-    pub fn take(&self, origin: &Origin<'_>, source: &File, limit: u64) -> Result<Took, MirrorError> {
+    /// Copies at most `limit` bytes of the conversation's own file.
+    pub fn take(&self, origin: &Origin<'_>, source: &File, limit: u64) -> Result<CopyProgress, MirrorError> {
         self.take_part(origin, MAIN, source, limit)
     }
 
-    /// Takes at most `limit` bytes of a subagent's file. A name that cannot be one of ours is passed over.
-    pub fn take_file(&self, origin: &Origin<'_>, path: &Path, limit: u64) -> Result<Took, MirrorError> {
-        let Some(part) = part_name(path) else { return Ok(Took::default()) };
+    /// Copies at most `limit` bytes of a subagent's file. Skips names that cannot be a subagent's.
+    pub fn take_file(
+        &self,
+        origin: &Origin<'_>,
+        path: &Path,
+        limit: u64,
+    ) -> Result<CopyProgress, MirrorError> {
+        let Some(part) = part_name(path) else { return Ok(CopyProgress::default()) };
         let source = match fs::open_read(path) {
             Ok(source) => source,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Took::default()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(CopyProgress::default()),
             Err(e) => return Err(FileError::new("read", path, e).into()),
         };
         self.take_part(origin, part, &source, limit)
     }
 
-    /// Takes all of the conversation and its subagents, or as much as `patience` lets it.
-    pub fn catch_up(&self, origin: &Origin<'_>, patience: Duration) -> Result<Took, MirrorError> {
+    /// Copies all of the conversation and its subagents, or as much as `patience` allows.
+    pub fn catch_up(&self, origin: &Origin<'_>, patience: Duration) -> Result<CopyProgress, MirrorError> {
         let began = Instant::now();
-        let mut all = Took::default();
+        let mut all = CopyProgress::default();
         let mut first = Ok(());
         let mut files = subagents(origin.transcript, None);
         files.insert(0, origin.transcript.to_owned());
         for (n, path) in files.iter().enumerate() {
             let part = if n == 0 { Some(MAIN) } else { part_name(path) };
             let Some(part) = part else { continue };
-            // One that cannot be read keeps none of the others from being kept.
+            // A file that cannot be read must not keep us from copying the others.
             match fs::open_read(path) {
                 Ok(source) => {
                     let took = self.catch_up_part(origin, part, &source, began, patience);
                     let took = took.unwrap_or_else(|e| {
                         first = std::mem::replace(&mut first, Ok(())).and(Err(e));
-                        Took::default()
+                        CopyProgress::default()
                     });
                     all.bytes += took.bytes;
                     all.left += took.left;
@@ -112,25 +116,34 @@ impl Mirror {
         source: &File,
         began: Instant,
         patience: Duration,
-    ) -> Result<Took, MirrorError> {
-        let mut all = Took::default();
+    ) -> Result<CopyProgress, MirrorError> {
+        let mut all = CopyProgress::default();
         loop {
             let took = self.take_part(origin, part, source, CHUNK)?;
-            all = Took { bytes: all.bytes + took.bytes, left: took.left, began: all.began || took.began };
+            all = CopyProgress {
+                bytes: all.bytes + took.bytes,
+                left: took.left,
+                began: all.began || took.began,
+            };
             if took.left == 0 || took.bytes == 0 || began.elapsed() >= patience {
                 return Ok(all);
             }
         }
     }
 
-    /// Is the copy, as far as it goes, what `source` holds? A change in the middle that kept the length is seen by
-    /// nothing else, so a session's end asks for it. A difference begins a new generation.
-    pub fn compare(&self, origin: &Origin<'_>, source: &File, most: u64) -> Result<Took, MirrorError> {
-        let Some(mirrored) = self.of(origin.session)? else { return Ok(Took::default()) };
-        // Through the reader of generations: one that was cut has its beginning in another.
+    /// Checks that `source` begins with the copy. Nothing else notices a change in the middle that kept the length, so
+    /// the end of a session asks for it. A difference begins a new generation.
+    pub fn compare(
+        &self,
+        origin: &Origin<'_>,
+        source: &File,
+        most: u64,
+    ) -> Result<CopyProgress, MirrorError> {
+        let Some(mirrored) = self.of(origin.session)? else { return Ok(CopyProgress::default()) };
+        // Use the reader of generations, because a cut one has its beginning in another.
         let held = mirrored.newest().filter(|(_, g)| g.live).and_then(|(part, g)| part.open(g).ok());
         if held.is_none_or(|mut held| same_beginning(source, &mut held, most)) {
-            return Ok(Took::default());
+            return Ok(CopyProgress::default());
         }
         self.renew(origin, MAIN, source, true, PER_HOOK)
     }
@@ -141,17 +154,23 @@ impl Mirror {
         part: &str,
         source: &File,
         limit: u64,
-    ) -> Result<Took, MirrorError> {
+    ) -> Result<CopyProgress, MirrorError> {
         let path = self.folder(origin.session).join(live_name(part));
         let Some(live) = open_live(&path)? else { return self.begin(origin, part, source, limit) };
         match append(&live, source, limit).map_err(|e| FileError::new("append to", &path, e))? {
-            Step::Took(took) => Ok(took),
-            Step::Diverged => self.renew(origin, part, source, false, limit),
+            CopyOutcome::Took(took) => Ok(took),
+            CopyOutcome::Diverged => self.renew(origin, part, source, false, limit),
         }
     }
 
-    /// There is no live copy yet.
-    fn begin(&self, origin: &Origin<'_>, part: &str, source: &File, limit: u64) -> Result<Took, MirrorError> {
+    /// Starts a live copy if there is none yet.
+    fn begin(
+        &self,
+        origin: &Origin<'_>,
+        part: &str,
+        source: &File,
+        limit: u64,
+    ) -> Result<CopyProgress, MirrorError> {
         let folder = self.folder(origin.session);
         make_folder(&folder)?;
         let _lock = self.lock(origin.session, PATIENCE)?;
@@ -162,16 +181,16 @@ impl Mirror {
             None => self.create(origin, part, source)?,
         };
         match append(&live, source, limit).map_err(|e| FileError::new("append to", &path, e))? {
-            Step::Took(took) => Ok(Took { began: true, ..took }),
-            // Rewritten this very moment: the next hook sees it.
-            Step::Diverged => Ok(Took { began: true, ..Took::default() }),
+            CopyOutcome::Took(took) => Ok(CopyProgress { began: true, ..took }),
+            // Rewritten at this very moment; the next hook notices.
+            CopyOutcome::Diverged => Ok(CopyProgress { began: true, ..CopyProgress::default() }),
         }
     }
 
-    /// An empty live copy, or at once a whole one where the file system shares blocks. The caller holds the lock.
+    /// Creates an empty live copy, or a whole one if the file system shares blocks. The caller holds the lock.
     fn create(&self, origin: &Origin<'_>, part: &str, source: &File) -> Result<File, MirrorError> {
         let folder = self.folder(origin.session);
-        // Left by one who was killed before it made what this describes.
+        // Left by a process that was killed before it created the matching file.
         fs::remove(&folder.join(base_name(part, self.next_number(origin.session, part))))?;
         self.note(origin, part)?;
         let path = folder.join(live_name(part));
@@ -183,8 +202,8 @@ impl Mirror {
         Ok(live)
     }
 
-    /// The transcript was rewritten or cut: what is here becomes an earlier generation, and a new one begins. One that
-    /// was only cut goes on from the bytes that both share.
+    /// Handles a transcript that was rewritten or cut: the copy becomes an earlier generation, and a new one begins.
+    /// After a mere cut, the new one builds on the bytes that both share.
     fn renew(
         &self,
         origin: &Origin<'_>,
@@ -192,15 +211,15 @@ impl Mirror {
         source: &File,
         compared: bool,
         limit: u64,
-    ) -> Result<Took, MirrorError> {
+    ) -> Result<CopyProgress, MirrorError> {
         let folder = self.folder(origin.session);
         let _lock = self.lock(origin.session, PATIENCE)?;
         let path = folder.join(live_name(part));
         let fail = |e: io::Error| FileError::new("begin a generation of", &path, e);
         let old = open_live(&path)?;
-        // Looked at again under the lock: another hook may have done it meanwhile.
+        // Check again under the lock: another hook may have renewed it meanwhile.
         if let (Some(live), false) = (&old, compared)
-            && let Step::Took(took) = append(live, source, limit).map_err(fail)?
+            && let CopyOutcome::Took(took) = append(live, source, limit).map_err(fail)?
         {
             return Ok(took);
         }
@@ -214,17 +233,17 @@ impl Mirror {
                 record::write(&folder.join(base_name(part, number + 1)), &base)?;
                 self.note(origin, part)?;
                 copy::with_hole(&path, len, &tail)?;
-                return Ok(Took { began: true, ..Took::default() });
+                return Ok(CopyProgress { began: true, ..CopyProgress::default() });
             }
         }
         let live = self.create(origin, part, source)?;
         match append(&live, source, limit).map_err(fail)? {
-            Step::Took(took) => Ok(Took { began: true, ..took }),
-            Step::Diverged => Ok(Took { began: true, ..Took::default() }),
+            CopyOutcome::Took(took) => Ok(CopyProgress { began: true, ..took }),
+            CopyOutcome::Diverged => Ok(CopyProgress { began: true, ..CopyProgress::default() }),
         }
     }
 
-    /// Writes down where the bytes come from.
+    /// Records where the bytes come from.
     fn note(&self, origin: &Origin<'_>, part: &str) -> Result<(), FileError> {
         self.change_meta(origin.session, |meta| {
             origin.provider.clone_into(&mut meta.provider);
@@ -245,7 +264,7 @@ impl Mirror {
     }
 }
 
-/// The generation that a file of `part` belongs to. Base files do not count: one may stand for what is still live.
+/// The generation that a file of `part` belongs to. Base files do not count, because one may belong to the live copy.
 fn number_of(name: &str, part: &str) -> Option<u32> {
     let rest = name.strip_prefix(part)?.strip_prefix('.')?;
     let number = rest.strip_suffix(".jsonl").or_else(|| rest.strip_suffix(".jsonl.zst"))?;
@@ -258,12 +277,12 @@ fn part_name(path: &Path) -> Option<&str> {
     (unsafe_name(name).is_none() && name != MAIN && !name.contains('.')).then_some(name)
 }
 
-/// Where the client keeps what a subagent said.
+/// Where the client keeps a subagent's transcript.
 pub fn subagent_path(transcript: &Path, part: &str) -> std::path::PathBuf {
     transcript.with_extension("").join("subagents").join(format!("{part}.jsonl"))
 }
 
-/// The files of a conversation's subagents, those that changed after `since` if it is given.
+/// The transcripts of a conversation's subagents; only those that changed after `since`, if it is given.
 pub fn subagents(transcript: &Path, since: Option<std::time::SystemTime>) -> Vec<std::path::PathBuf> {
     let dir = transcript.with_extension("").join("subagents");
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
@@ -291,7 +310,7 @@ fn open_live(path: &Path) -> Result<Option<File>, FileError> {
     }
 }
 
-/// Without a sync, which a hook has no time for: what is in it can be taken again.
+/// Makes the folder without a sync, for which a hook has no time. Its content can be copied again.
 fn make_folder(folder: &Path) -> Result<(), FileError> {
     if let Some(above) = folder.parent()
         && !above.is_dir()
@@ -306,11 +325,11 @@ fn make_folder(folder: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Appends at most `limit` bytes of `source` to `live`, if it continues there.
-fn append(live: &File, source: &File, limit: u64) -> io::Result<Step> {
+/// Appends at most `limit` bytes of `source` to `live`, if `source` continues it.
+fn append(live: &File, source: &File, limit: u64) -> io::Result<CopyOutcome> {
     let (have, len) = (live.metadata()?.len(), source.metadata()?.len());
     if len < have {
-        return Ok(Step::Diverged);
+        return Ok(CopyOutcome::Diverged);
     }
     let tail = have.min(TAIL as u64);
     let wanted = tail + (len - have).min(limit);
@@ -320,17 +339,17 @@ fn append(live: &File, source: &File, limit: u64) -> io::Result<Step> {
     let mut ours = [0; TAIL];
     let ours = &mut ours[..tail_len];
     if got < tail_len || read_at(live, ours, have - tail)? < tail_len || bytes[..tail_len] != *ours {
-        return Ok(Step::Diverged);
+        return Ok(CopyOutcome::Diverged);
     }
     let grown = &bytes[tail_len..got];
     if !grown.is_empty() {
         live.write_all_at(grown, have)?;
     }
     let bytes = grown.len() as u64;
-    Ok(Step::Took(Took { bytes, left: (len - have).saturating_sub(bytes), began: false }))
+    Ok(CopyOutcome::Took(CopyProgress { bytes, left: (len - have).saturating_sub(bytes), began: false }))
 }
 
-/// The last bytes of `source`, of `len` bytes, if it is the beginning of what `live` holds.
+/// The last bytes of `source`, which has `len` bytes, if `live` begins with it.
 fn cut_at(live: &File, source: &File, len: u64) -> io::Result<Option<Vec<u8>>> {
     if len == 0 || len >= live.metadata()?.len() {
         return Ok(None);
@@ -349,14 +368,14 @@ fn tail_of(file: &File, end: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Does `source` begin with the first `most` bytes of what is held?
+/// Whether `source` begins with the first `most` bytes of `held`.
 fn same_beginning(source: &File, held: &mut dyn Read, most: u64) -> bool {
     let mut held = held.take(most);
     let (mut ours, mut theirs) = (vec![0; 256 << 10], vec![0; 256 << 10]);
     let (mut at, began) = (0, Instant::now());
-    // A slow disk must not keep a hook: what was not compared in time counts as the same.
+    // A slow disk must not delay a hook: treat what was not compared in time as the same.
     while began.elapsed() < CATCH_UP {
-        // Neither a difference nor an equality: nothing begins because of a disk that cannot be read.
+        // A read error proves nothing, so do not start a new generation.
         let Ok(got) = held.read(&mut ours) else { return true };
         if got == 0 {
             return true;

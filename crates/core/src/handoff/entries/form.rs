@@ -1,26 +1,71 @@
 //! How one fact is written: labels and counts are ours, everything else is verbatim.
 
-use crate::ledger::text::{clip, clip_lines, fold, sentences};
-use crate::ledger::{Command, Failure, File, Outcome, Said, Way};
-use crate::ledger::{rule_strength, shell::Kind};
+use crate::ledger::shell::Kind;
+use crate::ledger::text::{clip, clip_lines, clip_words, fits, fold, sentences};
+use crate::ledger::{Answer, Command, Failure, File, Outcome, Replaced, Route, Utterance, rule_strength};
+use crate::transcript::Author;
 
-pub(super) fn quoted(label: &str, said: &Said, sizes: &[usize]) -> Vec<String> {
-    let whole = said.text.chars().count() + said.left_out;
+/// Who asked, where that is not the user, and with which slash command.
+pub(super) fn by(said: &Utterance) -> String {
+    let with = said.command.as_ref().map_or_else(String::new, |name| format!(" with {}", code(name)));
+    match &said.author {
+        Author::Agent(name) if !name.is_empty() => format!(" by {name}{with}"),
+        Author::User => with,
+        _ => format!(" by someone else{with}"),
+    }
+}
+
+/// Words behind their label: at each of `sizes`, the largest first, then on one line of at least `least` characters.
+pub(super) fn quoted(label: &str, said: &Utterance, sizes: &[usize], least: usize) -> Vec<String> {
     let mut forms: Vec<String> = Vec::new();
     for &max in sizes {
-        let form = match clip(&said.text, max) {
-            Some(shown) => {
-                let left = whole.saturating_sub(shown.chars().count());
-                let more = if left > 2 { format!("\n({left} more characters)") } else { String::new() };
-                format!("{label}\n{}{more}", fenced(shown))
-            }
-            None => format!("{label} {whole} characters, too long to be shown here."),
-        };
+        let Some(shown) = clip(&said.text, max) else { continue };
+        let form = lines(&format!("{label}{}", more(said, shown)), shown);
         if forms.last() != Some(&form) {
             forms.push(form);
         }
     }
+    let short = brief(label, said, least);
+    if forms.last().is_none_or(|last| last.chars().count() > short.chars().count()) {
+        forms.push(short);
+    }
     forms
+}
+
+/// The beginning of `said` on one line: up to the end of a sentence where one ends soon, else cut and marked as cut.
+pub(super) fn brief(label: &str, said: &Utterance, least: usize) -> String {
+    let folded = fold(&said.text);
+    let shown = if fits(&folded, least + least / 2) {
+        folded.clone()
+    } else {
+        match clip(&folded, least + least / 2) {
+            Some(sentence) if !fits(sentence, least - 1) => sentence.to_owned(),
+            _ => clip_words(&folded, least + 12).into_owned(),
+        }
+    };
+    format!("{label}{} {shown}", more(said, &shown))
+}
+
+fn more(said: &Utterance, shown: &str) -> String {
+    let whole = said.text.chars().count() + said.left_out;
+    let left = whole.saturating_sub(shown.chars().count());
+    if left > 2 { format!(" in part ({left} more characters)") } else { String::new() }
+}
+
+/// The end of a long message with its beginning: what it concludes is what the next turn needs.
+pub(super) fn concluding(label: &str, said: &Utterance, max: usize) -> Option<String> {
+    if fits(&said.text, max) || said.left_out > 0 {
+        return None;
+    }
+    let head = clip(&said.text, max / 3)?;
+    let rest = &said.text[head.len()..];
+    let from = rest.char_indices().rev().nth(max - max / 3).map_or(0, |(i, _)| i);
+    // From the next beginning of a paragraph or sentence on.
+    let tail = &rest[from..];
+    let begin = tail.find("\n\n").or_else(|| tail.find(". ").map(|i| i + 1)).unwrap_or(0);
+    let tail = tail[begin..].trim();
+    let left = said.text.chars().count().saturating_sub(head.chars().count() + tail.chars().count());
+    Some(format!("{label} in part ({left} more characters between)\n{}\n{}", fenced(head), fenced(tail)))
 }
 
 /// Of a long message: how it begins and the sentences that set a rule, each whole.
@@ -30,7 +75,9 @@ pub(super) fn digest(text: &str) -> String {
     let mut used = 0;
     for sentence in sentences(text) {
         let size = sentence.chars().count();
-        if (seen + size <= 240 || rule_strength(sentence) == Some(true)) && used + size <= 900 {
+        // How much was pasted is said wherever the message is.
+        let pasted = sentence.starts_with("[… ") && sentence.ends_with(" characters]");
+        if (seen + size <= 240 || pasted || rule_strength(sentence) == Some(true)) && used + size <= 900 {
             kept.push(sentence);
             used += size;
         }
@@ -39,43 +86,79 @@ pub(super) fn digest(text: &str) -> String {
     kept.join("\n")
 }
 
-/// A message of the user, or the sentences that are shown of it.
-pub(super) fn bullet(said: &Said, shown: &str) -> String {
-    let label = match said.way {
-        Way::Prompt | Way::Queued => "",
-        Way::Command => "with a command:",
-        Way::Refusal => "refusing a call:",
-        Way::Answer => "asked and answered:",
+/// What stands before somebody's words: how they came, and whose they are where that is not the user.
+pub(super) fn label(said: &Utterance) -> String {
+    let by = match &said.author {
+        Author::User => String::new(),
+        Author::Agent(name) if name.is_empty() => "said in the session by an agent:".to_owned(),
+        Author::Agent(name) => format!("said in the session by {name}:"),
+        Author::Client | Author::Tool | Author::Unknown => "said in the session:".to_owned(),
     };
-    let left = (said.text.chars().count() + said.left_out).saturating_sub(shown.chars().count());
-    let label = match (shown.trim().contains('\n'), label) {
-        _ if left > 2 => format!("- {label} in part ({left} more characters):").replace("  ", " "),
-        (true, "") => "- in full:".to_owned(),
-        (_, label) => format!("- {label}").trim_end().to_owned(),
+    let way = match (&said.asked, said.way) {
+        (Some(question), _) => format!("asked \u{201c}{}\u{201d}:", fold(&clip_words(question, 160))),
+        (None, Route::Command) => match &said.command {
+            Some(name) => format!("with the command {}:", code(name)),
+            None => String::new(),
+        },
+        (None, Route::Refusal) => "refusing a call:".to_owned(),
+        (None, Route::Prompt | Route::Task | Route::Queued | Route::Reply) => String::new(),
     };
-    lines(&label, shown)
+    format!("- {by} {way}").replace("  ", " ").trim_end().to_owned()
+}
+
+/// A message of the user in the list of messages.
+pub(super) fn bullets(said: &Utterance, whole: usize) -> Vec<String> {
+    let label = label(said);
+    let mut forms = Vec::new();
+    if said.left_out == 0 && fits(&said.text, whole) {
+        forms.push(lines(&label, &said.text));
+    } else {
+        let digest = digest(&said.text);
+        if !digest.is_empty() {
+            forms.push(lines(&format!("{label}{}", more(said, &digest)), &digest));
+        }
+    }
+    let short = brief(&label, said, 130);
+    if forms.last().is_none_or(|last: &String| last.chars().count() > short.chars().count() + 20) {
+        forms.push(short);
+    }
+    forms
+}
+
+pub(super) fn answer_forms(answer: &Answer) -> Vec<String> {
+    [300, 120, 60]
+        .map(|size| {
+            let question = fold(&clip_words(&answer.question, size));
+            format!("- asked \u{201c}{question}\u{201d}: {}", fold(&clip_words(&answer.text, size * 4)))
+        })
+        .to_vec()
 }
 
 /// One line stands behind its label, several stand fenced below it.
 pub(super) fn lines(label: &str, text: &str) -> String {
     let text = text.trim();
-    if text.contains('\n') { format!("{label}\n{}", fenced(text)) } else { format!("{label} {text}") }
+    if !text.contains('\n') {
+        return format!("{label} {text}");
+    }
+    let label = if label == "-" { "- said:" } else { label };
+    format!("{label}\n{}", fenced(text))
 }
 
 /// Verbatim lines, without the blank ones: headings and lists in them cannot be taken for ours.
-fn fenced(text: &str) -> String {
+pub(super) fn fenced(text: &str) -> String {
     let kept: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}\n{}\n{fence}", kept.join("\n"))
 }
 
-pub(super) fn failure(error: &Failure, root: Option<&str>, max: usize) -> String {
+pub(super) fn failure(error: &Failure, max: usize) -> String {
     let cause = fold(&error.cause);
-    let cause = if cause.is_empty() { cause } else { format!(" · {}", code(relative(&cause, root))) };
+    let cause =
+        if cause.is_empty() { cause } else { format!(" · {}", code(&clip_words(&cause, max.max(160)))) };
     let since = if error.resolved.is_some() { ", resolved since" } else { "" };
     let shown = clip_lines(&error.text, max);
-    let left = error.text.chars().count() + error.left_out - shown.chars().count();
+    let left = (error.text.chars().count() + error.left_out).saturating_sub(shown.chars().count());
     let more = if left > 0 { format!(" ({left} more characters)") } else { String::new() };
     lines(&format!("- {}{since}{cause}{more} →", outcome(error.outcome)), shown)
 }
@@ -85,11 +168,11 @@ pub(super) fn outcome(outcome: Outcome) -> String {
         Outcome::Exit(0) => "ok (exit 0)".to_owned(),
         Outcome::Exit(code) => format!("failed (exit {code})"),
         Outcome::Failed => "failed".to_owned(),
-        Outcome::Unknown => "result not seen".to_owned(),
+        Outcome::Unknown => "exit status not seen".to_owned(),
     }
 }
 
-pub(super) fn command_forms(command: &Command) -> Vec<String> {
+pub(super) fn command_forms(command: &Command, replaced: Option<&Replaced>) -> Vec<String> {
     let kind = match command.kind {
         Kind::Test => "test",
         Kind::Build => "build",
@@ -101,11 +184,17 @@ pub(super) fn command_forms(command: &Command) -> Vec<String> {
         Outcome::Exit(0) if command.complains => "exit 0, but its output complains".to_owned(),
         other => outcome(other),
     };
-    let short = format!("- {kind} · {status}{times} · {}", code(&fold(&command.text)));
-    match &command.result {
-        Some(result) => vec![format!("{short} → {}", code(&fold(result))), short],
-        None => vec![short],
-    }
+    let since = if replaced.is_some() { ", replaced since" } else { "" };
+    let text = code(&fold(&command.text));
+    let short = format!("- {status}{since} · {text}");
+    let long = format!("- {kind} · {status}{since}{times} · {text}");
+    let result =
+        command.result.as_deref().map_or_else(String::new, |result| format!(" → {}", code(&fold(result))));
+    let by =
+        replaced.map_or_else(String::new, |entry| format!(" · replaced by {}", code(&fold(&entry.instead))));
+    let mut forms = vec![format!("{long}{result}{by}"), format!("{long}{result}"), long, short];
+    forms.dedup();
+    forms
 }
 
 pub(super) fn changes(file: &File) -> String {
@@ -121,13 +210,15 @@ pub(super) fn changes(file: &File) -> String {
     if file.deleted {
         parts.push("deleted".to_owned());
     }
+    if parts.is_empty() {
+        let only = match (file.reads > 0, file.searches.is_empty()) {
+            (true, _) => "read",
+            (false, false) => "searched",
+            (false, true) => "seen",
+        };
+        parts.push(only.to_owned());
+    }
     parts.join(", ")
-}
-
-/// Paths below the folder of the session are shown without it.
-pub(super) fn relative<'p>(path: &'p str, root: Option<&str>) -> &'p str {
-    let below = root.and_then(|root| path.strip_prefix(root)?.strip_prefix('/'));
-    below.filter(|rest| !rest.is_empty()).unwrap_or(path)
 }
 
 /// A code span whatever the text holds.
@@ -138,4 +229,10 @@ pub(in crate::handoff) fn code(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);
     format!("{fence} {text} {fence}")
+}
+
+/// Month, day and minute of a record's stamp.
+pub(super) fn stamp(at: Option<&str>) -> Option<String> {
+    let (date, time) = at?.split_once('T')?;
+    Some(format!("{} {}", date.get(5..10)?, time.get(..5)?))
 }

@@ -67,7 +67,7 @@ fn who<'a>(
     process: &'a Process,
     dir: &'a str,
 ) -> Claimant<'a> {
-    Claimant { session, agent, process: Some(process), working_dir: dir }
+    Claimant { session, agent, process: Some(process), working_dir: dir, own_only: false }
 }
 
 #[test]
@@ -158,7 +158,40 @@ fn a_clock_that_jumps_back_expires_nothing() {
     Setting::at(10 * HOUR).with(|w| m.seal(entry(1, 10 * HOUR, None), w));
     let before = Setting::at(0);
     assert!(before.with(|w| m.sweep(w)).is_empty());
-    assert!(before.with(|w| m.offer(&who(&s9, None, &p, "/p"), w).is_ok()));
+    let a_little = Setting::at(9 * HOUR);
+    assert!(a_little.with(|w| m.offer(&who(&s9, None, &p, "/p"), w).is_ok()));
+}
+
+#[test]
+fn a_handoff_dated_far_in_the_future_is_mentioned_and_not_loaded() {
+    let (s9, p) = (session(9), process(9));
+    let mut m = manifest("app");
+    Setting::at(0).with(|w| m.seal(entry(1, 10 * HOUR, None), w));
+    let now = Setting::at(0);
+    let refused = now.with(|w| m.offer(&who(&s9, None, &p, "/p"), w).cloned());
+    assert!(matches!(refused, Err(Refusal::Expired(_))), "{refused:?}");
+    assert_eq!(m.current.as_ref().unwrap().status, Status::Active, "it can still be loaded by name");
+}
+
+#[test]
+fn an_addressed_handoff_ends_neither_one_for_anybody_nor_a_persons() {
+    let (s9, p) = (session(9), process(9));
+    let mut m = manifest("app");
+    let now = Setting::at(0);
+    let crash = Entry { kind: Kind::Crash, ..entry(1, 0, None) };
+    let persons = Entry { kind: Kind::Manual, ..entry(2, 0, None) };
+    let mut alive = Setting::at(0);
+    alive.wanted = vec![entry(3, 0, Some(AgentId::new("ada").unwrap())).id];
+    assert!(now.with(|w| m.seal(crash.clone(), w)).is_empty());
+    let ended: Vec<_> = now.with(|w| m.seal(persons.clone(), w)).into_iter().map(|e| e.id).collect();
+    assert_eq!(ended, [crash.id], "a newer one for anybody takes its place");
+    assert!(alive.with(|w| m.seal(entry(3, 0, Some(AgentId::new("ada").unwrap())), w)).is_empty());
+    assert!(alive.with(|w| m.seal(Entry { kind: Kind::Crash, ..entry(4, 0, None) }, w)).is_empty());
+    let offered = alive.with(|w| m.offer(&who(&s9, None, &p, "/p"), w).cloned()).unwrap();
+    assert_eq!(offered.id, entry(4, 0, None).id, "the newest for anybody");
+    assert!(m.waiting.iter().any(|e| e.id == persons.id), "the person's still waits");
+    let replaced = alive.with(|w| m.seal(Entry { kind: Kind::Manual, ..entry(5, 0, None) }, w));
+    assert_eq!(replaced.len(), 2, "a person's takes the place of both: {replaced:?}");
 }
 
 #[test]

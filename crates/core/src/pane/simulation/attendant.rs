@@ -1,9 +1,9 @@
-//! The attendant: what is decided is carried out upon the client and the files, as far as it lives to do it.
+//! The attendant: carries out what was decided on the client and the files, unless it is killed.
 
 use serde_json::Map;
 
 use super::client::Piece;
-use super::{Attendant, CLAUDE, Place, World, millis, process, sid};
+use super::{Attendant, Bug, CLAUDE, MailPlace, World, millis, process, sid};
 use crate::ids::AgentId;
 use crate::pane::screen::{Composer, Screen};
 use crate::pane::*;
@@ -22,7 +22,7 @@ impl World {
         let state = left.as_ref().map_or_else(|| State::taking_over(self.now), |left| left.state(self.now));
         let state = state.with_put_by(self.files.put_by, self.now);
         let rotation = left.map(|_| self.files.journal.len() - 1);
-        let inherits = self.mail.iter().any(|m| matches!(m.place, Place::Held(_)));
+        let inherits = self.mail.iter().any(|m| matches!(m.place, MailPlace::Held(_)));
         self.note(|| format!("attendant {number}: {state:?}"));
         self.attendant = Some(Attendant {
             number,
@@ -54,15 +54,34 @@ impl World {
         if late {
             let shown: Vec<usize> = (0..self.mail.len()).filter(|id| self.transcript_shows(*id)).collect();
             for id in shown {
-                if self.mail[id].place == Place::Held(number) {
-                    self.mail[id].place = Place::Delivered;
+                if self.mail[id].place == MailPlace::Held(number) {
+                    self.mail[id].place = MailPlace::Delivered;
                 }
             }
         }
+        let interrupted = self.files.turn == Turn::Working && self.client.interrupted;
+        let only_stop_seals = self.bug == Some(Bug::OnlyStopSeals);
+        if self.scheduled && !only_stop_seals && (interrupted || self.is_due()) {
+            if interrupted {
+                (self.files.turn, self.files.turn_since) = (Turn::Idle, Some(self.now));
+            }
+            self.seal();
+        }
+        let session = sid(self.files.session);
+        let is_stale = |r: &RotationRequest| r.session != session;
+        if self.files.claim.is_none() && self.files.turn_since.is_some() {
+            let stale = self.files.request.take_if(|r| is_stale(r)).is_some();
+            self.files.given_up += u32::from(stale);
+        }
         let files = &self.files;
         let idle = files.turn == Turn::Working && self.client.interrupted;
-        let hears = !self.scheduled;
-        let waiting = || self.mail.iter().filter(|m| m.place == Place::Queued);
+        let unpark =
+            files.limit.is_some_and(|until| until <= self.now) && self.bug != Some(Bug::NobodyUnparks);
+        let hears = !self.scheduled || self.bug == Some(Bug::EscapesWhilePending);
+        let waiting = || self.mail.iter().filter(|m| m.place == MailPlace::Queued);
+        let urgent = (0..self.mail.len())
+            .rfind(|id| self.mail[*id].place == MailPlace::Queued && self.mail[*id].sender == 0);
+        let urgent = urgent.map(|id| format!("m{id:06}"));
         let told = self.client.continued.iter();
         let waits = |p: &Piece| matches!(p, Piece::Ours(Text::Continuation(_), _));
         let in_transcript = late
@@ -70,14 +89,16 @@ impl World {
                 || told.into_iter().any(|(session, _, at)| *session == files.session && *at <= self.now));
         let look = Look {
             ready: true,
-            turn: if idle { Turn::Idle } else { files.turn },
+            turn: if idle || unpark { Turn::Idle } else { files.turn },
             turn_since: files.turn_since.or(Some(Timestamp::UNIX_EPOCH)),
             session: Some(sid(files.session)),
             request: files.request.clone(),
             hold_until: None,
-            mail: if hears { waiting().count() } else { 0 },
-            urgent: hears && waiting().any(|m| m.sender == 0),
-            unseen: self.mail.iter().filter(|m| m.place == Place::Held(number)).count(),
+            mail: if hears && (unpark || files.turn != Turn::Limit) { waiting().count() } else { 0 },
+            urgent: urgent.filter(|_| hears),
+            unpark,
+            clear: false,
+            unseen: self.mail.iter().filter(|m| m.place == MailPlace::Held(number)).count(),
             heard: in_transcript || (files.claim.is_none() && files.turn_since.is_some()),
         };
         self.feed(Input::Looked(look));
@@ -86,14 +107,14 @@ impl World {
         }
     }
 
-    /// What is held and not in the transcript is queued again.
+    /// Queues held mail again if the transcript does not show it.
     fn settle(&mut self, whose: impl Fn(u32) -> bool) {
         for id in 0..self.mail.len() {
-            if let Place::Held(number) = self.mail[id].place
+            if let MailPlace::Held(number) = self.mail[id].place
                 && whose(number)
             {
                 let shown = self.transcript_shows(id);
-                self.mail[id].place = if shown { Place::Delivered } else { Place::Queued };
+                self.mail[id].place = if shown { MailPlace::Delivered } else { MailPlace::Queued };
             }
         }
     }
@@ -106,7 +127,8 @@ impl World {
         let text = |piece: &Piece| match piece {
             Piece::Person(id) => format!("half a thought {id}"),
             Piece::Ours(Text::Clear, _) => "/clear".to_owned(),
-            Piece::Ours(Text::Continuation(id), _) => format!("{}{id}{}", CONTINUE.0, CONTINUE.1),
+            Piece::Ours(Text::Continuation(id), _) => crate::prompt::continuation(id, None),
+            Piece::Ours(Text::Unpark, _) => crate::prompt::UNPARK.to_owned(),
             Piece::Ours(Text::Mail, _) => "[baton message m1 from app-2]\nhello".to_owned(),
         };
         let composer = match &self.client.composer[..] {
@@ -136,7 +158,7 @@ impl World {
         }
     }
 
-    /// Is the pane as it was when it was last looked at? The server compares before it lets a key through.
+    /// Whether the pane is as it was at the last look. The server compares before it lets a key through.
     fn is_as_seen(&self) -> bool {
         let seen = self.attendant.as_ref().and_then(|a| a.seen.clone());
         self.client.alive && !self.client.foreign && seen == Some(self.pane())
@@ -152,7 +174,7 @@ impl World {
                 if let Some(attendant) = &mut self.attendant {
                     attendant.seen = Some(pane);
                 }
-                // What happens between the look and what follows from it.
+                // Something may happen between the look and the action.
                 if self.fails(12) {
                     self.disturb();
                 }
@@ -162,7 +184,7 @@ impl World {
             Effect::Returned => self.files.put_by = None,
             Effect::Stash(mark) if self.is_as_seen() => {
                 self.files.put_by = Some(mark);
-                // Killed when it has said so and done nothing.
+                // Killed after recording and before acting.
                 if self.fails(60) {
                     return self.kill_attendant();
                 }
@@ -187,8 +209,8 @@ impl World {
                     Piece::Ours(_, ids) => &ids[..],
                     Piece::Person(_) => &[],
                 }) {
-                    if self.mail[*id].place == Place::Queued {
-                        self.mail[*id].place = Place::Held(me);
+                    if self.mail[*id].place == MailPlace::Queued {
+                        self.mail[*id].place = MailPlace::Held(me);
                     }
                 }
                 let fate = self.fate();
@@ -196,7 +218,10 @@ impl World {
                 self.check(taken);
             }
             Effect::Escape if self.is_as_seen() && self.files.turn == Turn::Working => {
-                // One at an idle pane does nothing; a second one right after it opens a menu.
+                if self.scheduled {
+                    self.wrong("a turn was ended for a message that waits for the handoff");
+                }
+                // Escape in an idle pane does nothing; a second one right after it opens a menu.
                 if self.client.working {
                     (self.client.working, self.client.interrupted) = (false, true);
                 } else {
@@ -219,7 +244,7 @@ impl World {
                 self.files.request.take_if(|r| Some(&r.handoff) == wanted.as_ref());
                 self.files.given_up += 1;
             }
-            Effect::Confirmed(Text::Mail) => {}
+            Effect::Confirmed(Text::Mail | Text::Unpark) => {}
             Effect::Confirmed(_) => {
                 if let Some(attendant) = &mut self.attendant {
                     attendant.rotation = None;
@@ -227,8 +252,8 @@ impl World {
             }
             Effect::Back(Text::Mail) => {
                 let number = self.attendants;
-                for mail in self.mail.iter_mut().filter(|m| m.place == Place::Held(number)) {
-                    mail.place = Place::Queued;
+                for mail in self.mail.iter_mut().filter(|m| m.place == MailPlace::Held(number)) {
+                    mail.place = MailPlace::Queued;
                 }
             }
             Effect::Enter => self.feed(Input::Typed(false)),
@@ -250,13 +275,15 @@ impl World {
             handoff: request.handoff,
             from: request.session,
             by: request.by,
-            actuator: "tmux".into(),
+            actuator: crate::rotation::Actuator::Tmux,
             step: Journaled::Stopping,
             at: self.now,
             supervisor: process(self.attendants),
             old: None,
             new: None,
             note: None,
+            file: None,
+            thread: None,
             unknown: Map::new(),
         });
         if let Some(attendant) = &mut self.attendant {
@@ -274,14 +301,14 @@ impl World {
         let mut held = Vec::new();
         if text == Text::Mail {
             let number = self.attendants;
-            // What the transcript shows is not said again, however it got there.
+            // Do not repeat what the transcript shows, however it got there.
             for id in 0..self.mail.len() {
-                if self.mail[id].place == Place::Queued && self.transcript_shows(id) {
-                    self.mail[id].place = Place::Delivered;
+                if self.mail[id].place == MailPlace::Queued && self.transcript_shows(id) {
+                    self.mail[id].place = MailPlace::Delivered;
                 }
             }
-            for (id, mail) in self.mail.iter_mut().enumerate().filter(|(_, m)| m.place == Place::Queued) {
-                mail.place = Place::Held(number);
+            for (id, mail) in self.mail.iter_mut().enumerate().filter(|(_, m)| m.place == MailPlace::Queued) {
+                mail.place = MailPlace::Held(number);
                 held.push(id);
             }
             if held.is_empty() {
@@ -291,7 +318,7 @@ impl World {
                 self.wrong("mail was typed before a clear");
             }
         }
-        // Killed with what it has claimed, before a key went out.
+        // Killed with its claimed mail before a key went out.
         if self.fails(60) {
             self.kill_attendant();
             return Input::Typed(false);
@@ -314,7 +341,7 @@ impl World {
                 self.check(taken);
             }
         }
-        // Killed when everything has gone out.
+        // Killed after everything went out.
         if self.fails(30) {
             self.kill_attendant();
         }

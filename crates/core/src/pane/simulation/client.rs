@@ -1,4 +1,4 @@
-//! The client in the pane, its hooks and the person before it: what really happens, whatever anybody knows of it.
+//! The client in the pane, its hooks and the person in front of it: what really happens, whatever baton knows of it.
 
 use std::collections::VecDeque;
 
@@ -6,67 +6,81 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::pane::Text;
 
-/// What lies in the composer, one behind the other.
+/// The pieces of text in the composer, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
+pub(crate) enum Piece {
     Person(u32),
     Ours(Text, Vec<usize>),
 }
 
 /// A hook on its way to the files.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Hook {
-    Prompt { session: u32, mail: Vec<usize> },
-    Stop { session: u32 },
-    End { session: u32 },
-    Start { session: u32 },
+pub(crate) enum Hook {
+    Prompt {
+        session: u32,
+        mail: Vec<usize>,
+    },
+    Stop {
+        session: u32,
+    },
+    /// An API error ended the turn; no Stop follows.
+    Failure {
+        session: u32,
+        limit: bool,
+    },
+    End {
+        session: u32,
+    },
+    Start {
+        session: u32,
+    },
 }
 
 #[derive(Debug)]
-pub struct Client {
-    pub alive: bool,
+pub(crate) struct Client {
+    pub(crate) alive: bool,
     /// Another program runs in the pane.
-    pub foreign: bool,
-    pub session: u32,
-    pub working: bool,
-    /// The last turn was cut off by Esc; only the transcript tells.
-    pub interrupted: bool,
-    pub composer: Vec<Piece>,
-    pub stash: Vec<Piece>,
-    /// The stash comes back then.
-    pub returns: Option<Timestamp>,
-    pub dialog: bool,
-    pub in_mode: bool,
-    /// It takes no prompt while the hooks of a fresh context run.
+    pub(crate) foreign: bool,
+    pub(crate) session: u32,
+    pub(crate) working: bool,
+    /// Esc cut off the last turn; only the transcript shows it.
+    pub(crate) interrupted: bool,
+    pub(crate) composer: Vec<Piece>,
+    pub(crate) stash: Vec<Piece>,
+    /// When the stash comes back.
+    pub(crate) returns: Option<Timestamp>,
+    pub(crate) dialog: bool,
+    pub(crate) in_mode: bool,
+    /// It takes no prompt while a fresh context's hooks run.
     busy_until: Timestamp,
-    /// What it will take next, and from when on the transcript shows that.
+    /// What it takes next, and from when on the transcript shows it.
     queue: VecDeque<(Timestamp, Vec<Piece>)>,
-    pub hooks: VecDeque<(Timestamp, Hook)>,
+    pub(crate) hooks: VecDeque<(Timestamp, Hook)>,
     /// Messages in a transcript, and from when on it shows them.
-    pub shown: Vec<(usize, Timestamp)>,
-    /// Contexts that were told to go on, and from when on their transcript shows it.
-    pub continued: Vec<(u32, String, Timestamp)>,
-    /// The hook with which the present context began was lost.
+    pub(crate) shown: Vec<(usize, Timestamp)>,
+    /// Contexts that were told to continue, and from when on their transcript shows it.
+    pub(crate) continued: Vec<(u32, String, Timestamp)>,
+    /// The SessionStart hook of the current context was lost.
     unseen: bool,
-    pub clears: u32,
-    pub escaped: Option<Timestamp>,
-    pub drafts: u32,
-    /// Drafts that a person sent off or took away.
-    pub finished: Vec<u32>,
+    pub(crate) clears: u32,
+    pub(crate) escaped: Option<Timestamp>,
+    pub(crate) drafts: u32,
+    /// Drafts that a person sent or removed.
+    pub(crate) finished: Vec<u32>,
 }
 
-/// How soon things happen; thrown by the dice of the world.
+/// How soon things happen, drawn at random by the world.
 #[derive(Debug, Clone, Copy)]
-pub struct Fate {
-    pub hook: SignedDuration,
-    pub lost: bool,
-    pub twice: bool,
-    pub flush: SignedDuration,
-    pub stash: SignedDuration,
+pub(crate) struct Fate {
+    pub(crate) hook: SignedDuration,
+    pub(crate) lost: bool,
+    pub(crate) twice: bool,
+    pub(crate) flush: SignedDuration,
+    pub(crate) stash: SignedDuration,
 }
 
 impl Client {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             alive: true,
             foreign: false,
@@ -91,8 +105,8 @@ impl Client {
         }
     }
 
-    /// Everything a person has written and not finished is still somewhere.
-    pub fn lost_draft(&self) -> Option<u32> {
+    /// Finds a draft that a person has not finished and that is gone.
+    pub(crate) fn lost_draft(&self) -> Option<u32> {
         let here = |id: u32| {
             let piece = Piece::Person(id);
             self.composer.contains(&piece)
@@ -102,16 +116,16 @@ impl Client {
         (1..=self.drafts).find(|id| !self.finished.contains(id) && !here(*id))
     }
 
-    /// Does the transcript show that this waits to be taken?
-    pub fn queues(&self, now: Timestamp, what: impl Fn(&Piece) -> bool) -> bool {
+    /// Whether the transcript shows that this is queued.
+    pub(crate) fn queues(&self, now: Timestamp, what: impl Fn(&Piece) -> bool) -> bool {
         self.queue.iter().any(|(at, pieces)| *at <= now && pieces.iter().any(&what))
     }
 
-    /// Hooks of one client come in their order, some late, some twice, some never. When it will have come.
-    pub fn call(&mut self, hook: Hook, now: Timestamp, fate: Fate) -> Timestamp {
+    /// Hooks of one client come in order, some late, some twice, some never. Returns when this one arrives.
+    pub(crate) fn call(&mut self, hook: Hook, now: Timestamp, fate: Fate) -> Timestamp {
         let after = self.hooks.back().map_or(now, |(at, _)| (*at).max(now));
         let at = after.max(now + fate.hook);
-        // Of a session whose start nobody saw its first prompt tells; who sees neither could only guess.
+        // If SessionStart was lost, the first prompt identifies the session.
         let lost = match hook {
             Hook::Start { .. } => {
                 self.unseen = fate.lost;
@@ -121,7 +135,7 @@ impl Client {
             _ => fate.lost,
         };
         if lost {
-            // It was killed, and holds nobody up.
+            // It was killed and delays nothing.
             return now;
         }
         self.hooks.push_back((at, hook.clone()));
@@ -131,8 +145,13 @@ impl Client {
         at
     }
 
-    /// Enter.
-    pub fn submit(&mut self, pieces: Vec<Piece>, now: Timestamp, fate: Fate) -> Result<(), &'static str> {
+    /// Presses Enter.
+    pub(crate) fn submit(
+        &mut self,
+        pieces: Vec<Piece>,
+        now: Timestamp,
+        fate: Fate,
+    ) -> Result<(), &'static str> {
         if pieces.is_empty() {
             return Ok(());
         }
@@ -149,14 +168,14 @@ impl Client {
     fn take(&mut self, pieces: Vec<Piece>, now: Timestamp, fate: Fate) -> Result<(), &'static str> {
         if pieces == [Piece::Ours(Text::Clear, Vec::new())] {
             if self.working {
-                // The client says that it cannot now.
+                // The client says that it cannot clear now.
                 return Ok(());
             }
             self.clear(now, fate);
             return Ok(());
         }
         let mut mail = Vec::new();
-        // Who writes on behind text of ours and sends it off says it themselves.
+        // A person who appends to our text and sends it says it themselves.
         let by_a_person = pieces.iter().any(|p| matches!(p, Piece::Person(_)));
         for piece in pieces {
             match piece {
@@ -188,7 +207,7 @@ impl Client {
     }
 
     /// A fresh context, whoever asked for it.
-    pub fn clear(&mut self, now: Timestamp, fate: Fate) {
+    pub(crate) fn clear(&mut self, now: Timestamp, fate: Fate) {
         self.clears += 1;
         if !self.stash.is_empty() {
             self.returns.get_or_insert(now + fate.stash);
@@ -199,13 +218,18 @@ impl Client {
         self.busy_until = self.call(Hook::Start { session: self.session }, now, fate);
     }
 
-    pub fn end_turn(&mut self, now: Timestamp, fate: Fate) {
+    pub(crate) fn end_turn(&mut self, now: Timestamp, fate: Fate) {
         (self.working, self.dialog) = (false, false);
         self.call(Hook::Stop { session: self.session }, now, fate);
     }
 
-    /// What comes by itself with time.
-    pub fn pass(&mut self, now: Timestamp, fate: Fate) -> Result<(), &'static str> {
+    pub(crate) fn fail_turn(&mut self, limit: bool, now: Timestamp, fate: Fate) {
+        (self.working, self.dialog) = (false, false);
+        self.call(Hook::Failure { session: self.session, limit }, now, fate);
+    }
+
+    /// What happens by itself as time passes.
+    pub(crate) fn pass(&mut self, now: Timestamp, fate: Fate) -> Result<(), &'static str> {
         if self.returns.is_some_and(|at| at <= now) {
             self.returns = None;
             let typed_over = self.composer.iter().any(|p| matches!(p, Piece::Ours(..)));

@@ -1,7 +1,7 @@
-//! Every field that the recorded client (2.1.325) sends, so that a newer client's news are noticed by name.
+//! Every field that the recorded client (2.1.325) sends, so that we notice a newer client's additions by name.
 //!
-//! Cold: used by the suite and by `doctor`, never by a hook. A path without children below it is opaque (tool
-//! inputs and answers belong to the tools).
+//! Cold: used by the suite and by `doctor`, never by a hook. A path without children is opaque (tool inputs and answers
+//! belong to the tools).
 
 use serde_json::Value;
 
@@ -43,7 +43,7 @@ const STOP: &[&str] = &[
     "agent_transcript_path",
 ];
 
-/// The fields of one event beyond the common ones; events that were never recorded have none.
+/// The fields of one event beyond the common ones; empty for events that were never recorded.
 fn of_event(event: &str) -> &'static [&'static str] {
     match event {
         "SessionStart" => &[
@@ -118,9 +118,9 @@ const STATUSLINE: &[&str] = &[
     "thinking.enabled",
 ];
 
-/// What a hook payload holds that we do not know: `Event.path.to.field`, or `Event` itself.
+/// The unknown fields of a hook payload: `Event.path.to.field`, or `Event` itself.
 ///
-/// A payload that is no JSON object at all is reported as such.
+/// Reports a payload that is not a JSON object as such.
 pub fn unknown_fields(event_json: &str) -> Vec<String> {
     let Ok(payload @ Value::Object(_)) = serde_json::from_str::<Value>(event_json) else {
         return vec!["not a JSON object".to_owned()];

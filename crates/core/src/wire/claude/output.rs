@@ -1,15 +1,19 @@
-//! What a hook may answer, in the client's own shape; nothing at all is always a valid answer.
+//! A hook's answer in the client's own format; no output is always a valid answer.
 
 use serde::Serialize;
+use serde_json::json;
 
-/// The client replaces a longer text of one hook entry by a 2 KB preview, silently. Characters, not bytes.
+use crate::approval::{Answer, Verdict};
+
+/// The client silently replaces a hook entry's longer text by a 2 KB preview. Characters, not bytes.
 pub const CLIENT_LIMIT: usize = 10_000;
-/// What we allow ourselves.
+/// Our own limit, with some margin.
 pub const BUDGET: usize = 9_500;
 
-/// Events whose answer may carry `additionalContext`. Stop is missing on purpose: there it would continue the
-/// turn as a block does. PreCompact refuses it and takes any other output for summary instructions.
-const HEARS_CONTEXT: [&str; 7] = [
+/// Events whose answer may carry `additionalContext`. At Stop it continues the turn, like a block but without an error
+/// on the user's screen. PreCompact refuses it and takes any other output as summary instructions.
+const HEARS_CONTEXT: [&str; 8] = [
+    "Stop",
     "SessionStart",
     "UserPromptSubmit",
     "PreToolUse",
@@ -48,7 +52,7 @@ impl<'a> HookOutput<'a> {
         Self { event, decision: None, reason: None, system_message: None, specific: None }
     }
 
-    /// Text for the model. Left out where the event cannot carry it.
+    /// Text for the model. Omitted if the event cannot carry it.
     #[must_use]
     pub fn context(mut self, text: impl Into<String>) -> Self {
         if HEARS_CONTEXT.contains(&self.event) {
@@ -57,7 +61,7 @@ impl<'a> HookOutput<'a> {
         self
     }
 
-    /// A line for the user, which the model does not see.
+    /// A line for the user that the model does not see.
     #[must_use]
     pub fn system_message(mut self, text: impl Into<String>) -> Self {
         if self.event != "PreCompact" {
@@ -66,7 +70,7 @@ impl<'a> HookOutput<'a> {
         self
     }
 
-    /// Holds back what was about to happen, with the reason that the model (Stop) or the user (PreCompact) reads.
+    /// Blocks what was about to happen, with a reason for the model (Stop) or the user (PreCompact).
     #[must_use]
     pub fn block(mut self, reason: impl Into<String>) -> Self {
         if CAN_BLOCK.contains(&self.event) {
@@ -76,13 +80,33 @@ impl<'a> HookOutput<'a> {
         self
     }
 
-    /// One line of JSON, or nothing when there is nothing to say.
+    /// One line of JSON, or `None` if there is nothing to say.
     pub fn to_json(&self) -> Option<String> {
         if self.decision.is_none() && self.system_message.is_none() && self.specific.is_none() {
             return None;
         }
         serde_json::to_string(self).ok()
     }
+}
+
+/// The answer to a permission request; `None` leaves the decision to its dialog.
+pub fn permission(answer: &Answer) -> Option<String> {
+    let decision = match &answer.verdict {
+        Verdict::Allow { input, permissions } => {
+            let mut decision = json!({ "behavior": "allow" });
+            if let Some(input) = input {
+                decision["updatedInput"] = input.clone();
+            }
+            if !permissions.is_empty() {
+                decision["updatedPermissions"] = json!(permissions);
+            }
+            decision
+        }
+        Verdict::Deny { reason } => json!({ "behavior": "deny", "message": answer.words(reason) }),
+        Verdict::Closed { .. } => return None,
+    };
+    let output = json!({ "hookEventName": "PermissionRequest", "decision": decision });
+    Some(json!({ "hookSpecificOutput": output }).to_string())
 }
 
 #[cfg(test)]
@@ -109,8 +133,8 @@ mod tests {
     }
 
     #[test]
-    fn stop_never_carries_context_because_the_client_would_go_on_with_the_turn() {
-        assert_eq!(HookOutput::new("Stop").context("x").to_json(), None);
+    fn an_event_that_cannot_carry_a_text_or_be_held_back_leaves_it_out() {
+        assert_eq!(HookOutput::new("Notification").context("x").to_json(), None);
         assert_eq!(HookOutput::new("PostToolUse").block("x").to_json(), None);
     }
 }

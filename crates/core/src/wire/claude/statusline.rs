@@ -55,7 +55,7 @@ pub struct ContextWindow {
     pub used_percentage: Option<u64>,
 }
 
-/// What the API said of the last answer; the transcript's records carry the same object.
+/// The API's usage of the last answer; the transcript's records carry the same object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Usage {
     #[serde(default, deserialize_with = "lax::count")]
@@ -69,7 +69,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Input and cache: what the context held. A context of nothing does not exist, so zero is unknown too.
+    /// Input and cache: the size of the context. A context is never empty, so zero means unknown too.
     pub fn input(&self) -> Option<u64> {
         let parts = [self.input_tokens, self.cache_creation_input_tokens, self.cache_read_input_tokens];
         let sum = parts.into_iter().flatten().fold(0u64, u64::saturating_add);
@@ -77,7 +77,7 @@ impl Usage {
     }
 }
 
-/// Reads one status line payload; the same leniency as for hooks.
+/// Parses one status line payload, as leniently as for hooks.
 pub fn parse_statusline(bytes: &[u8]) -> Result<StatusLine<'_>, NotAPayload> {
     super::parse(bytes)
 }

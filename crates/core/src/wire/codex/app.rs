@@ -1,9 +1,11 @@
-//! Codex's app-server protocol (0.166), as far as a thread is watched, talked to and followed by a fresh one: JSON-RPC
-//! without its version field, one message per WebSocket text.
+//! The part of Codex's app-server protocol (0.166) for watching a thread, talking to it and starting its successor:
+//! JSON-RPC without the version field, one message per WebSocket text.
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+pub use super::server_request::{Matter, ServerRequest};
 
 /// The first request on a connection.
 pub fn initialize(version: &str) -> (&'static str, Value) {
@@ -11,23 +13,34 @@ pub fn initialize(version: &str) -> (&'static str, Value) {
     ("initialize", json!({ "clientInfo": client, "capabilities": { "experimentalApi": true } }))
 }
 
-/// What follows the answer to it.
+/// Sent after the answer to it.
 pub const INITIALIZED: &str = r#"{"method":"initialized"}"#;
 
-/// Subscribes to a thread, and tells how it is set up.
+/// Subscribes to a thread; the answer has its setup.
 pub fn resume(thread: &str) -> (&'static str, Value) {
     ("thread/resume", json!({ "threadId": thread, "excludeTurns": true }))
 }
 
-/// Lets go of a thread: one that nobody listens to ends a minute after its client has left.
+/// Unsubscribes from a thread: one without listeners ends a minute after its client has left.
 pub fn unsubscribe(thread: &str) -> (&'static str, Value) {
     ("thread/unsubscribe", json!({ "threadId": thread }))
 }
 
-/// A turn that begins with `text`.
+/// Starts a turn with `text`.
 pub fn turn(thread: &str, text: &str, effort: Option<&str>) -> (&'static str, Value) {
     let input = json!([{ "type": "text", "text": text }]);
     ("turn/start", json!({ "threadId": thread, "input": input, "effort": effort }))
+}
+
+/// Adds the user's words to the running turn.
+pub fn steer(thread: &str, turn: &str, text: &str) -> (&'static str, Value) {
+    let input = json!([{ "type": "text", "text": text }]);
+    ("turn/steer", json!({ "threadId": thread, "expectedTurnId": turn, "input": input }))
+}
+
+/// Gives a thread a fresh window. Where the client makes no summary, nothing of the old one is left.
+pub fn fresh_window(thread: &str) -> (&'static str, Value) {
+    ("thread/compact/start", json!({ "threadId": thread }))
 }
 
 pub fn name(thread: &str, name: &str) -> (&'static str, Value) {
@@ -38,7 +51,7 @@ pub fn request(id: u64, method: &str, params: &Value) -> String {
     json!({ "id": id, "method": method, "params": params }).to_string()
 }
 
-/// How a thread is set up, as the answer to [`resume`] tells; its successor is set up the same.
+/// A thread's setup from the answer to [`resume`]; its successor gets the same.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Setup {
@@ -54,19 +67,19 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// A field of another type than the one recorded is left to the client's own settings.
+    /// Leaves fields of an unexpected type to the client's own settings.
     pub fn read(answer: &Value) -> Self {
         serde_json::from_value(answer.clone()).unwrap_or_default()
     }
 
-    /// A fresh thread in `cwd` that follows this one.
+    /// Starts a fresh thread in `cwd` that follows this one.
     pub fn start(&self, cwd: &str) -> (&'static str, Value) {
         let mut params = json!({
             "cwd": cwd, "sessionStartSource": "clear", "model": self.model, "modelProvider": self.model_provider,
             "serviceTier": self.service_tier, "approvalPolicy": self.approval_policy,
             "approvalsReviewer": self.approvals_reviewer, "runtimeWorkspaceRoots": self.runtime_workspace_roots,
         });
-        // One of the two, never both.
+        // The server takes one of the two, never both.
         match self.active_permission_profile.get("id").and_then(Value::as_str) {
             Some(profile) => params["permissions"] = profile.into(),
             None => params["sandbox"] = self.sandbox_mode().into(),
@@ -84,11 +97,11 @@ impl Setup {
     }
 }
 
-/// A thread that was started.
+/// A newly started thread.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Started {
     pub id: String,
-    /// Its rollout, which the first prompt makes.
+    /// Its rollout file, created by the first prompt.
     #[serde(default)]
     pub path: Option<String>,
 }
@@ -98,26 +111,49 @@ pub fn started(answer: &Value) -> Option<Started> {
     serde_json::from_value(answer.get("thread")?.clone()).ok()
 }
 
-/// What the server said.
+/// A message from the server.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Heard {
+pub enum ServerMessage {
     Answer {
         id: u64,
         result: Result<Value, String>,
     },
-    /// The last request of this thread held so many tokens of so many; said then, where it tells.
+    /// The tokens in the last request of this thread, its window, and the time if given.
     Usage {
         thread: String,
         tokens: u64,
         window: u64,
         at: Option<Timestamp>,
     },
-    /// Anything else: notices, and questions that are for the thread's user.
+    /// A thread asks its user; any of its clients may answer.
+    Asked(Box<ServerRequest>),
+    /// One of them answered the question with this id, or it is no longer asked.
+    Resolved {
+        thread: String,
+        id: Value,
+    },
+    /// An item begins that would make these changes to files.
+    Changes {
+        thread: String,
+        item: String,
+        patch: String,
+    },
+    /// A command or a change ended, successfully or not, or never ran.
+    ItemDone {
+        thread: String,
+        item: String,
+        ran: bool,
+    },
+    /// A turn of this thread is over; a compaction counts as one.
+    TurnDone {
+        thread: String,
+    },
+    /// Anything else: notices, and questions that are for the thread's user alone.
     Other,
 }
 
-/// Reads one message; what cannot be understood is nothing to us.
-pub fn read(text: &str) -> Heard {
+/// Parses one message; `Other` for anything that we do not understand.
+pub fn read(text: &str) -> ServerMessage {
     #[derive(Deserialize)]
     struct Message {
         id: Option<Value>,
@@ -128,25 +164,62 @@ pub fn read(text: &str) -> Heard {
         #[serde(default, rename = "emittedAtMs")]
         emitted: Option<Value>,
     }
-    let Ok(message) = serde_json::from_str::<Message>(text) else { return Heard::Other };
+    let Ok(message) = serde_json::from_str::<Message>(text) else { return ServerMessage::Other };
     match (message.method.as_deref(), message.id.as_ref().and_then(Value::as_u64)) {
         (None, Some(id)) => {
             let result = match message.error {
                 Some(error) => Err(error["message"].as_str().unwrap_or("it gave no reason").to_owned()),
                 None => Ok(message.result.unwrap_or_default()),
             };
-            Heard::Answer { id, result }
+            ServerMessage::Answer { id, result }
         }
         (Some("thread/tokenUsage/updated"), _) => {
             let at = message.emitted.and_then(|ms| Timestamp::from_millisecond(ms.as_i64()?).ok());
             usage(&message.params.unwrap_or_default(), at)
         }
-        _ => Heard::Other,
+        (Some(method), _) => {
+            let params = message.params.unwrap_or_default();
+            let heard = match message.id {
+                Some(id) => ServerRequest::read(method, id, &params)
+                    .map(|asked| ServerMessage::Asked(Box::new(asked))),
+                None => notice(method, &params),
+            };
+            heard.unwrap_or(ServerMessage::Other)
+        }
+        (None, None) => ServerMessage::Other,
     }
 }
 
-/// `last` alone says how full the context is; `total` adds up every request of the thread.
-fn usage(params: &Value, at: Option<Timestamp>) -> Heard {
+/// The server's notifications to all clients of a thread, as far as they concern something asked.
+fn notice(method: &str, params: &Value) -> Option<ServerMessage> {
+    let thread = params.get("threadId")?.as_str()?.to_owned();
+    if method == "serverRequest/resolved" {
+        return Some(ServerMessage::Resolved { thread, id: params.get("requestId")?.clone() });
+    }
+    if method == "turn/completed" {
+        return Some(ServerMessage::TurnDone { thread });
+    }
+    let item = params.get("item")?;
+    let text = |name: &str| item.get(name)?.as_str();
+    let (kind, id) = (text("type")?, text("id")?.to_owned());
+    match (method, kind) {
+        ("item/started", "fileChange") => {
+            Some(ServerMessage::Changes { thread, item: id, patch: super::server_request::patch(item)? })
+        }
+        ("item/completed", "commandExecution" | "fileChange") => {
+            let ran = match text("status")? {
+                "completed" | "failed" => true,
+                "declined" => false,
+                _ => return None,
+            };
+            Some(ServerMessage::ItemDone { thread, item: id, ran })
+        }
+        _ => None,
+    }
+}
+
+/// Only `last` says how full the context is; `total` sums all requests of the thread.
+fn usage(params: &Value, at: Option<Timestamp>) -> ServerMessage {
     let count = |of: &Value| of.as_u64().filter(|&n| n > 0);
     let usage = &params["tokenUsage"];
     match (
@@ -155,9 +228,9 @@ fn usage(params: &Value, at: Option<Timestamp>) -> Heard {
         count(&usage["modelContextWindow"]),
     ) {
         (Some(thread), Some(tokens), Some(window)) => {
-            Heard::Usage { thread: thread.to_owned(), tokens, window, at }
+            ServerMessage::Usage { thread: thread.to_owned(), tokens, window, at }
         }
-        _ => Heard::Other,
+        _ => ServerMessage::Other,
     }
 }
 
@@ -171,20 +244,29 @@ mod tests {
             "total":{"totalTokens":900000},"last":{"totalTokens":60500},"modelContextWindow":95000}},
             "emittedAtMs":1794790364181}"#;
         let at = Timestamp::from_millisecond(1_794_790_364_181).ok();
-        assert_eq!(read(text), Heard::Usage { thread: "t1".into(), tokens: 60_500, window: 95_000, at });
-        assert_eq!(read(&text.replace("60500", "0")), Heard::Other);
-        assert_eq!(read("[1]"), Heard::Other);
+        assert_eq!(
+            read(text),
+            ServerMessage::Usage { thread: "t1".into(), tokens: 60_500, window: 95_000, at }
+        );
+        assert_eq!(read(&text.replace("60500", "0")), ServerMessage::Other);
+        assert_eq!(read("[1]"), ServerMessage::Other);
         assert_eq!(
             read(r#"{"id":3,"method":"item/commandExecution/requestApproval","params":{}}"#),
-            Heard::Other
+            ServerMessage::Other
         );
     }
 
     #[test]
+    fn the_end_of_a_turn_names_its_thread() {
+        let text = r#"{"method":"turn/completed","params":{"threadId":"t1","turn":{"id":"u","status":"completed"}}}"#;
+        assert_eq!(read(text), ServerMessage::TurnDone { thread: "t1".into() });
+    }
+
+    #[test]
     fn an_answer_is_its_result_or_its_reason() {
-        assert_eq!(read(r#"{"id":2,"result":{}}"#), Heard::Answer { id: 2, result: Ok(json!({})) });
+        assert_eq!(read(r#"{"id":2,"result":{}}"#), ServerMessage::Answer { id: 2, result: Ok(json!({})) });
         let no = read(r#"{"id":2,"error":{"code":-32600,"message":"thread not found"}}"#);
-        assert_eq!(no, Heard::Answer { id: 2, result: Err("thread not found".into()) });
+        assert_eq!(no, ServerMessage::Answer { id: 2, result: Err("thread not found".into()) });
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Every field that the recorded client (0.166) sends, so that a newer client's news are noticed by name.
+//! Every field that the recorded client (0.166) sends, so that we notice a newer client's additions by name.
 //!
 //! Cold: used by the suite, never by a hook.
 
@@ -32,7 +32,7 @@ fn of_event(event: &str) -> &'static [&'static str] {
     }
 }
 
-/// What a hook payload holds that we do not know: `Event.field`, or `Event` itself.
+/// The unknown fields of a hook payload: `Event.field`, or `Event` itself.
 pub fn unknown_fields(json: &str) -> Vec<String> {
     let Ok(Value::Object(payload)) = serde_json::from_str(json) else {
         return vec!["not a JSON object".to_owned()];

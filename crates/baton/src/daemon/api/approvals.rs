@@ -1,0 +1,107 @@
+//! `GET /approvals`: the waiting requests. `POST /approvals/{id}`: an answer; the first one wins.
+
+use std::sync::Arc;
+
+use baton_core::approval::{Door, Grant};
+use hyper::StatusCode;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::approvals::{self, Refusal};
+use crate::daemon::Daemon;
+use crate::daemon::api::{ApiRequest, Reply, blocking, failed, parse, unprocessable};
+use crate::daemon::auth;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Word {
+    Allow,
+    Deny,
+    Answer,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AnswerBody {
+    /// The id of the request that was shown.
+    hash: String,
+    verdict: Word,
+    #[serde(default)]
+    grant: Grant,
+    #[serde(default)]
+    input: Option<Value>,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    answers: Vec<String>,
+}
+
+impl AnswerBody {
+    fn reply(self) -> approvals::Reply {
+        match self.verdict {
+            Word::Allow => approvals::Reply::Approve { grant: self.grant, input: self.input },
+            Word::Deny => approvals::Reply::Deny { reason: self.reason },
+            Word::Answer => approvals::Reply::Answer(self.answers),
+        }
+    }
+}
+
+pub(crate) async fn list(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+    blocking(daemon, move |daemon| match approvals::waiting(&daemon.store, Timestamp::now()) {
+        Ok(cases) => Reply::ok(&request.shown_to_caller(json!({
+            "approvals": cases.iter().map(approvals::row).collect::<Vec<_>>(),
+            "at_terminals": approvals::at_terminals(&daemon.store, &cases),
+        }))),
+        Err(e) => failed(&e),
+    })
+    .await
+}
+
+pub(crate) async fn answer(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+    let verdict: AnswerBody = match parse(&request) {
+        Ok(verdict) => verdict,
+        Err(reply) => return reply,
+    };
+    if verdict.input.as_ref().is_some_and(|input| !input.is_object()) {
+        return unprocessable("`input` is an object");
+    }
+    blocking(daemon, move |daemon| {
+        let (store, now) = (&daemon.store, Timestamp::now());
+        let door = match request.door {
+            auth::Door::Unix { .. } => Door::Socket,
+            auth::Door::Http { .. } => Door::Page,
+        };
+        let (seen, caller) = (verdict.hash.clone(), request.caller(store));
+        let given = approvals::find(store, &request.id, now).and_then(|mut case| {
+            let reply = verdict.reply();
+            let answer = approvals::answer(store, &case, Some(&seen), &caller, door, &reply, now)?;
+            case.answer = Some(answer);
+            Ok(case)
+        });
+        match given {
+            Ok(case) => Reply::ok(&request.shown_to_caller(approvals::row(&case))),
+            Err(e) => Reply::error(status(&e), &e.to_string()),
+        }
+    })
+    .await
+}
+
+fn status(refusal: &Refusal) -> StatusCode {
+    match refusal {
+        Refusal::Unknown(_) | Refusal::TooShort { .. } => StatusCode::NOT_FOUND,
+        Refusal::NotYours { .. }
+        | Refusal::MoreRights { .. }
+        | Refusal::UnknownCaller(_)
+        | Refusal::Oneself
+        | Refusal::OnlyOnce => StatusCode::FORBIDDEN,
+        Refusal::Changed | Refusal::Answered { .. } => StatusCode::CONFLICT,
+        Refusal::Ambiguous(_)
+        | Refusal::Unsupported(_)
+        | Refusal::IsQuestion(_)
+        | Refusal::IsPlan(_)
+        | Refusal::NoReason
+        | Refusal::Bad(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        Refusal::Store(_) | Refusal::File(_) => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}

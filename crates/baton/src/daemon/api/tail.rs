@@ -1,0 +1,117 @@
+//! `GET /sessions/{id}/conversation`, `GET /conversations/{id}`: what happened, from the transcript, in pages. `GET
+//! /conversations/{id}/subagents`: who helped.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use baton_core::ids::SessionId;
+use baton_core::transcript::pages::Part;
+use hyper::StatusCode;
+use serde_json::json;
+
+use crate::daemon::Daemon;
+use crate::daemon::api::{ApiRequest, Reply, blocking, failed, on_agent, query, shown, unprocessable};
+use crate::views::conversation;
+
+const USUAL_LIMIT: usize = 100;
+
+/// Which entries are wanted, and how many.
+fn wanted(request: &ApiRequest) -> Result<(Part, usize), Reply> {
+    let cursor = |name: &str| query(&request.query, name).map(str::parse::<u64>);
+    let part = match (cursor("before"), cursor("after")) {
+        (None, None) => Part::Newest,
+        (Some(Ok(offset)), None) => Part::Before(offset),
+        (None, Some(Ok(offset))) => Part::After(offset),
+        (Some(_), Some(_)) => return Err(unprocessable("`before` and `after` exclude each other")),
+        _ => return Err(unprocessable("`before` and `after` are offsets of entries")),
+    };
+    match query(&request.query, "limit").map(str::parse::<usize>).transpose() {
+        Ok(limit) => Ok((part, limit.unwrap_or(USUAL_LIMIT))),
+        Err(_) => Err(unprocessable("`limit` is a number")),
+    }
+}
+
+/// The conversation of any session, ours or not, or of one of its subagents.
+pub(crate) async fn any(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+    let (part, limit) = match wanted(&request) {
+        Ok(wanted) => wanted,
+        Err(reply) => return reply,
+    };
+    let subagent = query(&request.query, "subagent").map(str::to_owned);
+    on_session(daemon, request, move |transcript| {
+        let Some(name) = subagent else { return shown(conversation::of_file(transcript, part, limit)) };
+        match conversation::subagents(transcript) {
+            Ok(found) => match found.iter().find(|(_, view)| view.name == name) {
+                Some((path, _)) => shown(conversation::of_file(path, part, limit)),
+                None => Reply::error(StatusCode::NOT_FOUND, "the session has had no such subagent"),
+            },
+            Err(e) => failed(&e),
+        }
+    })
+    .await
+}
+
+pub(crate) async fn subagents(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+    on_session(daemon, request, |transcript| match conversation::subagents(transcript) {
+        Ok(found) => {
+            let views: Vec<_> = found.into_iter().map(|(_, view)| view).collect();
+            Reply::ok(&json!({ "subagents": views }))
+        }
+        Err(e) => failed(&e),
+    })
+    .await
+}
+
+/// Answers with something about the transcript of a session.
+async fn on_session(
+    daemon: &Arc<Daemon>,
+    request: ApiRequest,
+    answer: impl FnOnce(&Path) -> Reply + Send + 'static,
+) -> Reply {
+    let Ok(id) = SessionId::new(&request.id) else {
+        return Reply::error(StatusCode::NOT_FOUND, "this is no id of a session");
+    };
+    blocking(daemon, move |daemon| {
+        // Sessions of ours say where they are; the others are looked for where the clients keep theirs.
+        let recorded = match daemon.store.sessions().get(&id) {
+            Ok(session) => session.and_then(|s| s.transcript).map(PathBuf::from),
+            Err(e) => return failed(&e),
+        };
+        // A client writes the first words a moment after it began; what it has deleted, the mirror may have.
+        let is_lost = |path: &PathBuf| !path.exists() && daemon.store.mirror().folder(&id).exists();
+        let found = match recorded.filter(|path| !is_lost(path)) {
+            Some(path) => Ok(path),
+            None => conversation::transcript_of(&daemon.paths, &daemon.config(), &id),
+        };
+        match found {
+            Ok(path) => answer(&path),
+            Err(e) => shown::<()>(Err(e)),
+        }
+    })
+    .await
+}
+
+pub(crate) async fn get(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+    let (part, limit) = match wanted(&request) {
+        Ok(wanted) => wanted,
+        Err(reply) => return reply,
+    };
+    on_agent(daemon, request, move |daemon, request, agent| {
+        let session = match query(&request.query, "session") {
+            None => None,
+            Some(id) => {
+                let known = SessionId::new(id).ok().filter(|id| agent.sessions.contains(id));
+                let read = known.map(|id| daemon.store.sessions().get(&id)).transpose();
+                match read.map(Option::flatten) {
+                    Ok(Some(session)) => Some(session),
+                    Ok(None) => {
+                        return Reply::error(StatusCode::NOT_FOUND, "the agent has had no such session");
+                    }
+                    Err(e) => return failed(&e),
+                }
+            }
+        };
+        shown(conversation::of(&daemon.store, agent, session.as_ref(), part, limit))
+    })
+    .await
+}

@@ -1,0 +1,159 @@
+// What the page knows: agents, what waits for an answer, messages, and what happened since it was opened.
+
+import { get } from "./api.js";
+
+export const agents = new Map();
+export const store = {
+  loaded: false,
+  approvals: [],
+  terminals: [],
+  inbox: [],
+  mayChange: false,
+  happened: [],
+};
+
+const listeners = new Set();
+let due = null;
+
+/** Calls `listen` with the kinds of what has changed, at most once a frame. */
+export function subscribe(listen) {
+  listeners.add(listen);
+  return () => listeners.delete(listen);
+}
+
+export function changed(kind, id) {
+  if (due === null) {
+    due = { kinds: new Set(), ids: new Set() };
+    // A tab that is not seen has no frames.
+    const flush = () => {
+      const now = due;
+      due = null;
+      for (const listen of [...listeners]) listen(now);
+    };
+    if (document.hidden) setTimeout(flush, 0);
+    else requestAnimationFrame(flush);
+  }
+  due.kinds.add(kind);
+  if (id) due.ids.add(id);
+}
+
+let approvalsDue = false;
+let inboxDue = false;
+
+/** Reads again what waits; several causes at once are one question. */
+export async function readApprovals() {
+  if (approvalsDue) return;
+  approvalsDue = true;
+  try {
+    await Promise.resolve();
+    const answer = await get("/approvals");
+    store.approvals = answer.approvals;
+    store.terminals = answer.at_terminals;
+    changed("approvals");
+  } catch {
+    // Asked again at the next change.
+  } finally {
+    approvalsDue = false;
+  }
+}
+
+export async function readInbox() {
+  if (inboxDue) return;
+  inboxDue = true;
+  try {
+    await Promise.resolve();
+    store.inbox = (await get("/inbox")).messages;
+    changed("inbox");
+  } catch {
+    // Asked again at the next change.
+  } finally {
+    inboxDue = false;
+  }
+}
+
+export async function readRights() {
+  try {
+    store.mayChange = (await get("/page")).may_change;
+    changed("rights");
+  } catch {
+    // Asked again after the next login.
+  }
+}
+
+const NOTABLE = {
+  "session-start": (line) =>
+    line.detail?.handoff
+      ? "goes on in a fresh context"
+      : line.detail?.source === "startup"
+        ? "started"
+        : null,
+  "rotation-requested": () => "handed over",
+  "pre-compact": () => "its client compacts",
+  "session-died": () => "died",
+  "stop-failure": (line) => (line.detail?.error === "rate_limit" ? "reached a usage limit" : "its turn ended in an error"),
+  "approval-asked": () => "asks",
+  "approval-answered": () => "was answered",
+  "mail-sent": () => null,
+};
+
+/** Where events go. */
+export const sink = {
+  agents(list) {
+    const gone = new Set(agents.keys());
+    for (const view of list) {
+      agents.set(view.id, view);
+      gone.delete(view.id);
+    }
+    for (const id of gone) agents.delete(id);
+    store.loaded = true;
+    changed("agents");
+    readApprovals();
+    readInbox();
+  },
+  agent(view) {
+    const before = agents.get(view.id);
+    agents.set(view.id, view);
+    changed("agent", view.id);
+    if (!before) changed("agents");
+    if (before?.unread !== view.unread) readInbox();
+    if (before?.needs?.since !== view.needs?.since || before?.needs?.kind !== view.needs?.kind) readApprovals();
+  },
+  gone(id) {
+    if (agents.delete(id)) changed("agents");
+  },
+  log(line, id) {
+    if (line.event.startsWith("approval-")) readApprovals();
+    const say = NOTABLE[line.event]?.(line);
+    if (say && line.agent) {
+      store.happened.unshift({ id, at: line.at, agent: line.agent, say, handoff: line.detail?.handoff ?? null });
+      store.happened.length = Math.min(store.happened.length, 200);
+      changed("happened");
+    }
+    if (line.agent) changed("log", line.agent);
+  },
+  link(state) {
+    store.link = state;
+    changed("link");
+  },
+};
+
+/** What of an agent decides its place. */
+export function group(view) {
+  if (view.needs) return 0;
+  if (view.state === "working" || view.state === "handing over") return 1;
+  if (view.state === "ended" || view.state === "retired") return 3;
+  return 2;
+}
+
+export const GROUPS = ["Needs you", "Working", "Idle", "Over"];
+
+/** Agents in the order in which they are shown: who needs a person first, the oldest wait first. */
+export function ordered() {
+  const list = [...agents.values()];
+  return list.sort(
+    (a, b) =>
+      group(a) - group(b) ||
+      (a.needs && b.needs ? Date.parse(a.needs.since) - Date.parse(b.needs.since) : 0) ||
+      (a.id < b.id ? -1 : 1),
+  );
+}

@@ -1,0 +1,194 @@
+//! Handoffs that change their home machine.
+//!
+//! `fleet/homes/{handoff}.json` says where a handoff that was ever given to another machine is, as far as this machine
+//! knows. It is written before the database is asked, and the hooks here can no longer claim the handoff then, so at
+//! no instant two machines may. `baton_core::fleet::home` has the rules.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use baton_core::fleet::MachineName;
+use baton_core::fleet::envelope::{Handoff, Kind};
+use baton_core::fleet::home::Local;
+use baton_core::handoff::HandoffId;
+use baton_core::ids::{AgentId, ChannelName};
+use baton_core::session::Session;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::config::Config;
+use crate::fleet::config::Membership;
+use crate::fleet::outbox::Parcel;
+use crate::fleet::roll::{LinkState, LinkView};
+use crate::fleet::{folder, tree, wake};
+use crate::handoffs::seal::{self, Sealing};
+use crate::project;
+use crate::providers;
+use crate::store::{Store, record};
+use crate::sys::fs::{self, FileError};
+
+/// How long a command waits for the database to move a handoff.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Where a handoff is, and what goes with it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct HomeRecord {
+    pub handoff: HandoffId,
+    pub local: Local,
+    pub at: Timestamp,
+    /// The machine it came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<MachineName>,
+    /// Its channel on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<ChannelName>,
+    /// What is sent, as long as it may have to be sent again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parcel: Option<Parcel>,
+    /// It came, and nobody knows yet which folder of this machine it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<Handoff>,
+    /// Why the last attempt to move it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+pub(super) fn dir(state: &Path) -> PathBuf {
+    folder(state).join("homes")
+}
+
+pub(crate) fn read(state: &Path, handoff: &HandoffId) -> Result<Option<HomeRecord>, FileError> {
+    record::read(&dir(state).join(format!("{handoff}.json")))
+}
+
+#[cfg(feature = "fleet")]
+pub(crate) fn all(state: &Path) -> Vec<HomeRecord> {
+    record::all_readable(&dir(state))
+}
+
+pub(crate) fn keep(state: &Path, home: &HomeRecord) -> Result<(), FileError> {
+    fs::private_dir(&dir(state))?;
+    record::write_synced(&dir(state).join(format!("{}.json", home.handoff)), home)
+}
+
+/// Why a handoff cannot be loaded here, if its home is another machine.
+pub(crate) fn is_elsewhere(state: &Path, handoff: &HandoffId) -> Result<Option<String>, FileError> {
+    let Some(home) = read(state, handoff)? else { return Ok(None) };
+    Ok(match &home.local {
+        Local::Here { .. } => None,
+        Local::Leaving { to, .. } => Some(format!("{handoff} is on its way to {to}")),
+        Local::Away { to, .. } => Some(format!("{handoff} was given to {to}")),
+    })
+}
+
+/// Work that goes to another machine.
+pub(crate) struct Departure<'a> {
+    pub session: &'a Session,
+    /// Who goes on with it there.
+    pub agent: &'a AgentId,
+    pub machine: &'a MachineName,
+    pub narrative: Option<&'a str>,
+    pub with_patch: bool,
+}
+
+/// How a departure ended.
+pub(crate) enum Departed {
+    Moved(HandoffId),
+    /// The database went away in between. It decides when it is back; until then nobody can claim the handoff.
+    Undecided(HandoffId),
+}
+
+/// Refuses what needs the database while it is away.
+fn require_link(state: &Path) -> anyhow::Result<Membership> {
+    let membership = Membership::read(state)?
+        .context("this machine is in no fleet; `baton fleet` tells how to join one")?;
+    let link = LinkView::read(state)?;
+    if let Some(link) = link.filter(|link| link.state != LinkState::Connected) {
+        anyhow::bail!(
+            "a handoff changes its machine through the database, which is away since {} ({}); nothing was changed",
+            link.since,
+            link.why.unwrap_or_default()
+        );
+    }
+    Ok(membership)
+}
+
+/// Seals the work of a session and gives it to another machine.
+pub(crate) fn depart(store: &Store, config: &Config, departure: &Departure<'_>) -> anyhow::Result<Departed> {
+    let state = &store.state;
+    let membership = require_link(state)?;
+    anyhow::ensure!(*departure.machine != membership.name, "{} is this machine", departure.machine);
+    let Departure { session, agent, machine, .. } = *departure;
+    let cwd = Path::new(&session.cwd);
+    let tree = tree::look(cwd, departure.with_patch)?;
+    if let Some(why) = tree.hindrance() {
+        anyhow::bail!(
+            "{machine} cannot go on from here: {why}. Push first, or carry the changes along with --with-patch"
+        );
+    }
+    let now = Timestamp::now();
+    let kind = if departure.narrative.is_some() {
+        baton_core::handoff::Kind::Manual
+    } else {
+        baton_core::handoff::Kind::Auto
+    };
+    let sealing = Sealing { session, kind, narrative: departure.narrative, for_self: false };
+    // Nobody of this machine has such a name.
+    let nobody = AgentId::new(format!("{agent}.on.{machine}"))?;
+    let reader = seal::Reader { agent: &nobody, provider: providers::of(&session.provider) };
+    let sealed = seal::seal_for(store, config, &sealing, &reader, now)?;
+    let (handoffs, id) = (store.handoffs(config), sealed.entry.id);
+    handoffs
+        .give_away(&session.channel, &id, now)?
+        .map_err(|refusal| anyhow::anyhow!("{refusal}; nothing was moved"))?;
+    let local = Local::default().leave(machine.clone()).context("a handoff that was just sealed is here")?;
+    let carried = handoffs.carried(&id)?.map(|carried| serde_json::to_value(carried.stored())).transpose()?;
+    let body = Handoff {
+        epoch: local.epoch(),
+        agent: agent.clone(),
+        provider: session.provider.clone(),
+        from: session.agent.to_string(),
+        cwd: session.cwd.clone(),
+        project: project::name(cwd),
+        text: handoffs.show(&id)?.context("the handoff vanished while it was sealed")?,
+        carried: carried.unwrap_or_default(),
+        tree,
+    };
+    let parcel = Parcel {
+        name: format!("h{}", id.as_str()),
+        to: machine.clone(),
+        kind: Kind::Handoff,
+        at: now,
+        expires: None,
+        body: serde_json::to_value(body)?,
+    };
+    let channel = Some(session.channel.clone());
+    let home = HomeRecord {
+        handoff: id.clone(),
+        local,
+        at: now,
+        from: None,
+        channel,
+        parcel: Some(parcel),
+        waits: None,
+        why: None,
+    };
+    keep(state, &home)?;
+    wake(state);
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let home = read(state, &id)?.context("the record of the handoff vanished")?;
+        match home.local {
+            Local::Away { .. } => return Ok(Departed::Moved(id)),
+            Local::Here { .. } => {
+                anyhow::bail!(
+                    "{machine} was not given the handoff: {}; it is active here",
+                    home.why.unwrap_or_default()
+                )
+            }
+            Local::Leaving { .. } if Instant::now() >= until => return Ok(Departed::Undecided(id)),
+            Local::Leaving { .. } => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! What waits for another machine: one parcel a file, synced before its sender is told that it was accepted. Its place
+//! tells whether the database has it; `receipts.jsonl` tells how far it has come.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use baton_core::fleet::MachineName;
+use baton_core::fleet::envelope::Kind;
+use baton_core::fleet::stage::{Receipt, Stage};
+#[cfg(any(feature = "fleet", test))]
+use baton_core::fleet::watermark;
+use baton_core::ids::unsafe_name;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::fleet::folder;
+use crate::store::record;
+use crate::sys::fs::{self, FileError, PRIVATE, Sync};
+
+/// More than so many waiting parcels are not accepted.
+const MAX_WAITING: usize = 20_000;
+/// Nor more than so many bytes.
+const MAX_BYTES: u64 = 512 << 20;
+/// The receipts of a busy week are smaller.
+const MAX_RECEIPTS: u64 = 64 << 20;
+
+/// Something for another machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Parcel {
+    /// The file's name; sorts by time.
+    pub name: String,
+    pub to: MachineName,
+    pub kind: Kind,
+    pub at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Timestamp>,
+    /// What is sealed: as [`baton_core::fleet::envelope`] says for its kind.
+    pub body: Value,
+}
+
+impl Parcel {
+    /// Its id in the whole fleet.
+    pub(crate) fn id(&self, me: &MachineName) -> String {
+        format!("{me}.{}", self.name)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OutboxError {
+    #[error(
+        "{waiting} parcels of {bytes} bytes wait for the database already, and no more are accepted; \
+         `baton fleet status` tells since when it is away"
+    )]
+    Full { waiting: usize, bytes: u64 },
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+/// How much waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Backlog {
+    pub parcels: usize,
+    pub bytes: u64,
+    pub since: Option<Timestamp>,
+}
+
+pub(crate) struct Outbox {
+    root: PathBuf,
+}
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+impl Outbox {
+    pub(crate) fn of(state: &Path) -> Self {
+        Self { root: folder(state).join("outbox") }
+    }
+
+    fn dir(&self, place: &str) -> PathBuf {
+        self.root.join(place)
+    }
+
+    /// Accepts a parcel. When this returns it is on disk and will not be lost.
+    pub(crate) fn put(
+        &self,
+        to: &MachineName,
+        kind: Kind,
+        expires: Option<Timestamp>,
+        body: Value,
+        now: Timestamp,
+    ) -> Result<Parcel, OutboxError> {
+        let backlog = self.backlog();
+        if backlog.parcels >= MAX_WAITING || backlog.bytes >= MAX_BYTES {
+            return Err(OutboxError::Full { waiting: backlog.parcels, bytes: backlog.bytes });
+        }
+        fs::private_dirs(&self.root, &["new", "sent", "failed"])?;
+        // A clock that was set back must not put this parcel before those that wait already.
+        let last = names(&self.dir("new")).last().and_then(|name| stamp(name));
+        let stamp = last.map_or(now.as_nanosecond(), |last| now.as_nanosecond().max(last + 1));
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("m{stamp:020}-{}-{count:04}", std::process::id());
+        let parcel = Parcel { name, to: to.clone(), kind, at: now, expires, body };
+        let path = self.dir("new").join(format!("{}.json", parcel.name));
+        let bytes = record::encode(&parcel).map_err(|e| FileError::new("encode", &path, e))?;
+        fs::create(&path, &bytes, PRIVATE, Sync::Yes)?;
+        Ok(parcel)
+    }
+
+    #[cfg(any(feature = "fleet", test))]
+    /// The oldest parcels that wait, at most `n`. One that cannot be read waits for a person and keeps nobody.
+    pub(crate) fn waiting(&self, n: usize) -> Vec<Parcel> {
+        let dir = self.dir("new");
+        let mut parcels = Vec::new();
+        for name in names(&dir) {
+            if parcels.len() == n {
+                break;
+            }
+            // What is damaged was set aside by the look at it; what a newer baton wrote waits for that one.
+            if let Ok(Some(parcel)) = record::read::<Parcel>(&dir.join(format!("{name}.json")))
+                && parcel.name == name
+            {
+                parcels.push(parcel);
+            }
+        }
+        parcels
+    }
+
+    pub(crate) fn backlog(&self) -> Backlog {
+        let mut backlog = Backlog::default();
+        for entry in std::fs::read_dir(self.dir("new")).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let parcel = name.to_str().and_then(|name| name.strip_suffix(".json"));
+            let Some(stamp) = parcel.and_then(stamp) else { continue };
+            backlog.parcels += 1;
+            backlog.bytes += entry.metadata().map_or(0, |meta| meta.len());
+            let at = Timestamp::from_nanosecond(stamp).ok();
+            backlog.since = backlog.since.into_iter().chain(at).min();
+        }
+        backlog
+    }
+
+    #[cfg(any(feature = "fleet", test))]
+    /// The database has these, or says that it will never take them.
+    pub(crate) fn settle(
+        &self,
+        parcels: &[&Parcel],
+        me: &MachineName,
+        stage: Stage,
+        evidence: &str,
+        now: Timestamp,
+    ) -> Result<(), FileError> {
+        let place = if stage == Stage::Failed { "failed" } else { "sent" };
+        for parcel in parcels {
+            let file = format!("{}.json", parcel.name);
+            let (from, to) = (self.dir("new").join(&file), self.dir(place).join(&file));
+            match std::fs::rename(&from, &to) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(FileError::new("settle", &from, e));
+                }
+                _ => {}
+            }
+        }
+        let receipt =
+            |parcel: &&Parcel| Receipt { id: parcel.id(me), stage, at: now, evidence: evidence.to_owned() };
+        self.note(&parcels.iter().filter(|p| p.kind != Kind::Receipts).map(receipt).collect::<Vec<_>>())
+    }
+
+    #[cfg(any(feature = "fleet", test))]
+    /// Appends receipts. Losing one loses the evidence, not the parcel.
+    pub(crate) fn note(&self, receipts: &[Receipt]) -> Result<(), FileError> {
+        if receipts.is_empty() {
+            return Ok(());
+        }
+        let path = self.root.join("receipts.jsonl");
+        let mut lines = Vec::new();
+        for receipt in receipts {
+            lines.extend(record::encode(receipt).map_err(|e| FileError::new("encode", &path, e))?);
+        }
+        // A machine that has only given handoffs away has put nothing in here yet.
+        fs::private_dir(&self.root)?;
+        fs::append_line(&path, &lines, PRIVATE)
+    }
+
+    /// How far each parcel has come, by its id in the fleet.
+    pub(crate) fn receipts(&self) -> Result<HashMap<String, Receipt>, FileError> {
+        let bytes = fs::read(&self.root.join("receipts.jsonl"), MAX_RECEIPTS)?.unwrap_or_default();
+        let mut known: HashMap<String, Receipt> = HashMap::new();
+        // A line that a kill cut short says nothing.
+        for receipt in
+            bytes.split(|b| *b == b'\n').filter_map(|line| serde_json::from_slice::<Receipt>(line).ok())
+        {
+            let joined = match known.remove(&receipt.id) {
+                Some(earlier) => earlier.join(receipt),
+                None => receipt,
+            };
+            known.insert(joined.id.clone(), joined);
+        }
+        Ok(known)
+    }
+
+    /// Every parcel on record with how far it has come, oldest first.
+    pub(crate) fn all(&self, me: &MachineName) -> Result<Vec<(Parcel, Receipt)>, FileError> {
+        let receipts = self.receipts()?;
+        let mut all = Vec::new();
+        for (place, stage) in [("new", Stage::Queued), ("sent", Stage::Stored), ("failed", Stage::Failed)] {
+            for parcel in record::all_readable::<Parcel>(&self.dir(place)) {
+                let by_place = Receipt { id: parcel.id(me), stage, at: parcel.at, evidence: String::new() };
+                let known = receipts.get(&by_place.id).cloned();
+                let receipt = known.map_or(by_place.clone(), |known| known.join(by_place));
+                all.push((parcel, receipt));
+            }
+        }
+        all.sort_by(|a, b| a.0.name.cmp(&b.0.name));
+        Ok(all)
+    }
+
+    #[cfg(any(feature = "fleet", test))]
+    /// The database came back from a backup: whatever the other side has not been seen to have is sent again, in its
+    /// old order. Returns how much that is.
+    pub(crate) fn send_again(&self, me: &MachineName) -> Result<usize, FileError> {
+        let receipts = self.receipts()?;
+        let mut again = 0;
+        for name in names(&self.dir("sent")) {
+            let is_there = receipts.get(&format!("{me}.{name}")).is_some_and(|r| r.stage.is_there());
+            if is_there {
+                continue;
+            }
+            let file = format!("{name}.json");
+            let (from, to) = (self.dir("sent").join(&file), self.dir("new").join(&file));
+            std::fs::rename(&from, &to).map_err(|e| FileError::new("send again", &from, e))?;
+            again += 1;
+        }
+        Ok(again)
+    }
+
+    #[cfg(any(feature = "fleet", test))]
+    /// Removes what was acknowledged more than a week ago, and the receipts that speak of it.
+    pub(crate) fn sweep(&self, me: &MachineName, now: Timestamp) -> Result<(), FileError> {
+        let is_old = |name: &str| {
+            stamp(name)
+                .and_then(|at| Timestamp::from_nanosecond(at).ok())
+                .is_some_and(|at| now.duration_since(at) > watermark::KEPT)
+        };
+        for place in ["sent", "failed"] {
+            for name in names(&self.dir(place)).into_iter().filter(|name| is_old(name)) {
+                fs::remove(&self.dir(place).join(format!("{name}.json")))?;
+            }
+        }
+        let all = self.receipts()?;
+        let prefix = format!("{me}.");
+        let kept: Vec<&Receipt> = all
+            .values()
+            .filter(|receipt| receipt.id.strip_prefix(&prefix).is_some_and(|name| !is_old(name)))
+            .collect();
+        if kept.len() < all.len() {
+            let path = self.root.join("receipts.jsonl");
+            let mut lines = Vec::new();
+            for receipt in kept {
+                lines.extend(record::encode(receipt).map_err(|e| FileError::new("encode", &path, e))?);
+            }
+            fs::replace(&path, &lines, PRIVATE, Sync::Later)?;
+        }
+        Ok(())
+    }
+}
+
+/// The time in a parcel's name.
+fn stamp(name: &str) -> Option<i128> {
+    name.strip_prefix('m')?.split_once('-')?.0.parse().ok()
+}
+
+/// Names of parcels in order; a folder that is not there is empty.
+fn names(dir: &Path) -> Vec<String> {
+    let is_parcel = |name: &str| unsafe_name(name).is_none() && !name.contains(".damaged-");
+    let files = fs::sorted_names(dir, |file| file.strip_suffix(".json").is_some_and(is_parcel));
+    files.iter().filter_map(|file| file.strip_suffix(".json")).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+    use serde_json::json;
+
+    use super::*;
+
+    fn machine(name: &str) -> MachineName {
+        MachineName::new(name).unwrap()
+    }
+
+    fn put(outbox: &Outbox, n: u32, now: Timestamp) -> Parcel {
+        outbox.put(&machine("desk"), Kind::Mail, None, json!({ "n": n }), now).unwrap()
+    }
+
+    #[test]
+    fn parcels_keep_their_order_although_the_clock_is_set_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let outbox = Outbox::of(dir.path());
+        let now = Timestamp::now();
+        for n in 0..5 {
+            put(&outbox, n, now - SignedDuration::from_hours(i64::from(n)));
+        }
+        let order: Vec<_> = outbox.waiting(4).iter().map(|p| p.body["n"].as_u64().unwrap()).collect();
+        assert_eq!(order, [0, 1, 2, 3]);
+        assert_eq!(outbox.backlog().parcels, 5);
+    }
+
+    #[test]
+    fn what_the_other_side_has_is_not_sent_again_and_the_rest_is_in_its_old_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let (outbox, me, now) = (Outbox::of(dir.path()), machine("laptop"), Timestamp::now());
+        let sent: Vec<Parcel> = (0..3).map(|n| put(&outbox, n, now)).collect();
+        outbox.settle(&sent.iter().collect::<Vec<_>>(), &me, Stage::Stored, "", now).unwrap();
+        assert_eq!(outbox.backlog(), Backlog::default());
+        let receipt = |n: usize, stage| Receipt { id: sent[n].id(&me), stage, at: now, evidence: "e".into() };
+        // Late, twice and out of order.
+        outbox.note(&[receipt(1, Stage::Seen), receipt(1, Stage::Fetched)]).unwrap();
+        let stages: Vec<Stage> = outbox.all(&me).unwrap().iter().map(|(_, r)| r.stage).collect();
+        assert_eq!(stages, [Stage::Stored, Stage::Seen, Stage::Stored]);
+        let waiting = put(&outbox, 3, now + SignedDuration::from_secs(1));
+        assert_eq!(outbox.send_again(&me).unwrap(), 2);
+        let again: Vec<String> = outbox.waiting(9).into_iter().map(|p| p.name).collect();
+        assert_eq!(again, [&sent[0].name, &sent[2].name, &waiting.name].map(Clone::clone));
+    }
+
+    #[test]
+    fn a_week_after_it_was_acknowledged_a_parcel_goes_with_its_receipts() {
+        let dir = tempfile::tempdir().unwrap();
+        let (outbox, me, now) = (Outbox::of(dir.path()), machine("laptop"), Timestamp::now());
+        let old = put(&outbox, 0, now - SignedDuration::from_hours(8 * 24));
+        let new = put(&outbox, 1, now);
+        outbox.settle(&[&old, &new], &me, Stage::Stored, "", now).unwrap();
+        let waits = put(&outbox, 2, now - SignedDuration::from_hours(9 * 24));
+        outbox.sweep(&me, now).unwrap();
+        let left: Vec<String> = outbox.all(&me).unwrap().into_iter().map(|(p, _)| p.name).collect();
+        assert_eq!(left, [waits.name, new.name.clone()], "what waits is never removed");
+        assert_eq!(outbox.receipts().unwrap().into_keys().collect::<Vec<_>>(), [new.id(&me)]);
+    }
+}

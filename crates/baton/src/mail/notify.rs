@@ -1,0 +1,83 @@
+//! Notices about an agent, for its parent or, without one, for the user; once per occasion.
+//!
+//! Whoever sees the occasion first sends the notice: a hook, an attendant, a supervisor, a command, the daemon. The key
+//! of the occasion makes it one message.
+
+use baton_core::agent::{Agent, Order};
+use baton_core::notice::{self, Kind, Notice, client_of};
+use baton_core::session::Session;
+use jiff::Timestamp;
+
+use crate::config::Notify;
+use crate::mail::keyed::Key;
+use crate::mail::maildir::{Draft, Mail};
+use crate::mail::{send, user};
+use crate::store::Store;
+
+/// Whether the user has muted this notice. A death cannot be muted.
+pub(crate) fn is_muted(config: &Notify, agent: &Agent, kind: Kind) -> bool {
+    kind != Kind::Died && notice::is_muted(&config.mute, agent.id.as_str(), kind)
+}
+
+/// Tells the agent's parent, or the user if no parent can hear it, unless that is switched off.
+pub(crate) fn tell(
+    store: &Store,
+    config: &Notify,
+    agent: &Agent,
+    notice: Notice,
+    text: &str,
+    now: Timestamp,
+) {
+    let wanted = config.parent || notice.kind == Kind::Died;
+    if wanted && !is_muted(config, agent, notice.kind) {
+        tell_always(store, agent, notice, text, now);
+    }
+}
+
+fn tell_always(store: &Store, agent: &Agent, notice: Notice, text: &str, now: Timestamp) {
+    if was_told(store, agent, notice) {
+        return;
+    }
+    let told = match parent_of(store, agent) {
+        Some(parent) => mail(store, &parent, &notice.key(agent.id.as_str()), text, now),
+        None => user::tell(store, &agent.id, notice, text, now),
+    };
+    if let Err(e) = told {
+        store.log().fault(now, "send a notice", &e);
+    }
+}
+
+/// Whether this was told when the agent had another name.
+fn was_told(store: &Store, agent: &Agent, notice: Notice) -> bool {
+    let listener = parent_of(store, agent).map_or_else(user::id, |parent| parent.id);
+    let keys = Mail::of(store).dir(&listener, "keys");
+    agent.former.iter().any(|name| keys.join(notice.key(name.as_str())).exists())
+}
+
+/// Who hears of the agent: its parent, unless that one was stopped for good.
+pub(crate) fn parent_of(store: &Store, agent: &Agent) -> Option<Agent> {
+    // A parent whose record cannot be read may still be there, but nothing can be sent to it.
+    let parent = store.agents().readable(agent.parent.as_ref()?)?;
+    parent.retired.is_none().then_some(parent)
+}
+
+/// Sends the notice by mail, once for each key.
+pub(crate) fn mail(store: &Store, to: &Agent, key: &str, text: &str, now: Timestamp) -> anyhow::Result<()> {
+    let draft = Draft::new("baton", text);
+    send(store, to, &draft, Some(&Key::new(key)?), now)?;
+    Ok(())
+}
+
+/// Tells that an agent's client is gone although nobody stopped it.
+pub(crate) fn death(store: &Store, agent: &Agent, session: Option<&Session>, how: &str, now: Timestamp) {
+    let was_meant = agent.retired.is_some() || matches!(agent.order, Some(Order::Undo { .. }));
+    if was_meant {
+        return;
+    }
+    let Some(client) = client_of(agent, session) else { return };
+    let text = Kind::Died.text(agent.id.as_str(), how);
+    tell_always(store, agent, Notice::of_death(client), &text, now);
+}
+
+/// How a client ended if nobody saw its end.
+pub(crate) const UNSEEN: &str = "its client is gone without a word";

@@ -1,0 +1,114 @@
+//! The parts of Claude Code's own settings that baton must know.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::sys::fs;
+use crate::sys::paths::Paths;
+
+/// What the settings files say about compaction.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Compacting {
+    /// `autoCompactEnabled`, from the most specific file that has it.
+    pub enabled: Option<bool>,
+    /// Whether there is a key about compaction that we do not know.
+    pub unknown: bool,
+}
+
+pub(crate) fn compaction(paths: &Paths, cwd: &Path) -> Compacting {
+    const ENABLED: &str = "autoCompactEnabled";
+    let project = cwd.join(".claude");
+    let files = [
+        project.join("settings.local.json"),
+        project.join("settings.json"),
+        paths.claude.join("settings.json"),
+    ];
+    let mut found = Compacting::default();
+    for path in &files {
+        let real = std::fs::canonicalize(path).ok();
+        let bytes = real.and_then(|real| fs::read(&real, 4 << 20).ok().flatten());
+        let settings =
+            bytes.and_then(|b| serde_json::from_slice::<serde_json::Map<_, serde_json::Value>>(&b).ok());
+        for (key, value) in settings.into_iter().flatten() {
+            if key == ENABLED {
+                found.enabled = found.enabled.or(value.as_bool());
+            } else if key.to_ascii_lowercase().contains("compact") {
+                found.unknown = true;
+            }
+        }
+    }
+    found
+}
+
+/// The MCP servers in a file of the client, for everybody or for one project.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct McpServers {
+    mcp_servers: BTreeMap<String, serde_json::Value>,
+    projects: BTreeMap<PathBuf, McpServers>,
+}
+
+impl McpServers {
+    fn read(path: &Path) -> Self {
+        // The client keeps much else in the user's file, so it may be large.
+        let bytes = fs::read(path, 32 << 20).ok().flatten();
+        bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.mcp_servers.iter().any(|(key, server)| key.contains(name) || server.to_string().contains(name))
+    }
+}
+
+/// Whether the memory-keeper MCP server, whose `context_get` the first scripts called, is configured for this folder:
+/// in the user's scope, in a local scope or in a project's `.mcp.json`, here or above.
+pub(crate) fn has_memory_keeper(paths: &Paths, cwd: &Path) -> bool {
+    const NAME: &str = "memory-keeper";
+    let users = McpServers::read(&paths.client_state());
+    let here_or_above = |dir: &Path| {
+        users.projects.get(dir).is_some_and(|p| p.has(NAME))
+            || McpServers::read(&dir.join(".mcp.json")).has(NAME)
+    };
+    users.has(NAME) || cwd.ancestors().any(here_or_above)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_server_is_found_in_every_scope_and_from_below() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |path: &str| home.path().join(path);
+        let paths = Paths {
+            home: home.path().to_owned(),
+            claude: at(".claude"),
+            state: at("state"),
+            config: at("config.toml"),
+        };
+        let below = at("app/src/deep");
+        std::fs::create_dir_all(&below).unwrap();
+        let server = r#"{"mcpServers":{"mem":{"command":"npx","args":["mcp-memory-keeper"]}}}"#;
+        assert!(!has_memory_keeper(&paths, &below));
+
+        std::fs::write(at("app/.mcp.json"), server).unwrap();
+        assert!(has_memory_keeper(&paths, &below), "a project's, from a folder below it");
+        assert!(!has_memory_keeper(&paths, &at("other")));
+
+        std::fs::write(at("app/.mcp.json"), "{}").unwrap();
+        let local = format!(
+            r#"{{"projects":{{"{}":{server},"/elsewhere":{{"allowedTools":[]}}}}}}"#,
+            at("app").display()
+        );
+        std::fs::write(at(".claude.json"), local).unwrap();
+        assert!(has_memory_keeper(&paths, &below), "in the local scope");
+        assert!(!has_memory_keeper(&paths, &at("other")));
+
+        std::fs::write(at(".claude.json"), server).unwrap();
+        assert!(has_memory_keeper(&paths, &at("other")), "in the user's scope");
+        std::fs::write(at(".claude.json"), "not JSON: memory-keeper").unwrap();
+        assert!(!has_memory_keeper(&paths, &at("other")));
+    }
+}

@@ -1,0 +1,80 @@
+//! Gives an agent a fresh context now.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use baton_core::agent::{Agent, Order};
+use baton_core::handoff::{HandoffId, Kind};
+use baton_core::prompt;
+use baton_core::rotation::Actuator;
+use baton_core::session::{Session, Turn};
+
+use crate::handoffs::seal::{self, Sealing};
+use crate::mail::announce;
+use crate::providers;
+use crate::rotation::pending;
+use crate::rotation::request::{self, When, Wish};
+use crate::rotation::verbs::{Refusal, permit};
+use crate::sessions::caller::Caller;
+use crate::sessions::context::Context;
+use crate::store::Store;
+
+/// A client has queued a prompt well before this.
+const QUEUED: Duration = Duration::from_secs(10);
+
+/// Seals a handoff and asks for the fresh context. Returns what people read.
+pub(crate) fn rotate(store: &Store, caller: &Caller, agent: &Agent) -> Result<String, Refusal> {
+    permit(store, caller, "rotate", agent)?;
+    let Some(session) = agent.session.as_ref().and_then(|id| store.sessions().readable(id)) else {
+        return Err(Refusal::Nothing(format!("{} has no conversation yet", agent.id)));
+    };
+    if let Some(Order::Undo { session }) = &agent.order
+        && agent.session.as_ref() != Some(session)
+    {
+        return Err(Refusal::Conflict(format!(
+            "{} is going back to session {session}; run this again when it is there",
+            agent.id
+        )));
+    }
+    let id = seal(&session)?;
+    Ok(match store.presence(agent).actuator() {
+        // These two wait for the end of the turn.
+        Some(Actuator::Tmux | Actuator::Thread) if session.turn != Turn::Idle => {
+            format!("Handoff {id} sealed; {} gets a fresh context when its turn has ended.", agent.id)
+        }
+        Some(_) => format!("Handoff {id} sealed; {} gets a fresh context now.", agent.id),
+        None if is_asked_for_window(&session) => {
+            format!("Handoff {id} sealed; {} was asked to continue in a fresh window.", agent.id)
+        }
+        None => format!("Handoff {id} sealed; type /clear in {} to continue from it.", agent.id),
+    })
+}
+
+/// Asks the agent of an idle client to begin the fresh window itself. `false` if it cannot, or cannot be asked.
+fn is_asked_for_window(session: &Session) -> bool {
+    let Some(window) = providers::of(&session.provider).hooks.window.filter(|_| session.opens_window) else {
+        return false;
+    };
+    let outcome = announce::queue_prompt(session, &prompt::open_window(window.tool));
+    outcome.is_some_and(|outcome| outcome.recv_timeout(QUEUED).unwrap_or(false))
+}
+
+/// Seals and requests the fresh context. A document that the agent has handed over already is what is sealed.
+fn seal(session: &Session) -> Result<HandoffId, Refusal> {
+    let ctx = Context::of(session).context("there is no home folder")?;
+    match pending::carry_out_at_once(&ctx, session, "a person") {
+        Some(pending::Outcome::Sealed { handoff, .. }) => return Ok(handoff),
+        Some(pending::Outcome::Failed(why)) => {
+            return Err(Refusal::Conflict(format!(
+                "the handoff that {} has written was not sealed: {why}",
+                session.agent
+            )));
+        }
+        None => {}
+    }
+    let sealing = Sealing { session, kind: Kind::Auto, narrative: None, for_self: true };
+    let id = seal::seal(&ctx.store, &ctx.config, &sealing, ctx.now)?.entry.id;
+    let wish = Wish { by: "a person", when: When::AtOnce, file: None };
+    request::request(&ctx.store, &ctx.config, session, &id, &wish, ctx.now)?;
+    Ok(id)
+}

@@ -1,0 +1,109 @@
+//! A unified diff that shows people a change before it is made.
+
+use std::fmt::Write as _;
+
+use similar::{ChangeTag, TextDiff};
+
+/// Unchanged lines shown around a change.
+const CONTEXT: usize = 3;
+
+/// The difference between two texts, empty if they are equal. `None` is a missing file.
+pub(crate) fn unified(name: &str, before: Option<&str>, after: Option<&str>) -> String {
+    if before == after {
+        return String::new();
+    }
+    let old: Vec<&str> = before.unwrap_or_default().split_inclusive('\n').collect();
+    let new: Vec<&str> = after.unwrap_or_default().split_inclusive('\n').collect();
+    let side = |text: Option<&str>| text.map_or("/dev/null", |_| name);
+    let mut out = format!("--- {}\n+++ {}\n", side(before), side(after));
+    let diff = TextDiff::from_slices(&old, &new);
+    for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
+        let [mut removed, mut added] = [0, 0];
+        let mut lines = String::new();
+        for change in hunk.iter_changes() {
+            removed += usize::from(change.tag() != ChangeTag::Insert);
+            added += usize::from(change.tag() != ChangeTag::Delete);
+            let line = change.value().strip_suffix('\n');
+            // A carriage return would move the cursor back to the beginning of the line.
+            let text = line.unwrap_or(change.value());
+            let _ = writeln!(lines, "{}{}", change.tag(), text.strip_suffix('\r').unwrap_or(text));
+            if line.is_none() {
+                lines += "\\ No newline at end of file\n";
+            }
+        }
+        // An empty side is numbered by the line before it.
+        let begin = |count: usize, before: usize| if count == 0 { before } else { before + 1 };
+        let (from, to) = hunk.ops().first().map_or((0, 0), |op| (op.old_range().start, op.new_range().start));
+        let _ =
+            write!(out, "@@ -{},{removed} +{},{added} @@\n{lines}", begin(removed, from), begin(added, to));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbered(count: usize) -> String {
+        (1..=count).fold(String::new(), |text, n| text + &format!("line {n}\n"))
+    }
+
+    #[test]
+    fn only_what_changed_is_shown_with_three_lines_around_it() {
+        let old = numbered(20);
+        let new = old.replace("line 10\n", "line ten\nand more\n");
+        insta::assert_snapshot!(unified("f", Some(&old), Some(&new)), @r"
+        --- f
+        +++ f
+        @@ -7,7 +7,8 @@
+         line 7
+         line 8
+         line 9
+        -line 10
+        +line ten
+        +and more
+         line 11
+         line 12
+         line 13
+        ");
+        assert_eq!(unified("f", Some(&old), Some(&old)), "");
+    }
+
+    #[test]
+    fn far_changes_get_hunks_of_their_own_and_patch_agrees() {
+        let old = numbered(40);
+        let new =
+            old.replace("line 3\n", "").replace("line 30\n", "thirty\n").replace("line 40\n", "line 40");
+        let diff = unified("f", Some(&old), Some(&new));
+        assert_eq!(diff.matches("@@ -").count(), 3, "{diff}");
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("f"), &old).unwrap();
+        std::fs::write(dir.path().join("d"), &diff).unwrap();
+        if !baton_testkit::tools::has(&["patch"]) {
+            return;
+        }
+        let out = std::process::Command::new("patch").args(["-s", "f", "d"]).current_dir(dir.path()).output();
+        let out = out.unwrap();
+        assert!(out.status.success(), "{out:?}\n{diff}");
+        assert_eq!(std::fs::read_to_string(dir.path().join("f")).unwrap(), new);
+    }
+
+    #[test]
+    fn a_change_in_a_long_file_is_shown_alone() {
+        let old = numbered(10_000);
+        let diff = unified("f", Some(&old), Some(&old.replace("line 5000\n", "")));
+        assert_eq!(diff.lines().count(), 2 + 1 + 2 * CONTEXT + 1, "{diff}");
+    }
+
+    #[test]
+    fn a_new_file_comes_from_nowhere() {
+        insta::assert_snapshot!(unified("f", None, Some("a\nb")), @r"
+        --- /dev/null
+        +++ f
+        @@ -0,0 +1,2 @@
+        +a
+        +b
+        \ No newline at end of file
+        ");
+    }
+}

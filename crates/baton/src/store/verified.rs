@@ -1,0 +1,37 @@
+//! `verified.json`: when all mirrored conversations were last read through, and what was found.
+
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::store::record;
+use crate::sys::fs::FileError;
+
+pub(crate) struct Verified {
+    path: PathBuf,
+}
+
+/// What `baton backup verify` found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Verification {
+    pub at: Timestamp,
+    pub sessions: usize,
+    pub generations: usize,
+    pub damaged: usize,
+}
+
+impl Verified {
+    pub(crate) fn new(state: &Path) -> Self {
+        Self { path: state.join("verified.json") }
+    }
+
+    /// The last one. A record that cannot be read says nothing: the next verification writes another.
+    pub(crate) fn last(&self) -> Option<Verification> {
+        record::read(&self.path).unwrap_or(None)
+    }
+
+    pub(crate) fn note(&self, verification: &Verification) -> Result<(), FileError> {
+        record::write(&self.path, verification)
+    }
+}

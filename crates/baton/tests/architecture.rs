@@ -1,0 +1,267 @@
+//! The code matches ARCHITECTURE.md: rooms import only rooms below them, and providers are rows of a table.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The rooms of the binary from top to bottom. Each may use only those below it.
+const ROOMS: [&str; 21] = [
+    "hooks",
+    "cli",
+    "tui",
+    "daemon",
+    "demo",
+    "setup",
+    "fleet",
+    "views",
+    "rotation",
+    "approvals",
+    "sessions",
+    "handoffs",
+    "mail",
+    "history",
+    "project",
+    "store",
+    "config",
+    "providers",
+    "sys",
+    "lib",
+    "main",
+];
+/// Below the last room that holds code; `lib` and `main` only put the others together.
+const CODE: usize = 19;
+
+fn sources(dir: &Path, into: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        if entry.path().is_dir() {
+            sources(&entry.path(), into);
+        } else if entry.path().extension().is_some_and(|x| x == "rs") {
+            into.push(entry.path());
+        }
+    }
+}
+
+fn crates() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// The files below `dir` (relative to `crates/`) by path, without comments.
+fn code_of(dir: &str) -> BTreeMap<String, String> {
+    let root = crates().join(dir);
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    assert!(files.len() > 50, "the sources of {dir} were not found");
+    let text = |file: &PathBuf| {
+        let text = std::fs::read_to_string(file).unwrap();
+        text.lines()
+            .map(|line| line.split("//").next().unwrap_or_default().to_owned() + "\n")
+            .collect::<String>()
+    };
+    files.iter().map(|file| (file.strip_prefix(&root).unwrap().display().to_string(), text(file))).collect()
+}
+
+fn room_of(file: &str) -> &str {
+    file.split('/').next().unwrap().trim_end_matches(".rs")
+}
+
+/// The rooms that `code` names in paths: `crate::room::…` and `crate::{room::…, room}`.
+fn rooms_named(code: &str) -> Vec<&str> {
+    let word = |text: &str| text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    let mut rooms = Vec::new();
+    for (at, _) in code.match_indices("crate::") {
+        let rest = &code[at + "crate::".len()..];
+        let Some(group) = rest.strip_prefix('{') else {
+            rooms.push(&rest[..word(rest)]);
+            continue;
+        };
+        let mut depth = 1;
+        let mut start = 0;
+        for (i, c) in group.char_indices() {
+            match c {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 1 => {
+                    rooms.push(group[start..i].trim());
+                    start = i + 1;
+                }
+                _ => {}
+            }
+            if depth == 0 {
+                rooms.push(group[start..i].trim());
+                break;
+            }
+        }
+    }
+    rooms.into_iter().map(|path| &path[..word(path)]).filter(|room| !room.is_empty()).collect()
+}
+
+/// Lists each file with each room above it that it uses.
+fn reaches_up(files: &BTreeMap<String, String>) -> Vec<String> {
+    let place = |room: &str| ROOMS.iter().position(|r| *r == room);
+    let mut found = Vec::new();
+    for (file, code) in files {
+        let room = room_of(file);
+        let Some(here) = place(room) else {
+            found.push(format!("{file}: the room {room} has no place in the order"));
+            continue;
+        };
+        for used in rooms_named(code) {
+            let Some(there) = place(used) else { continue };
+            if there < here && here < CODE {
+                let target = files.keys().find(|f| room_of(f) == used).cloned().unwrap_or_default();
+                found.push(format!("{file} uses {used} ({target}), which is above {room}"));
+            }
+        }
+    }
+    found.dedup();
+    found
+}
+
+#[test]
+fn no_room_reaches_up() {
+    assert_eq!(reaches_up(&code_of("baton/src")), [""; 0], "move what both need down, or pass it in");
+}
+
+/// The modules of one cycle, each as "file uses module", or nothing. `room_of` decides which module a file is in.
+fn a_cycle(files: &BTreeMap<String, String>) -> Vec<String> {
+    let mut uses: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
+    for (file, code) in files {
+        let here = room_of(file);
+        for there in rooms_named(code) {
+            if there != here && files.keys().any(|f| room_of(f) == there) {
+                uses.entry(here).or_default().entry(there).or_insert(file);
+            }
+        }
+    }
+    // Remove modules that use no module left in the map; they are in no cycle.
+    loop {
+        let known: Vec<&str> = uses.keys().copied().collect();
+        for targets in uses.values_mut() {
+            targets.retain(|target, _| known.contains(target));
+        }
+        let before = uses.len();
+        uses.retain(|_, targets| !targets.is_empty());
+        if uses.len() == before {
+            break;
+        }
+    }
+    let Some(mut at) = uses.keys().next().copied() else { return Vec::new() };
+    let mut way: Vec<&str> = Vec::new();
+    while !way.contains(&at) {
+        way.push(at);
+        at = uses[at].keys().next().unwrap();
+    }
+    let cycle = &way[way.iter().position(|m| *m == at).unwrap()..];
+    let next = |i: usize| cycle[(i + 1) % cycle.len()];
+    cycle.iter().enumerate().map(|(i, m)| format!("{} uses {}", uses[m][next(i)], next(i))).collect()
+}
+
+#[test]
+fn the_core_has_no_cycle_of_modules() {
+    let mut files = code_of("core/src");
+    // Tests and simulations combine modules as a caller does.
+    files.retain(|file, _| file != "lib.rs" && !file.contains("test") && !file.contains("simulation"));
+    for code in files.values_mut() {
+        let end = code.find("#[cfg(test)]\nmod tests").unwrap_or(code.len());
+        code.truncate(end);
+    }
+    assert_eq!(a_cycle(&files), [""; 0], "move what both need down, or pass it in");
+}
+
+#[test]
+fn a_cycle_is_found_and_named_by_its_files() {
+    let files =
+        |list: &[(&str, &str)]| list.iter().map(|(f, c)| ((*f).to_owned(), (*c).to_owned())).collect();
+    let ring = files(&[
+        ("a.rs", "use crate::b::X;"),
+        ("b/mod.rs", ""),
+        ("b/deep.rs", "use crate::{c, d::Y};"),
+        ("c.rs", "fn f() { crate::a::g() }"),
+        ("d.rs", ""),
+        ("top.rs", "use crate::a;"),
+    ]);
+    assert_eq!(a_cycle(&ring), ["a.rs uses b", "b/deep.rs uses c", "c.rs uses a"]);
+    let tree = files(&[("a.rs", "use crate::b;"), ("b.rs", "use crate::c;"), ("c.rs", "")]);
+    assert_eq!(a_cycle(&tree), [""; 0]);
+}
+
+#[test]
+fn hooks_are_imported_by_nobody() {
+    for (file, code) in code_of("baton/src") {
+        let entry = ["main.rs", "lib.rs"].contains(&file.as_str()) || room_of(&file) == "hooks";
+        assert!(entry || !rooms_named(&code).contains(&"hooks"), "{file}");
+    }
+}
+
+#[test]
+fn the_core_touches_nothing() {
+    for (file, code) in code_of("core/src") {
+        let code = code.split("#[cfg(test)]").next().unwrap();
+        for outside in [
+            "std::fs",
+            "std::env",
+            "std::net",
+            "std::process",
+            "Timestamp::now",
+            "SystemTime::now",
+            "Instant::now",
+        ] {
+            assert!(!code.contains(outside), "{file} uses {outside}");
+        }
+    }
+}
+
+#[test]
+fn unsafe_code_is_in_sys_alone() {
+    for (file, code) in code_of("baton/src").into_iter().chain(code_of("core/src")) {
+        assert!(
+            file.starts_with("sys/") || !code.contains("unsafe {") && !code.contains("unsafe impl"),
+            "{file}"
+        );
+    }
+}
+
+#[test]
+fn the_search_for_rooms_finds_every_form_of_a_path() {
+    assert_eq!(rooms_named("use crate::mail::maildir::Mail;"), ["mail"]);
+    assert_eq!(rooms_named("use crate::{mail, store::{Store, log}, sys};"), ["mail", "store", "sys"]);
+    assert_eq!(rooms_named("let x = crate::cli::ui::print(y);"), ["cli"]);
+    let tree = |pairs: &[(&str, &str)]| {
+        pairs.iter().map(|(file, code)| ((*file).to_owned(), (*code).to_owned())).collect::<BTreeMap<_, _>>()
+    };
+    let up = reaches_up(&tree(&[
+        ("mail/deliver.rs", "use crate::rotation::journal;"),
+        ("rotation/journal.rs", ""),
+    ]));
+    assert_eq!(up, ["mail/deliver.rs uses rotation (rotation/journal.rs), which is above mail"]);
+    assert!(
+        reaches_up(&tree(&[("rotation/a.rs", "use crate::mail::announce;"), ("mail/b.rs", "")])).is_empty()
+    );
+}
+
+/// A program that listens on our port gets no token from us, because we never connect to a port.
+#[test]
+fn nothing_of_ours_connects_to_a_tcp_port() {
+    for (file, code) in code_of("baton/src") {
+        let code = code.split("mod tests {").next().unwrap();
+        for way in ["TcpStream", "TcpSocket", "net::connect", "connect_any"] {
+            assert!(!code.contains(way), "{file} uses {way}");
+        }
+    }
+}
+
+/// Each file of the API has the same name as the command that does the same.
+#[test]
+fn files_of_the_api_are_named_after_commands() {
+    /// Routes for scripts and pages only; no command does the same.
+    const ROUTES_ALONE: [&str; 3] = ["mod", "context_usage", "login"];
+    let names = |dir: &str| -> Vec<String> {
+        let files = std::fs::read_dir(crates().join("baton/src").join(dir)).unwrap().map(Result::unwrap);
+        let name =
+            |f: std::fs::DirEntry| f.file_name().to_str().map(|n| n.trim_end_matches(".rs").to_owned());
+        files.filter_map(name).collect()
+    };
+    let commands = names("cli");
+    for file in names("daemon/api") {
+        assert!(ROUTES_ALONE.contains(&file.as_str()) || commands.contains(&file), "daemon/api/{file}.rs");
+    }
+}

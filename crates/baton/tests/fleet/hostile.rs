@@ -1,0 +1,237 @@
+//! The database's owner, a neighbour in it, a machine that was thrown out, and a copy of a machine.
+
+use baton_testkit::Home;
+use baton_testkit::hooks::Client;
+use baton_testkit::wait::{wait_for, wait_until};
+
+use super::{Fleet, fleet_file, found, join_founder, run};
+use crate::BATON;
+
+#[test]
+fn nothing_of_a_body_is_in_a_dump_and_nothing_that_the_owner_writes_is_believed() {
+    let Some(fleet) = Fleet::of(3).map(Fleet::quiet) else { return };
+    for n in [1, 2] {
+        let client = Client::new(&fleet.homes[n]);
+        client.starts("startup").ok();
+    }
+    let laptop = fleet.serve(0);
+    fleet.wait_for_link(0);
+    let secret = "the-words-nobody-else-reads";
+    fleet.run(0, &["send", "app@m1", secret]).ok();
+    fleet.wait_for_stage(0, secret, "stored");
+    let dump = fleet.postgres.dump();
+    assert!(dump.contains("m0") && dump.contains("baton.messages"), "addresses are in it");
+    assert!(!dump.contains(secret));
+    let hex: Vec<String> = secret.bytes().map(|b| format!("{b:02x}")).collect();
+    assert!(!dump.contains(&hex.concat()));
+    drop(laptop);
+    // The owner changes a body, redirects a message, speaks as another machine, and repeats one.
+    let copy = |n: u32, set: &str| {
+        fleet.postgres.sql(&format!(
+            "ALTER TABLE baton.messages DISABLE TRIGGER admit;
+             INSERT INTO baton.messages
+             SELECT (jsonb_populate_record(m, '{{{set}}}'::jsonb || jsonb_build_object('seq', m.seq + {n}))).*
+               FROM baton.messages m WHERE seq = (SELECT min(seq) FROM baton.messages);
+             UPDATE baton.mailboxes SET last = (SELECT max(seq) FROM baton.messages);
+             ALTER TABLE baton.messages ENABLE TRIGGER admit"
+        ))
+    };
+    copy(1, "\"id\": \"m0.x2\"");
+    copy(2, "\"id\": \"m0.x3\", \"sealed\": \"\\\\x00112233445566778899\"");
+    copy(3, "\"id\": \"m2.x4\", \"sender\": \"m2\"");
+    copy(4, "\"id\": \"m0.x5\", \"recipient\": \"m2\"");
+    copy(5, "\"id\": \"m0.x6\", \"header\": \"{}\"");
+    copy(6, "\"id\": \"m0.x7\", \"header\": \"garbage\"");
+    let _desk = fleet.serve(1);
+    let _rented = fleet.serve(2);
+    wait_until("m1 to refuse them", || fleet.link(1)["refused"] == 5);
+    wait_until("m2 to refuse it", || fleet.link(2)["refused"] == 1);
+    let inbox = fleet.run(1, &["inbox", "app", "--json"]).json();
+    assert_eq!(inbox.as_array().unwrap().len(), 1, "{inbox}");
+    assert_eq!(inbox[0]["text"], secret);
+    assert_eq!(fleet.run(2, &["inbox", "app", "--json"]).json().as_array().unwrap().len(), 0);
+    let faults = fleet.run(1, &["log", "--faults"]).out;
+    assert!(faults.contains("believe the envelope"), "{faults}");
+}
+
+#[test]
+fn the_owner_cannot_put_in_a_machine_or_change_its_keys() {
+    let Some(fleet) = Fleet::of(2).map(Fleet::quiet) else { return };
+    let laptop = fleet.serve(0);
+    fleet.wait_for_link(0);
+    wait_until("m1 to be proved", || fleet_file(&fleet.homes[0], "known/m1.json").exists());
+    drop(laptop);
+    // Another fleet's card, which its own key has proved.
+    let other = Home::in_memory(BATON);
+    found(&other, &fleet.postgres.url());
+    join_founder(&other, &fleet.postgres.url(), "m1");
+    other.run("serve --stop");
+    fleet.postgres.sql(
+        "ALTER TABLE baton.devices DISABLE TRIGGER keep_device;
+         UPDATE baton.devices d SET card = o.card FROM baton.devices o
+          WHERE d.name = 'm1' AND o.name = 'm1' AND o.fleet <> d.fleet
+            AND d.fleet = (SELECT fleet FROM baton.devices WHERE name = 'm0');
+         ALTER TABLE baton.devices ENABLE TRIGGER keep_device",
+    );
+    let _laptop = fleet.serve(0);
+    let doubt = wait_for("the doubt", || {
+        let machines = fleet.run(0, &["fleet", "machines", "--json"]).json();
+        machines["machines"][1]["doubt"].as_str().map(str::to_owned)
+    });
+    assert!(doubt.contains("fleet's key"), "{doubt}");
+    // What is meant for it is not sent, and keeps nothing else.
+    run(&fleet.homes[0], &["send", "user@m1", "for a machine in doubt"]).ok();
+    let why = fleet.wait_for_stage(0, "for a machine in doubt", "failed");
+    assert!(why.contains("fleet's key"), "{why}");
+    assert_eq!(fleet.link(0)["state"], "connected");
+}
+
+#[test]
+fn a_revoked_machine_writes_nothing_at_once_and_stays_revoked_after_a_restore() {
+    let Some(fleet) = Fleet::of(2) else { return };
+    let client = Client::new(&fleet.homes[0]);
+    client.starts("startup").ok();
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    let (dump, url) = (fleet.postgres.dump(), fleet.url(1));
+    let beat = "UPDATE baton.devices SET beat = now() WHERE name = 'm1' RETURNING 1";
+    assert_eq!(fleet.postgres.sql_as(&url, beat).as_deref(), Ok("1"));
+    fleet.run(0, &["fleet", "revoke", "m1"]).ok();
+    // Not even a connection that was open.
+    assert!(fleet.postgres.sql_as(&url, beat).is_err(), "it may not log in");
+    fleet.postgres.sql("ALTER ROLE team SUPERUSER");
+    let role = url.split("://").nth(1).unwrap().split(':').next().unwrap().to_owned();
+    fleet.postgres.sql(&format!("ALTER ROLE {role} LOGIN"));
+    assert_eq!(
+        fleet.postgres.sql_as(&url, beat).as_deref(),
+        Ok(""),
+        "and if it could, it would change nothing"
+    );
+    assert_eq!(fleet.postgres.sql_as(&url, "SELECT count(*) FROM baton.devices").as_deref(), Ok("0"));
+    fleet.run(1, &["send", "app@m0", "I am still here"]).ok();
+    wait_until("it to know", || fleet.link(1)["state"] == "revoked");
+    let status = fleet.run(1, &["fleet", "status"]).ok();
+    assert!(status.contains("Revoked since") && status.contains("Behind by 1"), "{status}");
+    // The others know it by the fleet's key, and a backup does not bring it back.
+    wait_until("m0 to know", || {
+        fleet.run(0, &["fleet", "machines", "--json"]).json()["machines"][1]["presence"] == "gone"
+    });
+    fleet.postgres.restore(&dump);
+    wait_until("m0 to say so again", || {
+        fleet.postgres.sql("SELECT revoked IS NOT NULL FROM baton.devices WHERE name = 'm1'") == "t"
+    });
+    assert_eq!(fleet.run(0, &["inbox", "app", "--json"]).json().as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn another_tenant_sees_nothing_and_speaks_for_nobody() {
+    let Some(fleet) = Fleet::of(2).map(Fleet::quiet) else { return };
+    let other = Home::in_memory(BATON);
+    found(&other, &fleet.postgres.url());
+    join_founder(&other, &fleet.postgres.url(), "m9");
+    other.run("serve --stop");
+    let config = baton_testkit::home::record(&fleet_file(&other, "config.json"));
+    let url = config["url"].as_str().unwrap();
+    let ask = |sql: &str| fleet.postgres.sql_as(url, sql);
+    let ours = fleet.postgres.sql("SELECT fleet FROM baton.devices WHERE name = 'm0'");
+    for table in ["fleets", "devices", "mailboxes", "messages", "presence", "homes", "audit"] {
+        let seen = ask(&format!("SELECT count(*) FROM baton.{table} WHERE fleet = '{ours}'"));
+        assert_eq!(seen.as_deref(), Ok("0"), "{table}");
+    }
+    let insert = |fleet: &str, sender: &str| {
+        format!(
+            "INSERT INTO baton.messages (fleet, recipient, seq, id, sender, epoch, header, sealed, signature)
+             VALUES ('{fleet}', 'm0', 0, 'm1.x', '{sender}', 0, '{{}}', '\\x00', decode(repeat('00', 64), 'hex'))"
+        )
+    };
+    let theirs = config["fleet"].as_str().unwrap();
+    for (fleet_id, sender) in [(ours.as_str(), "m1"), (ours.as_str(), "m9"), (theirs, "m1")] {
+        let said = ask(&insert(fleet_id, sender)).unwrap_err();
+        assert!(said.contains("does not speak for") || said.contains("row-level security"), "{said}");
+    }
+    for sql in [
+        "UPDATE baton.audit SET what = 'nothing'",
+        "DELETE FROM baton.audit",
+        "UPDATE baton.devices SET revoked = NULL",
+        "UPDATE baton.devices SET role = 'postgres'",
+        "UPDATE baton.mailboxes SET last = 0",
+        "CREATE TABLE baton.mine (x int)",
+        "ALTER TABLE baton.messages DISABLE ROW LEVEL SECURITY",
+        "SET ROLE team",
+        "SELECT baton.admit()",
+    ] {
+        assert!(ask(sql).is_err(), "{sql}");
+    }
+    assert!(
+        fleet
+            .postgres
+            .sql_as(&fleet.postgres.url(), "DELETE FROM baton.audit")
+            .unwrap_err()
+            .contains("append-only")
+    );
+    assert_eq!(ask("UPDATE baton.devices SET stopped = true RETURNING name").as_deref(), Ok("m9"));
+}
+
+#[test]
+fn a_copy_of_a_machine_silences_the_old_incarnation_and_an_old_epoch_is_not_admitted() {
+    let Some(fleet) = Fleet::of(2).map(Fleet::quiet) else { return };
+    let _desk = fleet.serve(1);
+    fleet.wait_for_link(1);
+    let epoch = fleet.link(1)["epoch"].as_u64().unwrap();
+    // The same files on another disk.
+    let copy = Home::in_memory(BATON);
+    std::fs::create_dir_all(copy.state()).unwrap();
+    let from = fleet_file(&fleet.homes[1], "");
+    let copied =
+        std::process::Command::new("cp").arg("-a").arg(from).arg(copy.state().join("fleet")).status();
+    assert!(copied.unwrap().success());
+    let served = baton_testkit::daemon::Served::new(&copy);
+    let link = || baton_testkit::home::record(&fleet_file(&copy, "link.json"));
+    wait_until(&format!("the copy to begin at {}: {}", epoch + 1, link()), || {
+        link()["state"] == "connected" && link()["epoch"] == epoch + 1
+    });
+    // The next word of the old one is its last.
+    fleet.run(1, &["send", "app@m0", "who am I"]).ok();
+    wait_until("the old one to be fenced", || fleet.link(1)["state"] == "fenced");
+    let status = fleet.run(1, &["fleet", "status"]).ok();
+    assert!(status.contains("another copy"), "{status}");
+    assert_eq!(fleet.postgres.sql("SELECT count(*) FROM baton.messages"), "0");
+    let ours = fleet.postgres.sql("SELECT fleet FROM baton.devices WHERE name = 'm0'");
+    let old = format!(
+        "INSERT INTO baton.messages (fleet, recipient, seq, id, sender, epoch, header, sealed, signature)
+         VALUES ('{ours}', 'm0', 0, 'm1.x', 'm1', {epoch}, '{{}}', '\\x00', decode(repeat('00', 64), 'hex'))"
+    );
+    let said = fleet.postgres.sql_as(&fleet.url(1), &old).unwrap_err();
+    assert!(said.contains(&format!("incarnation {epoch} of m1 is over")), "{said}");
+    let large = old
+        .replace(&format!("'m1', {epoch},"), &format!("'m1', {},", epoch + 1))
+        .replace("'\\x00'", "decode(repeat('00', 10000000), 'hex')");
+    let said = fleet.postgres.sql_as(&fleet.url(1), &large).unwrap_err();
+    assert!(said.contains("check constraint"), "{said}");
+    drop(served);
+}
+
+/// A server that answers with something else, or with nothing, is a database that is away.
+#[test]
+fn a_database_that_answers_garbage_or_nothing_is_away_and_hurts_nobody() {
+    use std::io::{Read as _, Write as _};
+    let Some(fleet) = Fleet::of(1).map(Fleet::quiet) else { return };
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let path = fleet_file(&fleet.homes[0], "config.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let text = text.replace(&format!(":{}/", fleet.postgres.port()), &format!(":{port}/"));
+    std::fs::write(&path, text).unwrap();
+    let served = fleet.serve(0);
+    for n in 0..4 {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut asked = [0; 64];
+        let _ = stream.read(&mut asked);
+        let garbage: &[u8] = if n % 2 == 0 { &[0xff; 4096] } else { b"HTTP/1.1 200 OK\r\n\r\n" };
+        let _ = stream.write_all(garbage);
+    }
+    wait_until("it to say so", || fleet.link(0)["state"] == "away" && fleet.link(0)["why"].is_string());
+    let client = Client::new(&fleet.homes[0]);
+    client.starts("startup").ok();
+    assert_eq!(served.get("/health")["status"], "ok");
+    run(&fleet.homes[0], &["send", "app", "all is as ever"]).ok();
+}

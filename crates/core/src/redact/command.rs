@@ -1,0 +1,301 @@
+//! Passwords on command lines that no name reveals: `curl -u bob:…`, `mysql -p…`, `sshpass -p …`.
+//!
+//! Each line is read once, from its first program to its end, whatever programs follow on it.
+
+use std::ops::Range;
+
+use super::judge;
+use super::reader::Reader;
+
+pub(super) const KINDS: &[&str] = &["cli-password", "cookie"];
+
+/// What kind of value an option takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    /// A password, in the next word or the same one.
+    Password,
+    /// A password in the same word; alone, the option prompts for it.
+    Attached,
+    /// `user:password`, or with another separator.
+    User(u8),
+    Cookie,
+}
+
+struct Program {
+    name: &'static str,
+    /// One-letter options without a value that may come before the relevant one: `-sSfu`.
+    flags: &'static str,
+    short: &'static [(u8, Takes)],
+    long: &'static [(&'static str, Takes)],
+}
+
+const fn program(
+    name: &'static str,
+    short: &'static [(u8, Takes)],
+    long: &'static [(&'static str, Takes)],
+) -> Program {
+    Program { name, flags: "", short, long }
+}
+
+const MYSQL: &[(u8, Takes)] = &[(b'p', Takes::Attached)];
+const MONGO: &[(u8, Takes)] = &[(b'p', Takes::Password)];
+
+const TABLE: &[Program] = &[
+    Program {
+        flags: "#0123469aBfgGiIjJklLMnNOpqRsSvZ",
+        ..program(
+            "curl",
+            &[(b'u', Takes::User(b':')), (b'U', Takes::User(b':')), (b'b', Takes::Cookie)],
+            &[
+                ("user", Takes::User(b':')),
+                ("proxy-user", Takes::User(b':')),
+                ("cookie", Takes::Cookie),
+                ("pass", Takes::Password),
+                ("oauth2-bearer", Takes::Password),
+            ],
+        )
+    },
+    program("http", &[(b'a', Takes::User(b':'))], &[("auth", Takes::User(b':'))]),
+    program("https", &[(b'a', Takes::User(b':'))], &[("auth", Takes::User(b':'))]),
+    program("xh", &[(b'a', Takes::User(b':'))], &[("auth", Takes::User(b':'))]),
+    program("sshpass", &[(b'p', Takes::Password)], &[]),
+    program("mysql", MYSQL, &[]),
+    program("mysqldump", MYSQL, &[]),
+    program("mysqladmin", MYSQL, &[]),
+    program("mysqlimport", MYSQL, &[]),
+    program("mariadb", MYSQL, &[]),
+    program("mariadb-dump", MYSQL, &[]),
+    program("redis-cli", &[(b'a', Takes::Password)], &[("pass", Takes::Password)]),
+    program("docker", &[], &[]),
+    program("mongo", MONGO, &[]),
+    program("mongosh", MONGO, &[]),
+    program("mongodump", MONGO, &[]),
+    program("mongorestore", MONGO, &[]),
+    program("ldapsearch", &[(b'w', Takes::Password)], &[]),
+    program("ldapmodify", &[(b'w', Takes::Password)], &[]),
+    program("ldapadd", &[(b'w', Takes::Password)], &[]),
+    program("smbclient", &[(b'U', Takes::User(b'%'))], &[("user", Takes::User(b'%'))]),
+    program("lftp", &[(b'u', Takes::User(b','))], &[("user", Takes::User(b','))]),
+    program("sqlcmd", &[(b'P', Takes::Password)], &[]),
+    program("bcp", &[(b'P', Takes::Password)], &[]),
+    program("unzip", &[(b'P', Takes::Password)], &[]),
+    program("7z", &[(b'p', Takes::Attached)], &[]),
+    // Long options with one dash.
+    program("keytool", &[], &[("storepass", Takes::Password), ("keypass", Takes::Password)]),
+    program(
+        "openssl",
+        &[],
+        &[("passin", Takes::User(b':')), ("passout", Takes::User(b':')), ("pass", Takes::User(b':'))],
+    ),
+];
+
+/// After these words `-p` takes a password: `docker login`, `helm registry login`.
+const LOGIN: Program = program("login", &[(b'p', Takes::Password)], &[]);
+const LOGS_IN: [&str; 6] = ["docker", "podman", "nerdctl", "buildah", "helm", "az"];
+
+pub(super) const KEYWORDS: &[&str] = &[
+    "curl ",
+    "http -a",
+    "https -a",
+    "xh -a",
+    "sshpass ",
+    "mysql ",
+    "mysqldump ",
+    "mysqladmin ",
+    "mysqlimport ",
+    "mariadb ",
+    "mariadb-dump ",
+    "redis-cli ",
+    "docker login",
+    "podman login",
+    "nerdctl login",
+    "buildah login",
+    "helm registry login",
+    "az login",
+    "mongo ",
+    "mongosh ",
+    "mongodump ",
+    "mongorestore ",
+    "ldapsearch ",
+    "ldapmodify ",
+    "ldapadd ",
+    "smbclient ",
+    "lftp ",
+    "sqlcmd ",
+    "bcp ",
+    "unzip ",
+    "7z ",
+    "keytool ",
+    "openssl ",
+];
+
+/// All passwords from the program at the keyword to the end of its line.
+pub(super) fn passwords(
+    reader: &Reader<'_>,
+    keyword: Range<usize>,
+    _read_to: usize,
+    found: &mut Vec<(usize, Range<usize>)>,
+) {
+    if keyword.start > 0 && is_name(reader.bytes[keyword.start - 1]) {
+        return;
+    }
+    let mut line = CommandLine { reader, at: keyword.start };
+    let mut program: Option<&Program> = None;
+    let mut logs_in = false;
+    while let Some(word) = line.word() {
+        let text = &reader.bytes[word.clone()];
+        if let Some(takes) = program.and_then(|program| option(program, text)) {
+            let value = match takes {
+                (Takes::Attached, 0) => None,
+                (_, 0) => line.value(),
+                (_, attached) => Some(unquoted(reader, word.start + text.len() - attached..word.end)),
+            };
+            if let Some(value) = value {
+                found.extend(secret(reader, takes.0, value));
+            }
+            continue;
+        }
+        let name = &text[text.iter().rposition(|b| *b == b'/').map_or(0, |at| at + 1)..];
+        if let Some(known) = TABLE.iter().find(|known| known.name.as_bytes() == name) {
+            program = Some(known);
+        } else if logs_in && name == b"login" {
+            program = Some(&LOGIN);
+        }
+        logs_in =
+            (logs_in && !text.starts_with(b"-")) || LOGS_IN.iter().any(|known| known.as_bytes() == name);
+        if line.ends_command() {
+            (program, logs_in) = (None, false);
+        }
+    }
+    reader.read_to.set(line.at);
+}
+
+fn is_name(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.')
+}
+
+/// The kind of value that the option in `word` takes, and how many bytes of it are in the same word.
+fn option(program: &Program, word: &[u8]) -> Option<(Takes, usize)> {
+    let rest = word.strip_prefix(b"-")?;
+    let long = rest.strip_prefix(b"-").unwrap_or(rest);
+    if rest.starts_with(b"-") || program.short.is_empty() {
+        let name = long.split(|b| *b == b'=').next()?;
+        let (_, takes) = program.long.iter().find(|(known, _)| known.as_bytes() == name)?;
+        return Some((*takes, long.len().saturating_sub(name.len() + 1)));
+    }
+    let flags = rest.iter().take_while(|b| program.flags.as_bytes().contains(b)).count();
+    let (letter, attached) = rest[flags..].split_first()?;
+    let (_, takes) = program.short.iter().find(|(known, _)| known == letter)?;
+    Some((*takes, attached.len()))
+}
+
+/// The secret in an option's value.
+fn secret(reader: &Reader<'_>, takes: Takes, value: Range<usize>) -> Option<(usize, Range<usize>)> {
+    let text = reader.get(value.clone())?;
+    match takes {
+        Takes::Password | Takes::Attached => {
+            let text = text.strip_prefix("=").unwrap_or(text);
+            let start = value.end - text.len();
+            (text.len() >= 3 && judge::is_password_word(text)).then_some((0, start..value.end))
+        }
+        Takes::User(sign) => {
+            let at = text.bytes().position(|b| b == sign)?;
+            let password = &text[at + 1..];
+            if password.is_empty() {
+                // A token as the user, with an empty password.
+                return judge::is_token(&text[..at]).then_some((0, value.start..value.start + at));
+            }
+            (password.len() >= 3 && judge::is_password_word(password))
+                .then_some((0, value.start + at + 1..value.end))
+        }
+        Takes::Cookie => {
+            let pairs = text.split(';').filter_map(|pair| pair.split_once('='));
+            let is_secret = pairs.into_iter().any(|(_, value)| judge::is_cookie_value(value));
+            (is_secret && !text.starts_with(['@', '/'])).then_some((1, value))
+        }
+    }
+}
+
+fn unquoted(reader: &Reader<'_>, range: Range<usize>) -> Range<usize> {
+    match &reader.bytes[range.clone()] {
+        [b'"' | b'\'', .., b'"' | b'\''] if range.len() > 1 => range.start + 1..range.end - 1,
+        [b'"' | b'\'', ..] => range.start + 1..range.end,
+        _ => range,
+    }
+}
+
+/// The words of a line. Quoted text is one word where a value is expected; elsewhere it may hold a command.
+struct CommandLine<'r, 't> {
+    reader: &'r Reader<'t>,
+    at: usize,
+}
+
+impl CommandLine<'_, '_> {
+    /// The next word without its quotes; `None` at the end of the line.
+    fn word(&mut self) -> Option<Range<usize>> {
+        loop {
+            match self.reader.bytes.get(self.at)? {
+                b' ' | b'\t' | b'"' | b'\'' | b'`' | b'(' | b')' | b'{' | b'}' | b'$' | b'|' | b';'
+                | b'&' | b'<' | b'>' => self.at += 1,
+                b'\\' if self.reader.byte(self.at + 1) == b'\n' => self.at += 2,
+                b'\\' if self.reader.byte(self.at + 1) == b'"' => self.at += 2,
+                b'\\' | b'\n' | b'\r' => return None,
+                _ => break,
+            }
+        }
+        let start = self.at;
+        let mut quote = None;
+        while let Some(&b) = self.reader.bytes.get(self.at) {
+            match b {
+                b'\n' | b'\r' | b'\\' => break,
+                b'"' | b'\'' if quote == Some(b) => quote = None,
+                // Only after an option: `-u"bob:…"`.
+                b'"' | b'\'' if quote.is_none() && self.reader.bytes[start] == b'-' => quote = Some(b),
+                b' ' | b'\t' | b'"' | b'\'' | b'`' | b'|' | b';' | b'&' | b'(' | b')' | b'<' | b'>'
+                    if quote.is_none() =>
+                {
+                    break;
+                }
+                _ => {}
+            }
+            self.at += 1;
+        }
+        Some(start..self.at)
+    }
+
+    /// The next word as a value: everything between the quotes.
+    fn value(&mut self) -> Option<Range<usize>> {
+        while matches!(self.reader.byte(self.at), b' ' | b'\t') || self.reader.starts_with(self.at, "\\\n") {
+            self.at += 1 + usize::from(self.reader.byte(self.at) == b'\\');
+        }
+        self.at +=
+            usize::from(self.reader.starts_with(self.at, "\\\"") || self.reader.starts_with(self.at, "\\'"));
+        let quote = self.reader.byte(self.at);
+        let is_quoted = matches!(quote, b'"' | b'\'');
+        self.at += usize::from(is_quoted);
+        let start = self.at;
+        while let Some(&b) = self.reader.bytes.get(self.at) {
+            let ends = match b {
+                b'\n' | b'\r' | b'\\' => true,
+                b' ' | b'\t' | b'"' | b'\'' | b'`' | b'|' | b';' | b'&' | b'<' | b'>' | b')'
+                    if !is_quoted =>
+                {
+                    true
+                }
+                b => is_quoted && b == quote,
+            };
+            if ends {
+                break;
+            }
+            self.at += 1;
+        }
+        let end = self.at;
+        self.at += usize::from(is_quoted && self.reader.byte(end) == quote);
+        (end > start).then_some(start..end)
+    }
+
+    fn ends_command(&self) -> bool {
+        let mut rest = self.reader.bytes[self.at..].iter().skip_while(|b| matches!(b, b' ' | b'\t'));
+        matches!(rest.next(), Some(b'|' | b';' | b'&'))
+    }
+}

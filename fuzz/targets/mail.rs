@@ -1,0 +1,4 @@
+//! `runs/mail.rs`, driven by libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| baton_fuzz::mail::run(input));

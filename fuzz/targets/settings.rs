@@ -1,0 +1,4 @@
+//! `runs/settings.rs`, driven by libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| baton_fuzz::settings::run(input));
