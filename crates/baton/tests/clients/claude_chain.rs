@@ -36,11 +36,20 @@ fn deaf(last: usize, writes: bool, full: u64) -> Script {
                 let command = format!("printf '# Where I am\n\n## Next\n{NEXT}\n' | baton handoff -");
                 return Some(shell(command).usage(full));
             }
-            // At the end of a first turn without a tool, the client has not written its figures yet.
             let worked = request.last_user_text().contains(WORKED);
-            (!worked).then(|| shell(format!("echo {WORKED}")).usage(full))
+            (!worked).then(|| shell(work()).usage(full))
         })
         .otherwise(text("I go on.").usage(full))
+}
+
+/// Work that lasts until Claude Code has written this call's usage to the transcript. It writes late, and a scripted model
+/// answers so fast that the turn would be over first, with nothing for the hooks to read.
+fn work() -> String {
+    let transcript = "~/.claude/projects/*/$CLAUDE_CODE_SESSION_ID.jsonl";
+    format!(
+        "[ -z \"$CLAUDE_CODE_SESSION_ID\" ] || until grep -qs '\"usage\":' {transcript}; do sleep 0.02; done; \
+         echo {WORKED}"
+    )
 }
 
 /// Asserts that the task's content reached the context after `contexts` others.
