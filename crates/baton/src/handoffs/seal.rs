@@ -20,7 +20,7 @@ use baton_core::transcript;
 use jiff::Timestamp;
 
 use crate::config::Config;
-use crate::handoffs::transfer;
+use crate::handoffs::{transcripts, transfer};
 use crate::project::checkpoints;
 use crate::providers::{self, Provider, settings};
 use crate::store::handoffs::{Draft, Handoffs, MAX_DOCUMENT, Sealed};
@@ -66,6 +66,7 @@ pub(crate) fn seal_at_stop(
     last_message: Option<&str>,
     now: Timestamp,
 ) -> anyhow::Result<Sealed> {
+    transcripts::catch_up_at_stop(sealing.session);
     seal_with(store, config, sealing, None, last_message, now)
 }
 

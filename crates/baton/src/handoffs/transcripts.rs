@@ -10,7 +10,7 @@ use baton_core::ids::ChannelName;
 use baton_core::ledger::Ledger;
 use baton_core::session::{Session, Turn};
 use baton_core::transcript::Provider;
-use baton_core::transcript::summary::Ending;
+use baton_core::transcript::summary::{Ending, Summary};
 use jiff::Timestamp;
 
 use crate::handoffs::seal;
@@ -84,15 +84,26 @@ fn walk(dir: &Path, depth: u32, wanted: &dyn Fn(&Path) -> bool) -> Option<PathBu
 /// happens a moment later, and the first turn of a conversation into a file that is not there yet.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
+/// How long a hook at the end of a turn waits for that turn to appear; it has a deadline of its own.
+const CATCH_UP_AT_STOP: Duration = Duration::from_millis(300);
+
 /// Waits until the transcript shows the turn that `session` is in.
 pub(crate) fn catch_up(session: &Session) {
+    wait_for(session, CATCH_UP, |end| end.ending == Ending::Unfinished);
+}
+
+/// Waits until the transcript shows something of the turn that ends. What was asked for is written before that.
+pub(crate) fn catch_up_at_stop(session: &Session) {
+    let Some(since) = session.turn_since else { return };
+    wait_for(session, CATCH_UP_AT_STOP, |end| end.last.is_some_and(|last| last >= since));
+}
+
+fn wait_for(session: &Session, patience: Duration, is_there: impl Fn(&Summary) -> bool) {
     const LOOK: Duration = Duration::from_millis(10);
     let Some(path) = session.transcript.as_deref().filter(|_| session.turn == Turn::Working) else { return };
     let (path, provider) = (Path::new(path), Provider::of(&session.provider));
-    let until = Instant::now() + CATCH_UP;
-    while !ends::read(path, provider).is_ok_and(|it| it.ending == Ending::Unfinished)
-        && Instant::now() < until
-    {
+    let until = Instant::now() + patience;
+    while !ends::read(path, provider).is_ok_and(|end| is_there(&end)) && Instant::now() < until {
         std::thread::sleep(LOOK);
     }
 }
@@ -133,15 +144,14 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_turn_that_is_written_late_is_waited_for() {
+    fn is_waited_for(turn_since: Option<Timestamp>, catch_up: fn(&Session)) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.jsonl");
         let (id, agent) = (SessionId::new("s").unwrap(), AgentId::new("a").unwrap());
         let channel = ChannelName::new("c").unwrap();
         let mut session = Session::new(id, "claude", agent, channel, Timestamp::UNIX_EPOCH, "startup");
         session.transcript = Some(path.display().to_string());
-        session.turn = Turn::Working;
+        (session.turn, session.turn_since) = (Turn::Working, turn_since);
         let line = r#"{"type":"user","uuid":"u","timestamp":"2026-11-16T01:00:00Z","cwd":"/p","sessionId":"s","message":{"role":"user","content":"Port it."}}"#;
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -151,5 +161,15 @@ mod tests {
             catch_up(&session);
             assert!(path.exists(), "it did not wait");
         });
+    }
+
+    #[test]
+    fn a_turn_that_is_written_late_is_waited_for() {
+        is_waited_for(None, catch_up);
+    }
+
+    #[test]
+    fn a_turn_that_ends_before_it_is_written_is_waited_for() {
+        is_waited_for(Some("2026-11-16T00:59:59Z".parse().unwrap()), catch_up_at_stop);
     }
 }
