@@ -14,6 +14,9 @@ const SIZE: usize = 128 << 10;
 /// How much of it most hooks use.
 #[cfg(target_os = "linux")]
 const USUAL: usize = 36 << 10;
+/// How much of the stack most hooks use.
+#[cfg(target_os = "linux")]
+const STACK: usize = 44 << 10;
 /// If the pages are larger, the system refuses to populate them, and they are faulted in one by one.
 const PAGE: usize = 4096;
 /// Larger pieces are few, and likely to grow.
@@ -43,11 +46,20 @@ impl<A> Arena<A> {
         Self { inner, used: AtomicUsize::new(0), block: Block(UnsafeCell::new([0; SIZE])) }
     }
 
-    /// Populates the pages that a hook will use in one call, instead of one fault for each. A system that cannot do
-    /// that faults them in.
+    /// Populates the pages that a hook will use with one call for the block and one for the stack, instead of one fault
+    /// for each. A system that cannot do that faults them in.
     pub fn warm(&self) {
         #[cfg(target_os = "linux")]
         {
+            let here = 0_u8;
+            let here = std::hint::black_box(&raw const here);
+            let end = here.wrapping_sub(here as usize % PAGE);
+            // SAFETY: this only populates pages below the stack's last one, which nothing uses yet. If they are not
+            // part of the stack yet, the system refuses.
+            let _ = unsafe {
+                let page = end.wrapping_sub(STACK).cast_mut().cast();
+                rustix::mm::madvise(page, STACK, rustix::mm::Advice::LinuxPopulateWrite)
+            };
             let block = self.block.0.get().cast::<u8>();
             let before = block as usize % PAGE;
             // SAFETY: this only populates the pages. What shares the first of them is ours to write to.

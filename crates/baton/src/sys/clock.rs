@@ -3,21 +3,33 @@
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-/// Now, by one system call. The library goes through code that the kernel maps into each process and that must first be
-/// found there: two page faults and three thousand instructions. For hooks, which ask once.
-#[cfg(target_os = "linux")]
-#[expect(unsafe_code, reason = "a system call that no library makes without looking for a faster way first")]
+/// Now.
 pub(crate) fn now() -> Timestamp {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes one `timespec`, which is there.
-    let done = unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_REALTIME, &raw mut time) };
-    let told = i32::try_from(time.tv_nsec).ok().and_then(|nanos| Timestamp::new(time.tv_sec, nanos).ok());
-    told.filter(|_| done == 0).unwrap_or_else(Timestamp::now)
+    let time = read(libc::CLOCK_REALTIME);
+    let nanos = time.and_then(|time| Some((time.tv_sec, i32::try_from(time.tv_nsec).ok()?)));
+    nanos.and_then(|(seconds, nanos)| Timestamp::new(seconds, nanos).ok()).unwrap_or_else(Timestamp::now)
 }
 
-#[cfg(not(target_os = "linux"))]
-pub fn now() -> Timestamp {
-    Timestamp::now()
+/// Nanoseconds of the clock that nobody sets. A signal handler may call this.
+pub(crate) fn monotonic() -> u64 {
+    let nanos = |time: libc::timespec| {
+        time.tv_sec.unsigned_abs().saturating_mul(1_000_000_000).saturating_add(time.tv_nsec.unsigned_abs())
+    };
+    read(libc::CLOCK_MONOTONIC).map_or(0, nanos)
+}
+
+/// Reads a clock by one system call. The library goes through code that the kernel maps into each process and that must
+/// first be found there: five page faults and three thousand instructions. For hooks, which ask twice.
+#[expect(unsafe_code, reason = "a system call that no library makes without looking for a faster way first")]
+fn read(clock: libc::clockid_t) -> Option<libc::timespec> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes one `timespec`, which is there.
+    #[cfg(target_os = "linux")]
+    let done = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, &raw mut time) };
+    // SAFETY: as above.
+    #[cfg(not(target_os = "linux"))]
+    let done = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    (done == 0).then_some(time)
 }
 
 /// `3m`, `2h`, `5d`: how long ago, in the largest whole unit.

@@ -4,6 +4,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::sys::clock::monotonic;
+
 /// How long a hook may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
@@ -72,15 +74,6 @@ fn ring_in(nanos: u64) {
     unsafe {
         libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut());
     }
-}
-
-/// Nanoseconds of the monotonic clock.
-#[expect(unsafe_code, reason = "also called in a signal handler, where a library may not be")]
-fn monotonic() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes one timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    now.tv_sec.unsigned_abs().saturating_mul(1_000_000_000).saturating_add(now.tv_nsec.unsigned_abs())
 }
 
 /// Nanoseconds in which this process was ready to run and others ran.

@@ -46,9 +46,10 @@ fn deaf(last: usize, writes: bool, full: u64) -> Script {
 /// answers so fast that the turn would be over first, with nothing for the hooks to read.
 fn work() -> String {
     let transcript = "~/.claude/projects/*/$CLAUDE_CODE_SESSION_ID.jsonl";
+    // Bounded, because nobody ends it if the client dies first.
     format!(
-        "[ -z \"$CLAUDE_CODE_SESSION_ID\" ] || until grep -qs '\"usage\":' {transcript}; do sleep 0.02; done; \
-         echo {WORKED}"
+        "[ -z \"$CLAUDE_CODE_SESSION_ID\" ] || for _ in $(seq 1000); do \
+         if grep -qs '\"usage\":' {transcript}; then break; fi; sleep 0.02; done; echo {WORKED}"
     )
 }
 
