@@ -53,7 +53,7 @@ fn a_parent_hears_once_that_its_child_is_idle_blocked_or_dead() {
     let served = Served::new(&home);
     child.hook("UserPromptSubmit").ok();
     child.hook("PermissionRequest").ok();
-    wait_until("the dialog is told", || count(&home, "app-oak waits for a person") == 1);
+    wait_until("the dialog is told", || count(&home, "app-oak: waits for the user in its terminal") == 1);
     child.hook("PostToolUse").ok();
     child.hook("Stop").ok();
     wait_until("the end of the turn is told", || count(&home, "app-oak has ended its turn") == 1);
@@ -195,7 +195,7 @@ fn the_users_command_runs_once_per_occasion_and_does_no_harm_when_it_hangs() {
     client.hook("UserPromptSubmit").ok();
     client.hook("PermissionRequest").ok();
     wait_until("the command has run", || told().lines().count() == 1);
-    assert!(told().starts_with("blocked app [baton] app waits for a person"), "{}", told());
+    assert!(told().starts_with("blocked app [baton] app: waits for you in its terminal"), "{}", told());
     assert_eq!(served.get("/health")["status"], "ok", "nobody waits for it");
     served.kill();
     let _served = Served::new(&home);
@@ -281,15 +281,15 @@ fn errors_limits_and_dialogs_have_different_notices() {
         child.hook_with("StopFailure", json!({ "error": error, "last_assistant_message": message })).ok();
     };
     fails("server_error", "API Error: 529 Overloaded");
-    wait_until("the error", || count(&home, "app-oak stopped at an error and is idle: API Error: 529") == 1);
+    wait_until("the error", || count(&home, "app-oak: error: API Error: 529") == 1);
     let until = (jiff::Timestamp::now() + jiff::SignedDuration::from_hours(2)).strftime("%Y-%m-%dT%H:%M:00Z");
     fails("rate_limit", &format!("You've hit your limit, resets at {until}"));
     let clock = until.to_string()[11..16].to_owned();
-    wait_until("the limit", || count(&home, "app-oak is stopped by a usage limit until") == 1);
+    wait_until("the limit", || count(&home, "app-oak: limit until") == 1);
     assert_eq!(count(&home, &format!("{clock} UTC")), 1, "{:?}", mail(&home, "app"));
     child.hook_with("UserPromptSubmit", json!({ "prompt": "go on" })).ok();
     child.hook_with("PermissionRequest", json!({ "tool_name": "Bash" })).ok();
-    wait_until("the dialog", || count(&home, "app-oak waits for a person's decision: Bash") == 1);
+    wait_until("the dialog", || count(&home, "app-oak: waits for the user in its terminal: Bash") == 1);
     assert_eq!(count(&home, "has ended its turn"), 0, "{:?}", mail(&home, "app"));
 }
 
@@ -375,7 +375,7 @@ fn notices_can_be_switched_off_for_an_agent_and_a_kind() {
     child.hook("PreCompact").ok();
     child.hook("UserPromptSubmit").ok();
     child.hook("PermissionRequest").ok();
-    wait_until("the dialog", || count(&home, "waits for a person") == 1);
+    wait_until("the dialog", || count(&home, "waits for the user") == 1);
     assert_eq!(mail(&home, "app").len(), 1, "{:?}", mail(&home, "app"));
 }
 
@@ -415,14 +415,14 @@ fn a_limit_without_an_end_time_is_reported_once_with_the_agents_retry_time() {
     assert_eq!(child.kept()["parked"]["tries"], 2, "{}", child.kept());
     let until: jiff::Timestamp = child.kept()["parked"]["until"].as_str().unwrap().parse().unwrap();
     let _served = Served::new(&home);
-    wait_until("the limit", || count(&home, "app-oak is stopped by a usage limit perhaps until") == 1);
+    wait_until("the limit", || count(&home, "app-oak: limit, next try") == 1);
     let clock = until.strftime("%H:%M UTC").to_string();
     assert_eq!(count(&home, &clock), 1, "{clock}: {:?}", mail(&home, "app"));
     meets_it();
     child.hook_with("UserPromptSubmit", json!({ "prompt": "go on" })).ok();
     child.hook_with("PermissionRequest", json!({ "tool_name": "Bash" })).ok();
-    wait_until("what came later", || count(&home, "waits for a person's decision") == 1);
-    assert_eq!(count(&home, "usage limit"), 1, "{:?}", mail(&home, "app"));
+    wait_until("what came later", || count(&home, "app-oak: waits for the user in its terminal") == 1);
+    assert_eq!(count(&home, "app-oak: limit"), 1, "{:?}", mail(&home, "app"));
 }
 
 /// Clients write a time of day, as people read it.

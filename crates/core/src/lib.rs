@@ -42,6 +42,7 @@ pub mod fence;
 pub mod fleet;
 pub mod forecast;
 pub mod gauge;
+pub mod halt;
 pub mod handoff;
 pub mod ids;
 pub mod latch;

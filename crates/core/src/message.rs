@@ -129,7 +129,7 @@ pub fn when_read(reader: &Reader, urgency: Urgency, pending: Option<&str>, limit
             "it was stopped with Esc and reads it with your next prompt in its terminal"
         }
         (Turn::Idle, _) if reader.reachable => "it was idle and has been woken",
-        (Turn::Idle, _) => "it is idle, nobody types to it, and it reads it with its next prompt",
+        (Turn::Idle, _) => "it is idle and nobody can wake it, so it reads it with its next prompt",
     };
     fixed.to_owned()
 }

@@ -1,9 +1,10 @@
-//! What an agent needs a person for. Page, screen and CLI show the same words.
+//! What an agent needs a person for, and the words for it. Page, screen, CLI, notices and mail use the same ones.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{Agent, AgentState};
+use crate::halt::{Audience, Halt, LimitEnd};
 use crate::pending::Pending;
 use crate::session::Session;
 
@@ -75,6 +76,18 @@ pub struct Waiting {
     pub at: Timestamp,
 }
 
+impl Waiting {
+    /// What it asks for. The first answer counts, wherever it is given.
+    pub fn words(&self) -> String {
+        match NeedKind::of_tool(&self.tool) {
+            NeedKind::Question => format!("asks: {}", self.about),
+            NeedKind::Plan => format!("asks about its plan: {}", self.about),
+            _ if self.about.is_empty() => format!("asks: {}", self.tool),
+            _ => format!("asks: {} \"{}\"", self.tool, self.about),
+        }
+    }
+}
+
 /// The facts that decide the need.
 pub struct Facts<'a> {
     pub agent: &'a Agent,
@@ -96,37 +109,23 @@ pub fn need(facts: &Facts<'_>, clock: impl Fn(Timestamp) -> String) -> Option<Ne
     let since = session.and_then(|s| s.turn_since).unwrap_or(agent.created);
     let need = |kind, text: String, since| Some(Need { kind, text, since });
     if let Some(waiting) = facts.waiting {
-        let kind = NeedKind::of_tool(&waiting.tool);
-        let text = match kind {
-            NeedKind::Question => format!("asks: {}", waiting.about),
-            NeedKind::Plan => format!("asks about its plan: {}", waiting.about),
-            _ if waiting.about.is_empty() => format!("asks: {}", waiting.tool),
-            _ => format!("asks: {} \"{}\"", waiting.tool, waiting.about),
-        };
-        return need(kind, text, waiting.at);
+        return need(NeedKind::of_tool(&waiting.tool), waiting.words(), waiting.at);
     }
     match state {
         AgentState::Blocked => {
-            let on = session.and_then(|s| s.blocked_on.as_deref());
-            let text = on.map_or_else(
-                || "waits for you in its terminal".to_owned(),
-                |on| format!("waits for you in its terminal: {on}"),
-            );
-            return need(NeedKind::Blocked, text, since);
+            let halt = Halt::Blocked(session.and_then(|s| s.blocked_on.as_deref()));
+            return need(NeedKind::Blocked, halt.words(Audience::User), since);
         }
         AgentState::Limit => {
             let parked = session.and_then(Session::parked);
-            let text = match parked {
-                Some(parked) if parked.guess => format!("limit, next try {}", clock(parked.until)),
-                Some(parked) => format!("limit until {}", clock(parked.until)),
-                None => "limit, nobody knows until when".to_owned(),
-            };
-            return need(NeedKind::Limit, text, since);
+            let until = parked.map(|parked| clock(parked.until)).unwrap_or_default();
+            let halt = Halt::Limit(parked.map(|parked| LimitEnd::of(&parked, &until)));
+            return need(NeedKind::Limit, halt.words(Audience::User), since);
         }
         _ => {}
     }
     if let Some(error) = session.and_then(|s| s.error.as_deref()) {
-        return need(NeedKind::Error, format!("error: {error}"), since);
+        return need(NeedKind::Error, Halt::Error(error).words(Audience::User), since);
     }
     if facts.pending == Some(Pending::NextPrompt)
         && let Some(request) = session.and_then(|s| s.request.as_ref())
@@ -154,6 +153,7 @@ mod tests {
     use crate::handoff::HandoffId;
     use crate::ids::{AgentId, ChannelName, SessionId};
     use crate::limit::Parked;
+    use crate::notice::Kind;
     use crate::session::{Request, Turn};
 
     fn at(second: i64) -> Timestamp {
@@ -223,6 +223,25 @@ mod tests {
         let need = told(&agent, &session, AgentState::Limit, None).unwrap();
         assert_eq!(need.kind, NeedKind::Limit);
         assert!(need.text.starts_with("limit until "), "{}", need.text);
+    }
+
+    /// The user reads "you"; a parent must not take that for itself.
+    #[test]
+    fn notices_use_the_words_of_the_screen() {
+        let (agent, mut session) = agent();
+        let notice = |halt: Halt<'_>, audience| Kind::Blocked.text("app", &halt.words(audience));
+        session.blocked_on = Some("Bash make".into());
+        let need = told(&agent, &session, AgentState::Blocked, None).unwrap();
+        let halt = Halt::Blocked(Some("Bash make"));
+        assert_eq!(notice(halt, Audience::User), format!("[baton] app: {}", need.text));
+        assert_eq!(
+            notice(halt, Audience::Agent),
+            "[baton] app: waits for the user in its terminal: Bash make"
+        );
+        session.error = Some("500".into());
+        let need = told(&agent, &session, AgentState::Idle, None).unwrap();
+        let halt = Halt::Error("500");
+        assert_eq!(notice(halt, Audience::User), format!("[baton] app: {}", need.text));
     }
 
     #[test]

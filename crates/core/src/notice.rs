@@ -77,12 +77,8 @@ impl Kind {
             Self::Idle => {
                 format!("[baton] {agent} has ended its turn and is idle. Its answer begins:\n{detail}")
             }
-            Self::Error => format!("[baton] {agent} stopped at an error and is idle: {detail}"),
-            Self::Limit => format!("[baton] {agent} is stopped by a usage limit {detail}"),
-            Self::Blocked if detail.is_empty() => {
-                format!("[baton] {agent} waits for a person's decision in a dialog.")
-            }
-            Self::Blocked => format!("[baton] {agent} waits for a person's decision: {detail}"),
+            // The detail is what `Halt::words` says to this reader.
+            Self::Error | Self::Limit | Self::Blocked => format!("[baton] {agent}: {detail}"),
             Self::Died => format!("[baton] {agent} died: {detail}. Its conversation and handoffs are kept."),
             Self::Compacted if detail.is_empty() => format!(
                 "[baton] {agent} was compacted and no handoff could be sealed; `baton log` says why. Its conversation is \
@@ -245,6 +241,7 @@ fn pending_due(pending: Pending, at: Timestamp, since: Timestamp, now: Timestamp
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::halt::Audience;
 
     fn at(millis: i64) -> Timestamp {
         Timestamp::from_millisecond(1_794_790_000_000 + millis).unwrap()
@@ -315,8 +312,11 @@ mod tests {
         assert_eq!(due(&waits(Pending::Due), at(100)), Due::At(at(2_000)), "the person may have said stop");
         assert_eq!(due(&waits(Pending::Due), at(2_000)), Due::At(at(120_010)));
         assert_eq!(due(&waits(Pending::Due), at(120_010)), Due::Now(told), "it cannot be sealed");
-        let text = Kind::HandoffPending.text("q1", &Pending::NextPrompt.text("12:03"));
-        assert!(text.starts_with("[baton] q1 is idle: handoff pending since 12:03, waits for"), "{text}");
+        let text = Kind::HandoffPending.text("q1", &Pending::NextPrompt.text("12:03", Audience::Agent));
+        assert!(
+            text.starts_with("[baton] q1 is idle: handoff pending since 12:03, waits for the user's next"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use jiff::SignedDuration;
 
+use crate::halt::Audience;
 use crate::turn::Turn;
 
 /// A command that schedules a handoff may race with the hook that reports a running turn. A mere observer waits this
@@ -42,11 +43,14 @@ impl Pending {
     }
 
     /// The state in words; `since` is the time of day at which it was written.
-    pub fn text(self, since: &str) -> String {
+    pub fn text(self, since: &str, audience: Audience) -> String {
+        let your = audience.your();
         let what = match self {
             Self::Due => "is being carried out",
             Self::EndOfTurn => "waits for the end of its turn",
-            Self::NextPrompt => "waits for your next prompt in its terminal (it was stopped with Esc)",
+            Self::NextPrompt => {
+                &format!("waits for {your} next prompt in its terminal (it was stopped with Esc)")
+            }
         };
         format!("handoff pending since {since}, {what}")
     }
@@ -76,7 +80,7 @@ mod tests {
     #[test]
     fn people_read_what_it_waits_for() {
         assert_eq!(
-            Pending::NextPrompt.text("12:03"),
+            Pending::NextPrompt.text("12:03", Audience::User),
             "handoff pending since 12:03, waits for your next prompt in its terminal (it was stopped with Esc)"
         );
     }

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use baton_core::agent::Agent;
 use baton_core::fleet::MachineName;
 use baton_core::fleet::address::Resolved;
+use baton_core::halt::Audience;
 use baton_core::ids::AgentId;
 use baton_core::message::{self, MAX_TEXT, Message, Reader, Urgency};
 use baton_core::notice;
@@ -232,7 +233,7 @@ fn when_read(store: &Store, agent: &Agent, session: Option<&Session>, urgency: U
         reachable: presence.is_reachable(),
         braked: presence.is_braked(),
     };
-    let pending = session.and_then(|s| pending::text(store, agent, s));
+    let pending = session.and_then(|s| pending::text(store, agent, s, Audience::User));
     let limit = session
         .and_then(Session::parked)
         .map(|p| p.until.to_zoned(TimeZone::system()).strftime("%H:%M").to_string());

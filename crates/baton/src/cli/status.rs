@@ -7,6 +7,7 @@ use std::path::Path;
 use baton_core::agent::{Agent, AgentState, LISTED, over_since};
 use baton_core::compaction::{CompactionPoint, compaction_point};
 use baton_core::gauge::Gauge;
+use baton_core::halt::{Audience, Halt, LimitEnd};
 use baton_core::handoff::{HandoffId, Status};
 use baton_core::ids::ChannelName;
 use baton_core::level::Level;
@@ -139,12 +140,15 @@ pub(super) fn show(
 /// What each of these agents needs a person for, or what its handoff waits for, with its name.
 pub(super) fn needs(app: &App, rows: &[Row]) -> Vec<String> {
     let (now, waiting) = (Timestamp::now(), agent::waiting(&app.store()).unwrap_or_default());
+    let inbox = agent::inbox(&app.store());
     let of = |row: &Row| {
+        let sent = inbox.get(row.agent.id.as_str());
+        let question = sent.and_then(|sent| sent.question_of(row.session.as_ref())).map(agent::asks);
         let facts = need::Facts {
             agent: &row.agent,
             session: row.session.as_ref(),
             state: row.state(),
-            waiting: waiting.get(&row.agent.id),
+            waiting: waiting.get(&row.agent.id).or(question.as_ref()),
             pending: row
                 .session
                 .as_ref()
@@ -214,7 +218,8 @@ impl Row {
         let presence = store.presence(&agent);
         let (companion, actuator) = (presence.companion(), presence.actuator());
         let live = presence.is_there();
-        let pending = session.as_ref().filter(|_| live).and_then(|s| pending::text(&store, &agent, s));
+        let pending =
+            session.as_ref().filter(|_| live).and_then(|s| pending::text(&store, &agent, s, Audience::User));
         Self { agent, session, gauge, point, handoff, mail, companion, actuator, live, pending }
     }
 
@@ -282,8 +287,10 @@ impl Row {
         let parked = self.session.as_ref().and_then(Session::parked).filter(|_| state == AgentState::Limit);
         let now = Timestamp::now();
         let words = match parked {
-            Some(parked) if parked.guess => format!("limit, next try {}", clock(parked.until, now)),
-            Some(parked) => format!("limit until {}", clock(parked.until, now)),
+            Some(parked) => {
+                let until = clock(parked.until, now);
+                Halt::Limit(Some(LimitEnd::of(&parked, &until))).words(Audience::User)
+            }
             None => state.as_str().to_owned(),
         };
         match state {

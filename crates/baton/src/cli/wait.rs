@@ -1,8 +1,9 @@
-//! `baton wait NAME…`: waits until agents are idle, blocked or gone.
+//! `baton wait NAME…`: waits until agents are idle, blocked, at a limit or ended.
 
 use std::time::{Duration, Instant};
 
 use baton_core::agent::{Agent, AgentState};
+use baton_core::halt::{Audience, Halt, LimitEnd};
 use baton_core::ids::AgentId;
 use baton_core::launch::Launch;
 use baton_core::pending::Pending;
@@ -107,12 +108,15 @@ fn stands(store: &Store, name: &AgentId) -> anyhow::Result<Standing> {
     let Some(session) = session else { return Ok(Standing::Busy(None)) };
     let presence = store.presence(&agent);
     match session.turn {
-        Turn::Blocked => return Ok(Standing::Resting(AgentState::Blocked, None)),
+        Turn::Blocked => {
+            let words = Halt::Blocked(session.blocked_on.as_deref()).words(Audience::Agent);
+            return Ok(Standing::Resting(AgentState::Blocked, Some(words)));
+        }
         Turn::Limit => return Ok(Standing::Resting(AgentState::Limit, at_limit(&session, unseen))),
         Turn::Working | Turn::Idle => {}
     }
     if let Some(pending) = session.pending(presence.is_braked()) {
-        let text = pending::text(store, &agent, &session);
+        let text = pending::text(store, &agent, &session, Audience::User);
         return Ok(match pending {
             Pending::NextPrompt => Standing::Resting(AgentState::Idle, text),
             Pending::Due | Pending::EndOfTurn => Standing::Busy(text),
@@ -160,8 +164,8 @@ fn messages(unseen: usize) -> Option<String> {
 /// Until when a usage limit stops it, and what waits for that.
 fn at_limit(session: &Session, unseen: usize) -> Option<String> {
     let until = session.parked().map(|parked| {
-        let guess = if parked.guess { ", a guess" } else { "" };
-        format!("until {}{guess}", clock(parked.until, Timestamp::now()))
+        let until = clock(parked.until, Timestamp::now());
+        Halt::Limit(Some(LimitEnd::of(&parked, &until))).words(Audience::User)
     });
     let words: Vec<String> = [until, messages(unseen)].into_iter().flatten().collect();
     (!words.is_empty()).then(|| words.join("; "))
@@ -188,8 +192,12 @@ fn tell(args: &WaitArgs, states: &[(&AgentId, Standing)]) -> anyhow::Result<Outc
     } else {
         let line = |(name, standing): &(&AgentId, Standing)| {
             let (state, waits) = resting(standing)?;
-            let waits = waits.map(|waits| format!(" ({waits})")).unwrap_or_default();
-            Some(format!("{name}: {}{waits}\n", state.as_str()))
+            Some(match (state, waits) {
+                // These words begin with the state.
+                (AgentState::Limit, Some(waits)) => format!("{name}: {waits}\n"),
+                (state, Some(waits)) => format!("{name}: {} ({waits})\n", state.as_str()),
+                (state, None) => format!("{name}: {}\n", state.as_str()),
+            })
         };
         print(&states.iter().filter_map(line).collect::<String>())?;
     }

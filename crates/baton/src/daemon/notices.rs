@@ -1,15 +1,17 @@
 //! Tells a child's parent by mail, and the user if they want it, what an agent waits for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::process::Command;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use baton_core::agent::Agent;
 use baton_core::approval::{Author, Case, RequestId};
+use baton_core::halt::{Audience, Halt, LimitEnd};
 use baton_core::ids::AgentId;
 use baton_core::limit;
 use baton_core::message::Message;
+use baton_core::need::Waiting;
 use baton_core::notice::{self, Due, Facts, Kind, Notice, beginning, client_of, due};
 use baton_core::rotation::{Rotation, Step};
 use baton_core::session::Session;
@@ -25,6 +27,7 @@ use crate::sessions::done;
 use crate::store::record;
 use crate::sys::fs::{self, FileError, PRIVATE, Sync};
 use crate::sys::{child, clock};
+use crate::views;
 
 /// Older events than this, counted from the daemon's start, are not news.
 const OLD: SignedDuration = SignedDuration::from_mins(10);
@@ -74,14 +77,18 @@ pub(crate) fn check_agent(daemon: &Daemon, id: &AgentId) -> Option<Timestamp> {
             Due::Now(notice) => (entry.agent.clone(), entry.session.clone(), notice),
         }
     };
-    let detail = match (notice.kind, &session) {
-        (Kind::HandoffPending, Some(session)) => pending::text(&daemon.store, &agent, session)
+    let detail = |audience| match (notice.kind, &session) {
+        (Kind::HandoffPending, Some(session)) => pending::text(&daemon.store, &agent, session, audience)
             .or_else(|| agent.stopped().map(|stopped| stopped.why.clone())),
-        _ => Some(detail(&agent, session.as_ref(), notice.kind)),
+        _ => Some(detail(daemon, &agent, session.as_ref(), notice.kind, audience)),
     };
     // It was carried out meanwhile.
-    let detail = detail?;
-    send(daemon, &agent, session.as_ref(), notice, &detail, now);
+    let (to_user, to_agent) = (detail(Audience::User)?, detail(Audience::Agent)?);
+    let for_reader = |audience| match audience {
+        Audience::User => to_user.clone(),
+        Audience::Agent => to_agent.clone(),
+    };
+    send(daemon, &agent, session.as_ref(), notice, &for_reader, now);
     if notice.kind == Kind::Idle {
         notify_senders(daemon, &agent, notice, now);
     }
@@ -94,21 +101,40 @@ fn is_news(daemon: &Daemon, facts: &Facts<'_>, was_live: bool) -> bool {
     if facts.live { within(OLD) } else { was_live || within(OLD_DEATH) }
 }
 
-/// The notice's detail.
-fn detail(agent: &Agent, session: Option<&Session>, kind: Kind) -> String {
+/// The notice's detail for this reader.
+fn detail(
+    daemon: &Daemon,
+    agent: &Agent,
+    session: Option<&Session>,
+    kind: Kind,
+    audience: Audience,
+) -> String {
     let of = |field: fn(&Session) -> Option<&String>| session.and_then(field).cloned().unwrap_or_default();
     match kind {
         Kind::Idle => of(|s| s.answer.as_ref()),
-        Kind::Error => of(|s| s.error.as_ref()),
-        Kind::Blocked => of(|s| s.blocked_on.as_ref()),
+        Kind::Error => Halt::Error(&of(|s| s.error.as_ref())).words(audience),
+        Kind::Blocked => {
+            let waiting = views::agent::waiting(&daemon.store).unwrap_or_else(|e| {
+                daemon.fault("list what waits for an answer", &e);
+                HashMap::new()
+            });
+            let dialog = || Halt::Blocked(Some(&of(|s| s.blocked_on.as_ref()))).words(audience);
+            let inbox = views::agent::inbox(&daemon.store);
+            let question = inbox
+                .get(agent.id.as_str())
+                .and_then(|sent| sent.question_of(session))
+                .map(views::agent::asks);
+            waiting.get(&agent.id).or(question.as_ref()).map_or_else(dialog, Waiting::words)
+        }
         Kind::Limit => {
             let said = of(|s| s.limit.as_ref());
             let since = session.and_then(|s| s.turn_since).unwrap_or(agent.created);
             let known = session.and_then(Session::parked).or(agent.parked);
             let parked = known.unwrap_or_else(|| limit::parked(&said, None, since, &clock::zone));
-            let until = parked.until.strftime("%Y-%m-%d %H:%M UTC");
-            let how = if parked.guess { "perhaps until" } else { "until" };
-            format!("{how} {until}: {}", beginning(&said))
+            // An agent may read this on another day and knows no time zone.
+            let until = parked.until.strftime("%Y-%m-%d %H:%M UTC").to_string();
+            let words = Halt::Limit(Some(LimitEnd::of(&parked, &until))).words(audience);
+            format!("{words} ({})", beginning(&said))
         }
         Kind::Died => notify::UNSEEN.to_owned(),
         Kind::Compacted | Kind::HandoffFailed | Kind::HandoffPending | Kind::Done => String::new(),
@@ -128,7 +154,7 @@ pub(crate) fn check_rotation(daemon: &Daemon, id: &str) {
         Ok(Some((rotation, agent))) => {
             let notice = Notice { kind: Kind::HandoffFailed, stamp: rotation.at.as_nanosecond() };
             let reason = rotation.note.as_deref().unwrap_or("no reason was given");
-            send(daemon, &agent, None, notice, reason, Timestamp::now());
+            send(daemon, &agent, None, notice, &|_| reason.to_owned(), Timestamp::now());
         }
         Ok(None) => {}
         Err(e) => daemon.fault("read the record of a rotation", &e),
@@ -204,13 +230,13 @@ fn send(
     agent: &Agent,
     session: Option<&Session>,
     notice: Notice,
-    detail: &str,
+    detail: &dyn Fn(Audience) -> String,
     now: Timestamp,
 ) {
     let done = session.and_then(|s| Some((s, s.done.as_ref()?))).filter(|_| notice.kind == Kind::Done);
-    let text = match done {
+    let text = |audience| match done {
         Some((session, done)) => done::text(session, done, None),
-        None => notice.kind.text(agent.id.as_str(), detail),
+        None => notice.kind.text(agent.id.as_str(), &detail(audience)),
     };
     let config = daemon.config();
     if notify::is_muted(&config.notify, agent, notice.kind) {
@@ -219,6 +245,7 @@ fn send(
     if is_awaited(daemon, agent, session, notice.kind)
         && !is_asked_of_user(daemon, agent, session, notice.kind)
     {
+        let text = text(notify::audience(&daemon.store, agent));
         notify::tell(&daemon.store, &config.notify, agent, notice, &text, now);
     }
     // The user was already told of a request that can be answered from elsewhere.
@@ -227,7 +254,8 @@ fn send(
     let notices = daemon.store.state.join("notices");
     let was_told = agent.former.iter().any(|name| notices.join(notice.key(name.as_str())).exists());
     if !is_request && !was_told {
-        notify_user(daemon, &config, &agent.id, notice.kind, &notice.key(agent.id.as_str()), &text, None);
+        let (key, text) = (notice.key(agent.id.as_str()), text(Audience::User));
+        notify_user(daemon, &config, &agent.id, notice.kind, &key, &text, None);
     }
 }
 
@@ -244,13 +272,11 @@ fn has_request(daemon: &Daemon, session: &Session) -> bool {
 
 /// Whether what it waits for is a message of its own in the user's inbox, which is where the notice would lie.
 fn is_asked_of_user(daemon: &Daemon, agent: &Agent, session: Option<&Session>, kind: Kind) -> bool {
-    let on = session.and_then(|s| s.blocked_on.as_ref());
     if kind != Kind::Blocked || notify::parent_of(&daemon.store, agent).is_some() {
         return false;
     }
-    let inbox = crate::views::agent::inbox(&daemon.store);
-    let question = inbox.get(agent.id.as_str()).and_then(|sent| sent.question.as_ref());
-    question.is_some_and(|question| on == Some(&beginning(&question.text)))
+    let inbox = views::agent::inbox(&daemon.store);
+    inbox.get(agent.id.as_str()).is_some_and(|sent| sent.question_of(session).is_some())
 }
 
 /// The end of a turn is told only to whoever caused it.

@@ -4,6 +4,7 @@
 //! of the occasion makes it one message.
 
 use baton_core::agent::{Agent, Order};
+use baton_core::halt::Audience;
 use baton_core::notice::{self, Kind, Notice, client_of};
 use baton_core::session::Session;
 use jiff::Timestamp;
@@ -59,6 +60,11 @@ pub(crate) fn parent_of(store: &Store, agent: &Agent) -> Option<Agent> {
     // A parent whose record cannot be read may still be there, but nothing can be sent to it.
     let parent = store.agents().readable(agent.parent.as_ref()?)?;
     parent.retired.is_none().then_some(parent)
+}
+
+/// Who reads a notice about the agent.
+pub(crate) fn audience(store: &Store, agent: &Agent) -> Audience {
+    if parent_of(store, agent).is_some() { Audience::Agent } else { Audience::User }
 }
 
 /// Sends the notice by mail, once for each key.

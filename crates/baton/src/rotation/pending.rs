@@ -8,6 +8,7 @@
 use std::path::Path;
 
 use baton_core::agent::Agent;
+use baton_core::halt::Audience;
 use baton_core::handoff::{HandoffId, Kind};
 use baton_core::notice::{self, Notice};
 use baton_core::pending::{LEASE, Pending, TRIES};
@@ -33,12 +34,12 @@ pub(crate) enum Outcome {
     Failed(String),
 }
 
-/// For people: since when the agent's handoff is pending, and what it waits for.
-pub(crate) fn text(store: &Store, agent: &Agent, session: &Session) -> Option<String> {
+/// Since when the agent's handoff is pending, and what it waits for.
+pub(crate) fn text(store: &Store, agent: &Agent, session: &Session, audience: Audience) -> Option<String> {
     let request = session.request.as_ref()?;
     let pending = session.pending(store.presence(agent).is_braked())?;
     let since = request.at.to_zoned(TimeZone::system()).strftime("%H:%M").to_string();
-    Some(pending.text(&since))
+    Some(pending.text(&since, audience))
 }
 
 /// Carries out the session's pending handoff if it is due. `None` if there is none, if it still waits, or if someone
@@ -188,7 +189,7 @@ pub(crate) fn tell_waiting(ctx: &Context, session: &Session) {
         return;
     };
     let kind = notice::Kind::HandoffPending;
-    let Some(text) = text(&ctx.store, &agent, session) else { return };
+    let Some(text) = text(&ctx.store, &agent, session, notify::audience(&ctx.store, &agent)) else { return };
     let notice = Notice { kind, stamp: request.at.as_nanosecond() };
     notify::tell(
         &ctx.store,

@@ -7,6 +7,7 @@ use baton_core::agent::{Agent, AgentState, LISTED, over_since};
 use baton_core::approval::QUESTION;
 use baton_core::compaction::{CompactionPoint, Observations, compaction_point};
 use baton_core::gauge::Gauge;
+use baton_core::halt::Audience;
 use baton_core::ids::AgentId;
 use baton_core::level::{Level, Thresholds};
 use baton_core::message::{Message, short_id};
@@ -15,7 +16,7 @@ use baton_core::notice;
 use baton_core::plain::{plain, plain_line};
 use baton_core::process::Process;
 use baton_core::redact::redact;
-use baton_core::session::Session;
+use baton_core::session::{Session, Turn};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -121,6 +122,14 @@ pub(crate) struct SenderMail {
     pub question: Option<Message>,
 }
 
+impl SenderMail {
+    /// Its question that this session stands still for.
+    pub(crate) fn question_of(&self, session: Option<&Session>) -> Option<&Message> {
+        let session = session.filter(|session| session.turn == Turn::Blocked)?;
+        self.question.as_ref().filter(|asked| session.blocked_on == Some(notice::beginning(&asked.text)))
+    }
+}
+
 /// Everything read for one agent.
 pub(crate) struct AgentFacts<'a> {
     pub agent: &'a Agent,
@@ -144,15 +153,8 @@ impl AgentView {
         let state = AgentState::of(agent, session, facts.live, rotatable);
         let request = session.and_then(|s| s.request.as_ref()).filter(|_| facts.live);
         let waits_for = request.and(session).and_then(|s| s.pending(presence.is_braked()));
-        let question = facts.sent.and_then(|sent| sent.question.as_ref()).filter(|question| {
-            let on = session.and_then(|s| s.blocked_on.as_ref());
-            state == AgentState::Blocked && on == Some(&notice::beginning(&question.text))
-        });
-        let asked = question.map(|question| Waiting {
-            tool: QUESTION.to_owned(),
-            about: one_line(&question.text).unwrap_or_default(),
-            at: question.at,
-        });
+        let question = facts.sent.and_then(|sent| sent.question_of(session)).filter(|_| facts.live);
+        let asked = question.map(asks);
         let waiting = facts.waiting.or(asked.as_ref());
         let known = need::Facts { agent, session, state, waiting, pending: waits_for, rotatable };
         let now = Timestamp::now();
@@ -218,7 +220,7 @@ impl AgentView {
                 .map(|r| r.path.clone().unwrap_or_else(|| r.copy.clone())),
             pending: request.zip(waits_for).map(|(request, pending)| PendingView {
                 since: request.at,
-                waits_for: pending.text(&clock(request.at, now)),
+                waits_for: pending.text(&clock(request.at, now), Audience::User),
             }),
             rotation: agent.rotation.as_ref().map(|r| r.handoff.to_string()),
             place: place(agent, session),
@@ -232,6 +234,12 @@ impl AgentView {
     pub(crate) fn needs_person(&self) -> bool {
         self.needs.is_some()
     }
+}
+
+/// A question in the user's inbox as a request.
+pub(crate) fn asks(question: &Message) -> Waiting {
+    let about = one_line(&question.text).unwrap_or_default();
+    Waiting { tool: QUESTION.to_owned(), about, at: question.at }
 }
 
 fn need(facts: &Facts<'_>, now: Timestamp) -> Option<Need> {

@@ -147,7 +147,7 @@ fn a_parent_hears_once_what_its_child_waits_for() {
         assert!(Instant::now() < until, "the parent was not told");
         std::thread::sleep(Duration::from_millis(20));
     };
-    assert_eq!(told, "[baton] app waits for a person's decision: Bash: cargo publish");
+    assert_eq!(told, "[baton] app: asks: Bash \"cargo publish\"");
     let shown = waiting(&served);
     served.post(
         &format!("/approvals/{}", shown["short"].as_str().unwrap()),
@@ -208,7 +208,7 @@ fn an_agent_at_its_own_dialog_is_reported_although_a_rule_answered_before() {
     assert_eq!(decision(ask(&client, "make"))["behavior"], "allow");
     assert!(client.kept()["approvals"].is_array());
     ask(&client, "rm -rf build").wait().unwrap();
-    wait_until("the dialog is told", || told(&home).contains("waits for a person"));
+    wait_until("the dialog is told", || told(&home).contains("waits for "));
 }
 
 #[test]

@@ -130,11 +130,7 @@ fn a_lead_spawns_three_two_ask_one_fails_one_hits_a_limit_and_the_day_ends_with_
     {
         screen.wait_for(row).unwrap();
     }
-    for part in [
-        "tests waits for a person's decision: Which database?",
-        "docs waits for a person",
-        "fixer is stopped by a usage limit",
-    ] {
+    for part in ["tests: asks: Which database?", "docs: asks: ", "fixer: limit until "] {
         wait_for_or(part, || world.told("lead"), || mail("lead", part).then_some(()));
     }
     // The user answers on the screen.
