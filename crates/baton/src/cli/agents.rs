@@ -29,7 +29,7 @@ pub(super) fn run(app: &App, args: &AgentsArgs) -> anyhow::Result<Outcome> {
         return Ok(if rows.is_empty() { Outcome::Nothing } else { Outcome::Done });
     }
     if rows.is_empty() {
-        let nothing = "No agent was here today; `--all` shows those of earlier days.\n";
+        let nothing = "No agent has run today; `--all` shows those of earlier days.\n";
         print(app.not_installed().as_deref().unwrap_or(nothing))?;
         return Ok(Outcome::Nothing);
     }

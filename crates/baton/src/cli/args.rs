@@ -32,68 +32,68 @@ pub(super) enum Command {
     #[command(
         override_usage = "baton run [OPTIONS] [--] [PROVIDER] [ARGS]...",
         after_help = "\
-Everything from the provider on is the agent's own command line:
+PROVIDER and everything after it are the agent's own command line:
   baton run                            the first client found, in this folder
   baton run claude --model opus        Claude Code with options of its own
   baton run -- claude -p \"Port it\"    headless, over as many contexts as the task needs
-When the context is nearly full the agent hands over and continues in a fresh one. Its exit code is ours."
+When the context is nearly full, the agent hands over and continues in a fresh one. baton exits with the agent's code."
     )]
     Run(RunArgs),
     /// Give an agent a fresh context now; the handoff is made from what its transcript proves
     Rotate(AgentArgs),
-    /// Take back the last rotation: the earlier conversation is resumed, its handoff is active again
+    /// Undo the last rotation: resumes the earlier conversation and makes its handoff active again
     Undo(AgentArgs),
     /// Stop an agent for good
     Retire(AgentArgs),
     /// Start an agent in a tmux pane of its own
     #[command(after_help = "\
-Everything behind -- is the client's own command line:
+Everything after -- goes to the client:
   baton spawn reviewer --prompt \"Review the last commit\" -- --model opus
-The agent lives on the tmux server `baton` (tmux -L baton), keeps its name over every fresh context, and is a child
-of the agent that spawned it.")]
+The agent lives on the tmux server `baton` (tmux -L baton), keeps its name across every fresh context, and is a
+child of the agent that spawned it.")]
     Spawn(SpawnArgs),
     /// Show an agent's pane in this terminal
     Attach(AgentArgs),
-    /// Wait until agents are idle, blocked or gone
+    /// Wait until agents are idle, blocked, at a limit or ended
     #[command(
-        after_help = "Exit codes: 0 idle, blocked or at a limit, 1 still at work after the timeout, 3 one has ended."
+        after_help = "Exit codes: 0 all are idle, blocked or at a limit; 1 one still works after the timeout; 3 one has ended."
     )]
     Wait(WaitArgs),
-    /// The live screen: who works, who needs you, how full they are; `baton` alone opens it too
+    /// Open the live screen: who works, who needs you, how full they are; `baton` alone opens it too
     #[command(after_help = "\
-Every action on it shows the command that does the same; `?` lists the keys.
-  baton top               through the daemon, which is started if it is not there
+Every action shows the command that does the same; `?` lists the keys.
+  baton top               through the daemon, which it starts if necessary
   baton top --no-daemon   from the files alone")]
     Top(TopArgs),
-    /// The page in your browser: who needs you, how full everybody is, what was said
+    /// Open the page in your browser: who needs you, how full everybody is, what was said
     #[command(after_help = "\
-Served by the daemon on 127.0.0.1, which is started if it is not there. The address has a code that works once, within
-a minute. By itself the page only looks; --code prints eight digits that let it answer, send and rotate, too.
+The daemon serves it on 127.0.0.1; it is started if necessary. The address contains a code that works once, within a
+minute. At first the page is read-only; --code prints eight digits that let it answer, send and rotate too.
   baton page           opens it
   baton page --print   prints the address, for another browser or a tunnel (ssh -L 8420:127.0.0.1:8420 this-machine)
-  baton page --code    prints the digits that the page asks for before it changes something")]
+  baton page --code    prints the digits that the page asks for before it changes anything")]
     Page(PageArgs),
-    /// What an agent did last: prompts, tool calls with how they ended, answers
+    /// Show what an agent did last: prompts, tool calls and their results, answers
     #[command(after_help = "\
-Read from the transcript, so the agent is not disturbed and nothing depends on what its pane shows.")]
+It reads the transcript, so it does not disturb the agent and does not depend on what its pane shows.")]
     Tail(TailArgs),
-    /// What an agent is about: its goal, what it does now, its last answer, files, what is open
+    /// Summarize an agent: its goal, current step, last answer, files and open points
     What(WhatArgs),
-    /// Say that your task is finished. For agents; the parent gets it with your last answer
+    /// Report that your task is finished. For agents; the parent gets it with your last answer
     #[command(after_help = "\
-The task's chain of handoffs ends here. `--undo` takes it back, until the user asks for something new.")]
+The task's chain of handoffs ends here. `--undo` takes the report back until the user asks for something new.")]
     Done(DoneArgs),
     /// Remind an agent, or yourself, at a later time
     #[command(
-        override_usage = "baton remind <--in TIME|--every TIME|--at TIME> [--json] [NAME] TEXT",
+        override_usage = "baton remind <--in|--every|--at> TIME [NAME] TEXT",
         after_help = "\
-It comes as a message, also after a restart of anything. Without a NAME it is for whoever runs this. The daemon sends
-it; where none runs, the agent's next hook does. What was missed comes once, late, and says so."
+The reminder arrives as a message and survives restarts. Without NAME it is for whoever runs the command. The daemon
+sends it; if none runs, the agent's next hook does. A missed reminder arrives once, late, and says so."
     )]
     Remind(RemindArgs),
-    /// Reminders that wait; `reminders cancel ID` takes one back
+    /// List pending reminders; `reminders cancel ID` cancels one
     Reminders(RemindersArgs),
-    /// Give an agent another name; mail, handoffs and children follow
+    /// Rename an agent; mail, handoffs and children follow
     Rename(RenameArgs),
     /// Give an agent an empty context: no handoff, nothing carried over (asks first)
     Clear(ClearArgs),
@@ -101,51 +101,52 @@ it; where none runs, the agent's next hook does. What was missed comes once, lat
     Reparent(ReparentArgs),
     /// Answer a message in your inbox
     Reply(ReplyArgs),
-    /// Attend to an agent that already runs in a tmux pane; without a name, list what could be adopted
+    /// Adopt an agent that already runs in a tmux pane; without a name, list those that could be adopted
     Adopt(AdoptArgs),
-    /// The agents that an agent has spawned
+    /// List the agents that an agent has spawned
     Children(ChildrenArgs),
-    /// All agents, parents before their children; `agents restore` brings back those in panes
+    /// List all agents, parents before children; `agents restore` brings back those in panes
     Agents(AgentsArgs),
     /// Hand over, as the last act of a turn. For agents; a person uses `baton handoffs`
     #[command(after_help = "\
 The file is copied at once and sealed when the turn ends; then the agent continues in a fresh context
-that begins with it. Called twice, the last one counts. Exit codes: 1 no such file, 2 not inside an agent.")]
+that begins with it. If you call it twice, the last call counts. Exit codes: 1 no such file, 2 not inside an agent.")]
     Handoff(HandoffArgs),
-    /// Look at, load, write and repair the handoffs of a project
+    /// List, show, load, write and repair a project's handoffs
     Handoffs(HandoffsArgs),
-    /// How full the agents are, and what waits for them
+    /// Show how full the agents are and what waits for them
     Status(StatusArgs),
-    /// Leave a message for an agent; it reads it when its turn has ended
+    /// Send a message to an agent; it reads it when its turn has ended
     Send(SendArgs),
-    /// Messages of an agent, and whether they were delivered
+    /// List messages to you or an agent, and whether they arrived
     Inbox(InboxArgs),
-    /// Messages that an agent, or you, sent, and what became of them
+    /// List messages that you or an agent sent, and what became of them
     Outbox(InboxArgs),
     /// Find, read and resume past conversations of every client
     #[command(after_help = "\
-In a terminal, `baton sessions` alone lets you choose one: type to filter, / and words to find what was said, Enter resumes.")]
+In a terminal, `baton sessions` alone lets you choose one: type to filter, type / and words to search what was said, press
+Enter to resume.")]
     Sessions(SessionsArgs),
-    /// Copies of conversations: look at them, check them, bring them back
+    /// List, verify, export and restore copies of conversations
     #[command(after_help = "\
-Every hook copies what the transcript grew by, so what a client cuts, rewrites or deletes is still here.
-Nothing is removed by itself: `baton backup prune` says what goes, pinned sessions stay.")]
+Every hook copies what was added to the transcript, so what a client cuts, rewrites or deletes is still here.
+Nothing is removed automatically: `baton backup prune` says what it removes; pinned sessions stay.")]
     Backup(BackupArgs),
-    /// What sessions of this project leave for the next one
+    /// Save and load what this project's sessions leave for the next one
     Memory(MemoryArgs),
-    /// Tell all instances of a workflow where it stands
+    /// Publish a workflow's goal and current step to all its instances
     #[command(after_help = "\
 Writes thoughts/shared/handoffs/events/{time}_{session}.md in the project; every status line shows the newest.")]
     Checkpoint(CheckpointArgs),
-    /// What agents wait for: permission requests and questions of all of them, oldest first
+    /// List what agents ask for: permission requests and questions, oldest first
     #[command(after_help = "\
-The client shows its own dialog at the same time; whoever answers first counts.
-  baton approvals --watch                 as they come
-  baton approve                           one after the other, with keys
+The client shows its own dialog at the same time; the first answer counts.
+  baton approvals --watch                 each one as it arrives
+  baton approve                           answer one after the other, with keys
   baton approve 3f9a1c2b                  allow it once; --session, --always as its dialog offers
   baton deny 3f9a1c2b \"Use the staging database\"
   baton answer 3f9a1c2b 2                 a question, by number, label or a text of your own
-Rules that answer by themselves are in [approvals] of your own config.toml.")]
+Rules that answer automatically are in [approvals] in your own config.toml.")]
     Approvals(ApprovalsArgs),
     /// Allow what an agent asks for; without an id, one after the other
     Approve(ApproveArgs),
@@ -153,19 +154,19 @@ Rules that answer by themselves are in [approvals] of your own config.toml.")]
     Deny(DenyArgs),
     /// Answer an agent's question
     Answer(AnswerArgs),
-    /// What happened, from the log
+    /// Show what happened, from the log
     Log(LogArgs),
-    /// Serve many agents: the API, notifications, housekeeping. Hooks and `baton run` work without it
+    /// Run the daemon: the API, notifications, housekeeping. Hooks and `baton run` work without it
     #[command(after_help = "\
 Listens on a unix socket that only you can reach; with --http also on 127.0.0.1, where every request needs the token
-in the file that `--status` names. All state is on disk: it may be stopped, killed and started again at any time.")]
+in the file that `--status` names. All state is on disk: you can stop, kill and restart it at any time.")]
     Serve(ServeArgs),
-    /// Let an agent go on on another machine of the fleet: its handoff goes there, and it stops here
+    /// Move an agent to another machine of the fleet: its handoff goes there, and it stops here
     #[command(after_help = "\
-The handoff, its ledger and the state of the work tree go along. Refused when the other machine cannot have the commit:
+The handoff, its ledger and the state of the work tree go along. Refused if the other machine cannot get the commit:
 push first, or carry the changes with --with-patch.")]
     Move(MoveArgs),
-    /// Many machines: see their agents and write to them, through a PostgreSQL that you have
+    /// Connect several machines: see their agents and write to them, through your own PostgreSQL
     #[command(after_help = "\
 One machine founds the fleet and invites the others; each joins with a code that works once:
   baton fleet init postgres://team:secret@db.example/app   on the first machine
@@ -173,43 +174,43 @@ One machine founds the fleet and invites the others; each joins with a code that
   baton fleet invite desk                                  prints a code for the machine `desk`
   baton fleet join CODE                                    on that machine
 Then `baton agents --fleet` shows all agents and `baton send NAME@MACHINE` reaches them, also while a machine sleeps.
-What is sent is sealed for its reader; the database sees names and sizes. docs/fleet.md tells more.")]
+What is sent is sealed for its reader; the database sees names and sizes. See docs/fleet.md.")]
     Fleet(FleetArgs),
-    /// Make this machine, or a project, ready: one command, shown before it is done
+    /// Set up baton on this machine or in a project: shows every change before it makes it
     #[command(after_help = "\
-A program that is on the PATH already is used where it is, so that upgrades reach the hooks; any other is copied to
-~/.local/bin first. Then one plugin folder in the client's own folder carries the hooks, and settings.json gets the
-status line and the permission rules. Other people's hooks stay, and a status line that is there keeps working.
-`baton uninstall` makes it all as it was.
+If `baton` is already on the PATH, the hooks call it there, so that upgrades reach them. Otherwise it is copied to
+~/.local/bin. The hooks go into one plugin folder in the client's own folder; settings.json gets the status line and
+the permission rules. Other tools' hooks stay, and an existing status line keeps working. `baton uninstall` restores
+everything as it was.
 
-  baton install                    for all your projects; shown before it is done
+  baton install                    for all your projects
   baton install --project          this project, with a memory of its own
-  baton install --migrate          first move other tools' scripts aside that do the same
+  baton install --migrate          first move aside other tools' scripts that do the same
   baton install --migrate --undo   bring them back")]
     Install(InstallArgs),
     /// Remove baton from the clients; settings become what they were, byte for byte
     Uninstall(UninstallArgs),
-    /// Check that everything works, and say what to do where it does not
+    /// Check that everything works, and say how to fix what does not
     Doctor(DoctorArgs),
-    /// Tell which channel a folder belongs to
+    /// Print a folder's channel: the name under which its project's handoffs are kept
     Channel(ChannelArgs),
     /// Show every setting, its value and where it came from
     Config(ConfigArgs),
-    /// Accept this project's own settings and memory; they count for nothing until you do
+    /// Accept this project's own settings and memory; they have no effect until you do
     #[command(after_help = "\
-A project is a stranger until you accept its folder: its .baton.toml may change what is shown there, nothing else, and
-a memory that came with a clone is neither read nor written.
+Until you accept a project's folder, its .baton.toml may change only what is shown there, and a memory that came with a
+clone is neither read nor written.
 
   baton trust            accept the project around this folder, as it is now
-  baton trust --list     folders that are accepted
-  baton trust --forget   take it back
+  baton trust --list     list the accepted folders
+  baton trust --forget   stop accepting it
 
-A channel belongs to the project that used it first. A .baton.toml that names another project's is asked about; in a script,
-`--share-channel` says yes.")]
+A channel belongs to the project that used it first. If a .baton.toml names another project's channel, baton asks; in a
+script, `--share-channel` says yes.")]
     Trust(TrustArgs),
     /// See in a minute what baton does, in a temporary home
     Demo(DemoArgs),
-    /// Complete commands, agents, sessions and handoffs in a shell
+    /// Print a shell completion script: for commands, agents, sessions and handoffs
     #[command(after_help = "\
   bash  baton completions bash > ~/.local/share/bash-completion/completions/baton
   zsh   baton completions zsh > ~/.zfunc/_baton     (a folder in $fpath before compinit runs)
@@ -272,7 +273,7 @@ pub(super) struct HandoffsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Handoffs {
-    /// List handoffs and their states, newest first (what `baton handoffs` does by itself)
+    /// List handoffs and their states, newest first (the same as `baton handoffs`)
     List {
         /// Of all channels
         #[arg(long)]
@@ -282,16 +283,20 @@ pub(super) enum Handoffs {
         limit: usize,
     },
     /// Print the document of one handoff without changing its state
-    Show { id: HandoffId },
-    /// Tell the active handoff's id
+    Show {
+        /// The handoff's id, as `baton handoffs` lists it
+        id: HandoffId,
+    },
+    /// Print the active handoff's id
     Current,
     /// Print the active handoff, or the one named, and mark it consumed
     #[command(after_help = "\
-Two who load at once: one gets it, the other is told so (exit 3).
-An expired handoff is not loaded by itself but can be loaded by its id.")]
+If two sessions load at once, one gets the handoff and the other exits with 3.
+An expired handoff is loaded only by its id.")]
     Load {
+        /// The handoff's id [default: the active one]
         id: Option<HandoffId>,
-        /// Only print it; its state stays as it is
+        /// Only print it; do not change its state
         #[arg(long)]
         peek: bool,
         /// The session that loads it [default: the one this runs in, else `manual`]
@@ -302,8 +307,11 @@ An expired handoff is not loaded by itself but can be loaded by its id.")]
         agent: Option<AgentId>,
     },
     /// Set the active handoff aside without loading it
-    Clear { id: Option<HandoffId> },
-    /// The audit trail: who sealed, claimed, consumed what and when
+    Clear {
+        /// The handoff's id [default: the active one]
+        id: Option<HandoffId>,
+    },
+    /// Show the audit trail: who sealed, claimed and consumed what, and when
     History,
     /// Print where the active document, the manifest and the archive are
     Path,
@@ -312,6 +320,7 @@ An expired handoff is not loaded by itself but can be loaded by its id.")]
 When this returns, the handoff is on disk and survives a crash of the machine.
 It prints the handoff's id. The one it replaces stays in the archive.")]
     Seal {
+        /// The document, or - for standard input
         #[arg(value_hint = ValueHint::FilePath)]
         file: PathBuf,
         /// Why it is written: manual, auto, precompact, crash, or a word of your own
@@ -328,32 +337,38 @@ It prints the handoff's id. The one it replaces stays in the archive.")]
     Draft {
         /// A session id (its beginning is enough) or a transcript [default: this project's latest session]
         what: Option<String>,
-        /// Pack it into so many characters
+        /// Fit it into this many characters
         #[arg(long, value_name = "N")]
         budget: Option<usize>,
-        /// Show what it lacks that the last handoff had, and what it has more
+        /// Compare it with the last handoff: what it lacks and what it adds
         #[arg(long, conflicts_with = "budget", value_name = "WHICH")]
         against: Option<Against>,
     },
-    /// The handoffs that led to one: when, why, by whom, what each carried [default: the newest]
+    /// Show the handoffs that led to one: when, why, by whom, what each carried
     #[command(args_conflicts_with_subcommands = true)]
     Chain {
+        /// The handoff's id [default: the newest]
         id: Option<HandoffId>,
         #[command(subcommand)]
         verb: Option<ChainVerb>,
     },
-    /// What a later handoff lacks that an earlier one had (red), and what it has more
-    Diff { a: HandoffId, b: HandoffId },
-    /// Repair a damaged channel: sets files aside, never deletes, says what it did
+    /// Compare two handoffs: what the later one lacks (red) and what it adds
+    Diff {
+        /// The earlier handoff
+        a: HandoffId,
+        /// The later one
+        b: HandoffId,
+    },
+    /// Repair damaged handoff files of this project: sets files aside, deletes nothing, says what it did
     Repair,
 }
 
 /// `baton handoffs chain …`.
 #[derive(Debug, Subcommand)]
 pub(super) enum ChainVerb {
-    /// Forget one thing that the task carries; without ITEM, list them
+    /// Forget one item that the task carries; without ITEM, list them
     Drop {
-        /// As the list names it
+        /// The item, as the list names it
         item: Option<String>,
         /// The handoff that carries it [default: the newest]
         #[arg(long, value_name = "ID")]
@@ -394,13 +409,13 @@ pub(super) struct InstallArgs {
     /// Codex: an agent that has handed over continues in a fresh window of the same thread (under development there)
     #[arg(long)]
     pub fresh_window: bool,
-    /// Show what would change, change nothing
+    /// Show what would change; change nothing
     #[arg(long)]
     pub dry_run: bool,
     /// Do not ask
     #[arg(long, short = 'y')]
     pub yes: bool,
-    /// First move scripts, commands and entries of other tools aside that do what baton does; what they wrote stays
+    /// First move aside other tools' scripts, commands and settings entries that do what baton does; their data stays
     #[arg(long)]
     pub migrate: bool,
     /// Bring back what --migrate moved aside
@@ -415,10 +430,10 @@ pub(super) struct InstallArgs {
     /// With --project: leave out its memory (.claude/memory and a block in CLAUDE.md)
     #[arg(long, requires = "project")]
     pub no_memory: bool,
-    /// Leave out the permission rules: what lets agents hand over without asking, and what keeps them from deciding for you
+    /// Leave out the permission rules, which let agents hand over without asking and keep them from deciding for you
     #[arg(long)]
     pub no_permission: bool,
-    /// Also let agents send, wait, spawn, list and the like without asking: for those that lead others
+    /// Also let agents send, wait, spawn, list and the like without asking: for agents that lead others
     #[arg(long, conflicts_with = "no_permission")]
     pub agents: bool,
     /// Put the hooks into settings.json instead of a plugin folder
@@ -439,10 +454,10 @@ pub(super) struct UninstallArgs {
     /// The client: claude, codex
     #[arg(long, value_name = "PROVIDER", default_value = crate::providers::USUAL)]
     pub provider: String,
-    /// Show what would change, change nothing
+    /// Show what would change; change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Look again afterwards, and fail if anything of baton's is left in the client
+    /// Check afterwards, and fail if anything of baton is left in the client
     #[arg(long)]
     pub verify: bool,
     /// Also remove the program, handoffs, logs and everything else baton has kept; asks first
@@ -471,7 +486,7 @@ pub(super) struct ChannelArgs {
     /// The folder to ask about [default: the current one]
     #[arg(value_hint = ValueHint::DirPath)]
     pub path: Option<PathBuf>,
-    /// Also tell why
+    /// Also say why
     #[arg(long)]
     pub why: bool,
     /// Print JSON
@@ -487,10 +502,10 @@ pub(super) struct TrustArgs {
     /// List the folders that are accepted
     #[arg(long, conflicts_with = "forget")]
     pub list: bool,
-    /// Take the acceptance back
+    /// Stop accepting this project
     #[arg(long)]
     pub forget: bool,
-    /// Accept a channel that another project uses, too: each loads and replaces the other's handoffs
+    /// Accept a channel that another project uses: each project then loads and replaces the other's handoffs
     #[arg(long, conflicts_with_all = ["list", "forget"])]
     pub share_channel: bool,
     /// Print JSON
@@ -520,44 +535,45 @@ pub(super) struct FleetArgs {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum FleetCommand {
-    /// Make the schema in a database, or bring it up to date, and found a fleet there
+    /// Create or update the schema in a database and found a fleet there
     Init {
-        /// `postgres://USER:PASSWORD@HOST/DATABASE`, of a role that may make a schema and roles
+        /// `postgres://USER:PASSWORD@HOST/DATABASE`, for a role that may create schemas and roles
         url: String,
     },
-    /// Make this machine one of the fleet
+    /// Add this machine to the fleet
     Join {
         /// The code that `baton fleet invite` printed; on the machine that founded the fleet, the database's URL
         code: String,
-        /// This machine's name, on the machine that founded the fleet [default: what the system calls itself]
+        /// This machine's name, on the machine that founded the fleet [default: its host name]
         #[arg(long)]
         name: Option<MachineName>,
     },
-    /// Print a code with which another machine joins, once and within a day
+    /// Print a code that lets another machine join, once and within a day
     Invite {
         /// The name that the machine will have
         name: MachineName,
     },
-    /// Whether the database is there, how much waits for it, and who is awake
+    /// Show whether the database is reachable, how much waits for it, and which machines are awake
     Status {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// All machines: awake, asleep or gone, and when they were last heard
+    /// List all machines: awake, asleep or gone, and when they last reported
     Machines {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Check the way to the database: TLS, clocks, permissions, poolers
+    /// Check the connection to the database: TLS, clocks, permissions, poolers
     Doctor {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Choose the folder of a handoff that came from another machine and fits none that is known here
+    /// Choose the folder for a handoff from another machine that fits no folder known here
     Take {
+        /// The handoff's id
         handoff: HandoffId,
         /// The folder
         #[arg(long, value_hint = ValueHint::DirPath)]
@@ -569,10 +585,14 @@ pub(super) enum FleetCommand {
         #[arg(long)]
         dissolve: bool,
     },
-    /// Take a machine out of the fleet: from now on it reads and writes nothing
-    Revoke { name: MachineName },
-    /// Remove what the database holds of a machine that was revoked or has left, and prove it
+    /// Remove a machine from the fleet: from now on it can neither read nor write
+    Revoke {
+        /// The machine's name
+        name: MachineName,
+    },
+    /// Delete what the database holds about a machine that was revoked or has left, and verify that
     Purge {
+        /// The machine's name
         name: MachineName,
         /// Print JSON
         #[arg(long)]
@@ -584,7 +604,7 @@ pub(super) enum FleetCommand {
 pub(super) struct ConfigArgs {
     #[command(subcommand)]
     pub command: Option<ConfigCommand>,
-    /// Only what is not as it is by default, and why: who set it, or why it counts for nothing
+    /// Only settings that differ from their default: who set them, or why they have no effect
     #[arg(long, conflicts_with = "json")]
     pub why: bool,
     /// Print JSON
@@ -596,17 +616,17 @@ pub(super) struct ConfigArgs {
 pub(super) enum ConfigCommand {
     /// Change one setting in your own config.toml; comments and order stay
     Set {
-        /// As `baton config` names it
+        /// The setting, as `baton config` names it
         key: String,
-        /// As in the file; a text needs no quotes, and a rule of [approvals] may stand alone
+        /// The value as in the file; text needs no quotes, and [approvals] also takes a single rule
         value: String,
     },
-    /// Let one setting be as it is by default
+    /// Reset one setting to its default
     Unset {
-        /// As `baton config` names it
+        /// The setting, as `baton config` names it
         key: String,
     },
-    /// Open your own config.toml in $VISUAL or $EDITOR; it is checked before it counts
+    /// Open your own config.toml in $VISUAL or $EDITOR; it is checked before it takes effect
     Edit,
 }
 
@@ -625,11 +645,11 @@ pub(super) struct HandoffArgs {
     /// The document, or - for standard input
     #[arg(value_hint = ValueHint::FilePath, required_unless_present_any = ["cancel", "status", "to"])]
     pub file: Option<PathBuf>,
-    /// Give the work to another agent: codex, claude, or the name of one, also NAME@MACHINE; without a FILE, what the
-    /// transcript proves
+    /// Give the work to another agent: codex, claude, or an agent's NAME or NAME@MACHINE; without a FILE, hands over what
+    /// the transcript proves
     #[arg(long, value_name = "AGENT", conflicts_with_all = ["cancel", "status", "now"])]
     pub to: Option<String>,
-    /// With --to: start a new agent in a tmux pane, as an agent that has a pane itself always does
+    /// With --to: start a new agent in a tmux pane (always done if the caller is in a pane)
     #[arg(long, requires = "to")]
     pub spawn: bool,
     /// With --to NAME@MACHINE: carry along the changes that no git remote has
@@ -638,13 +658,13 @@ pub(super) struct HandoffArgs {
     /// With --to: print JSON
     #[arg(long, requires = "to")]
     pub json: bool,
-    /// Take back what was handed over in this turn
+    /// Cancel what was handed over in this turn
     #[arg(long, conflicts_with_all = ["file", "status"])]
     pub cancel: bool,
-    /// With --cancel: of this agent, not of the one that runs the command
+    /// With --cancel: this agent's, not the caller's
     #[arg(long, value_name = "AGENT", requires = "cancel")]
     pub of: Option<AgentId>,
-    /// Tell what is pending
+    /// Show what is pending
     #[arg(long, conflicts_with = "file")]
     pub status: bool,
     /// Seal and rotate at once, not at the end of the turn
@@ -655,16 +675,16 @@ pub(super) struct HandoffArgs {
 #[derive(Debug, Args)]
 #[command(trailing_var_arg = true)]
 pub(super) struct RunArgs {
-    /// The agent's name [default: the project's, then with a word behind it]
+    /// The agent's name [default: the project's, plus a word if taken]
     #[arg(long)]
     pub name: Option<AgentId>,
-    /// Start it again when it crashes
+    /// Restart it when it crashes
     #[arg(long)]
     pub keep_alive: bool,
-    /// Let its permission requests be answered from elsewhere too (`baton approvals`)
+    /// Let its permission requests be answered elsewhere too (`baton approvals`)
     #[arg(long)]
     pub approvals: bool,
-    /// Let this agent answer them besides you
+    /// Let this agent answer them too
     #[arg(long, value_name = "AGENT")]
     pub approver: Option<AgentId>,
     /// The scripted agent, which needs no client and no account
@@ -683,12 +703,12 @@ pub(super) struct AgentArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct SpawnArgs {
-    /// The agent's name; unique
+    /// The agent's name, which must be unique
     pub name: AgentId,
-    /// The client: claude, codex, demo [default: the first that is there]
+    /// The client: claude, codex, demo [default: the first one found]
     #[arg(long)]
     pub provider: Option<String>,
-    /// In a git worktree of its own, on a branch of its name
+    /// Give it its own git worktree, on a branch with its name
     #[arg(long)]
     pub worktree: bool,
     /// Its first prompt, or - for standard input
@@ -703,10 +723,10 @@ pub(super) struct SpawnArgs {
     /// Whose child it is [default: the agent this runs in]
     #[arg(long, value_name = "AGENT")]
     pub parent: Option<AgentId>,
-    /// What it is for, in a word or two: shown beside its name, and told to it
+    /// Its role in a word or two: shown beside its name and given to the agent
     #[arg(long, value_name = "ROLE")]
     pub role: Option<String>,
-    /// Let this agent answer its permission requests besides you
+    /// Let this agent answer its permission requests too
     #[arg(long, value_name = "AGENT")]
     pub approver: Option<AgentId>,
     /// The tmux server, by name or path of its socket [default: panes.socket]
@@ -725,13 +745,13 @@ pub(super) struct WaitArgs {
     /// Which agents
     #[arg(required = true)]
     pub agents: Vec<AgentId>,
-    /// Until one of them is, not all
+    /// Return when one of them is, not all
     #[arg(long)]
     pub any: bool,
-    /// Until they have said that their task is finished (`baton done`), not only until they are idle
+    /// Wait until they report that their task is finished (`baton done`), not only until they are idle
     #[arg(long)]
     pub done: bool,
-    /// At most so long: 30s, 10m, 2h
+    /// Give up after this time: 30s, 10m, 2h
     #[arg(long, value_name = "DURATION")]
     pub timeout: Option<jiff::SignedDuration>,
     /// Print JSON
@@ -769,10 +789,10 @@ pub(super) struct TailArgs {
     /// The last N entries; with --screen, lines [default: 20; with --screen 40]
     #[arg(long, short = 'n', value_name = "N")]
     pub lines: Option<usize>,
-    /// The last lines of its pane instead
+    /// Show the last lines of its pane instead
     #[arg(long, conflicts_with = "follow")]
     pub screen: bool,
-    /// Go on as it works, until Ctrl+C
+    /// Keep showing new entries until Ctrl+C
     #[arg(long, short = 'f')]
     pub follow: bool,
     /// Print JSON; with --follow one line each
@@ -811,10 +831,10 @@ pub(super) enum WhatPart {
 pub(super) struct DoneArgs {
     /// What came out of it
     pub text: Vec<String>,
-    /// Take it back
+    /// Take the report back
     #[arg(long, conflicts_with = "text")]
     pub undo: bool,
-    /// Of this agent, if you lead it [default: the one this runs in]
+    /// For this agent, if you lead it [default: the one this runs in]
     #[arg(long, value_name = "NAME")]
     pub agent: Option<AgentId>,
 }
@@ -836,7 +856,7 @@ pub(super) struct RemindArgs {
     /// At this time: 17:00, or "2026-11-18 09:00"
     #[arg(long, value_name = "TIME", group = "when")]
     pub at: Option<String>,
-    /// Whom, if not yourself, and the text
+    /// Whom to remind, if not yourself, and the text
     #[arg(required = true, value_name = "NAME TEXT")]
     pub words: Vec<String>,
     /// Print JSON
@@ -855,7 +875,7 @@ pub(super) struct RemindersArgs {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum RemindersCommand {
-    /// Take a reminder back
+    /// Cancel a reminder
     Cancel {
         /// Its id, as `baton reminders` shows it
         id: String,
@@ -864,9 +884,9 @@ pub(super) enum RemindersCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct RenameArgs {
-    /// What it is called now
+    /// Its current name
     pub agent: AgentId,
-    /// What it shall be called
+    /// Its new name
     pub name: AgentId,
 }
 
@@ -874,7 +894,7 @@ pub(super) struct RenameArgs {
 pub(super) struct ClearArgs {
     /// Which agent
     pub agent: AgentId,
-    /// What it shall do then
+    /// Its first prompt in the empty context
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub prompt: Option<String>,
     /// Do not ask
@@ -886,10 +906,10 @@ pub(super) struct ClearArgs {
 pub(super) struct ReparentArgs {
     /// Which agent
     pub agent: AgentId,
-    /// Whose child it shall be, or --none
+    /// Its new parent; or --none
     #[arg(conflicts_with = "none")]
     pub parent: Option<AgentId>,
-    /// Nobody's: you hear of it yourself
+    /// No parent: its notices come to you
     #[arg(long)]
     pub none: bool,
 }
@@ -932,9 +952,9 @@ pub(super) struct ChildrenArgs {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum AgentsCommand {
-    /// Start again, with their handoff, agents that lived in panes before a reboot or a crash
+    /// Restart agents that lived in panes before a reboot or a crash, each with its handoff
     Restore {
-        /// Only these; also ones that were retired
+        /// Only these, even if they were retired
         agents: Vec<AgentId>,
         /// Print JSON
         #[arg(long)]
@@ -949,10 +969,10 @@ pub(super) struct AgentsArgs {
     /// Also those that ended more than a day ago
     #[arg(long)]
     pub all: bool,
-    /// A tree: who leads whom, what each is for and what it does
+    /// Show a tree: who leads whom, each agent's role and what it does
     #[arg(long, conflicts_with = "json")]
     pub tree: bool,
-    /// Of all machines of the fleet, as they were last heard
+    /// Agents of all machines of the fleet, as last reported
     #[arg(long, conflicts_with_all = ["tree", "all"])]
     pub fleet: bool,
     /// Print JSON
@@ -967,13 +987,13 @@ pub(super) struct StatusArgs {
     /// Also agents of other projects, and those that have ended
     #[arg(long)]
     pub all: bool,
-    /// Agents of all machines of the fleet, as they were last heard
+    /// Agents of all machines of the fleet, as last reported
     #[arg(long, conflicts_with_all = ["agent", "all", "watch"])]
     pub fleet: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Show it again whenever something changes, until Ctrl+C
+    /// Refresh whenever something changes, until Ctrl+C
     #[arg(long, conflicts_with = "json")]
     pub watch: bool,
 }
@@ -989,19 +1009,19 @@ pub(super) struct SendArgs {
     /// Read at the next tool call
     #[arg(long, conflicts_with = "urgent")]
     pub important: bool,
-    /// Interrupt the turn, where that can be done
+    /// Interrupt the running turn, if possible
     #[arg(long)]
     pub urgent: bool,
     /// To `user`: wait for the answer and print it
     #[arg(long, conflicts_with_all = ["important", "urgent", "notify", "expires"])]
     pub ask: bool,
-    /// With --ask: at most so long; the answer then comes as a message
+    /// With --ask: stop waiting after this time; the answer then arrives as a message
     #[arg(long, value_name = "DURATION", requires = "ask")]
     pub timeout: Option<jiff::SignedDuration>,
-    /// Not to be read any more after so long: 30m, 2h
+    /// Discard it if it is still unread after this time: 30m, 2h
     #[arg(long, value_name = "DURATION")]
     pub expires: Option<jiff::SignedDuration>,
-    /// Tell the sender when the turn in which it was read has ended
+    /// Notify the sender when the turn in which it was read has ended
     #[arg(long)]
     pub notify: bool,
     /// Who it is from [default: the agent this runs in, else `user`]
@@ -1032,10 +1052,10 @@ pub(super) struct CheckpointArgs {
     /// What needs to happen next
     #[arg(long)]
     pub now: Option<String>,
-    /// Something that is done (repeatable)
+    /// A finished item (repeatable)
     #[arg(long, value_name = "TEXT")]
     pub done: Vec<String>,
-    /// Something that is in the way (repeatable)
+    /// A blocker (repeatable)
     #[arg(long, value_name = "TEXT")]
     pub blocker: Vec<String>,
     /// A next step (repeatable)
@@ -1085,31 +1105,31 @@ pub(super) struct BackupArgs {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Backup {
-    /// All copies, newest first (what `baton backup` does by itself)
+    /// List all copies, newest first (the same as `baton backup`)
     List {
         /// Only of the current folder
         #[arg(long)]
         here: bool,
     },
-    /// Take what is missing, then read everything once and say what is damaged
+    /// Copy what is missing, then read everything once and report damage
     Verify {
         /// A session id (its beginning is enough) [default: all]
         session: Option<String>,
     },
-    /// Put a conversation back where the client resumes it, and say how
+    /// Put a conversation back where the client can resume it, and print the command
     #[command(after_help = "\
-A transcript that says more than the copy, or something else, is not replaced without --force, and is kept then.
+A transcript that has more than the copy, or differs from it, is replaced only with --force, and is then kept beside it.
 With --to the conversation moves: its working folder and paths become those of the other project.")]
     Restore {
         /// A session id (its beginning is enough), or a folder or archive that `export` made
         session: String,
-        /// What it held before it was rewritten or cut; `list --json` shows the numbers [default: the newest]
+        /// An earlier version, from before it was rewritten or cut; `list --json` shows the numbers [default: the newest]
         #[arg(long, value_name = "N")]
         generation: Option<u32>,
-        /// Under another project
+        /// Restore it under another project
         #[arg(long, value_name = "PROJECT", value_hint = ValueHint::DirPath)]
         to: Option<PathBuf>,
-        /// Replace a transcript that says more or something else; it is kept beside
+        /// Replace a transcript that has more or differs; it is kept beside the restored one
         #[arg(long)]
         force: bool,
         /// The most an archive may unpack to, in GiB
@@ -1118,7 +1138,7 @@ With --to the conversation moves: its working folder and paths become those of t
         /// The most files an archive may have
         #[arg(long, value_name = "N", default_value_t = 5_000)]
         max_files: u32,
-        /// Say what would be done
+        /// Only say what would be done
         #[arg(long)]
         dry_run: bool,
     },
@@ -1126,10 +1146,11 @@ With --to the conversation moves: its working folder and paths become those of t
     Export {
         /// A session id; its beginning is enough
         session: String,
+        /// The new folder or file
         #[arg(value_hint = ValueHint::AnyPath)]
         to: PathBuf,
     },
-    /// Remove what is older or more than the settings keep, and say what
+    /// Remove what exceeds the age or size in the settings, and say what was removed
     Prune {
         /// Only say what would be removed
         #[arg(long)]
@@ -1141,7 +1162,7 @@ With --to the conversation moves: its working folder and paths become those of t
         #[arg(long, value_name = "MB")]
         max_mb: Option<u64>,
     },
-    /// Compress sessions that are over
+    /// Compress ended sessions
     Compress {
         /// A session id (its beginning is enough) [default: all]
         session: Option<String>,
@@ -1151,7 +1172,7 @@ With --to the conversation moves: its working folder and paths become those of t
         /// A session id; its beginning is enough
         session: String,
     },
-    /// Let it be pruned again
+    /// Let a session be pruned again
     Unpin {
         /// A session id; its beginning is enough
         session: String,
@@ -1171,16 +1192,16 @@ pub(super) struct MemoryArgs {
 pub(super) enum Memory {
     /// Give this project a memory: .claude/memory and a block in CLAUDE.md
     Init {
-        /// Take it back; files that were edited become what they were, what was saved stays
+        /// Remove it again; edited files become what they were, saved documents stay
         #[arg(long)]
         remove: bool,
     },
     /// Save this session: active-context.md first, then a session document
     #[command(after_help = "\
-The text has two parts: where the work stands, which every session begins with, and the whole session. Between them
-stands the line
+The text has two parts: the state of the work, which every session begins with, and the whole session. This line
+separates them:
   === session document ===
-Times and ids are stamped, facts from the transcript are added, secrets are redacted.")]
+baton stamps times and ids, adds facts from the transcript and redacts secrets.")]
     Save {
         /// The text, or - for standard input
         #[arg(default_value = "-", value_hint = ValueHint::FilePath)]
@@ -1189,13 +1210,13 @@ Times and ids are stamped, facts from the transcript are added, secrets are reda
         #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
         to: Option<PathBuf>,
     },
-    /// Backups that nobody has looked at yet, newest first
+    /// List backups that nobody has looked at yet, newest first
     Pending {
-        /// For a skill: exit 0 also when there is nothing
+        /// For a skill: exit 0 even if there is nothing
         #[arg(long)]
         agent: bool,
     },
-    /// Drop the newest pending backup and settle the older ones; the mirror stays
+    /// Delete the newest pending backup and settle the older ones; the mirror stays
     Discard {
         /// Delete the files of all pending backups
         #[arg(long)]
@@ -1203,17 +1224,17 @@ Times and ids are stamped, facts from the transcript are added, secrets are reda
         /// The same as --all, as people type it after /discard-backup
         #[arg(value_name = "all", value_parser = ["all"])]
         which: Option<String>,
-        /// For a skill: exit 0 also when there is nothing
+        /// For a skill: exit 0 even if there is nothing
         #[arg(long)]
         agent: bool,
     },
-    /// Saved sessions of this project, pending backups first
+    /// List saved sessions of this project, pending backups first
     List {
-        /// For a skill: exit 0 also when there is nothing
+        /// For a skill: exit 0 even if there is nothing
         #[arg(long)]
         agent: bool,
     },
-    /// What to go on from: the facts of the pending backup, else the newest session document
+    /// Print what to continue from: the facts of the pending backup, else the newest session document
     Context {
         /// This session document instead
         #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
@@ -1221,10 +1242,10 @@ Times and ids are stamped, facts from the transcript are added, secrets are reda
         /// Write this text, or - for standard input, to active-context.md and settle the backup
         #[arg(long, value_name = "FILE", conflicts_with = "from")]
         update: Option<PathBuf>,
-        /// At most so many characters
+        /// At most this many characters
         #[arg(long, value_name = "N", default_value_t = 9_000)]
         budget: usize,
-        /// For a skill: exit 0 also when there is nothing
+        /// For a skill: exit 0 even if there is nothing
         #[arg(long)]
         agent: bool,
     },
@@ -1246,7 +1267,7 @@ pub(super) enum ShellArg {
 pub(super) struct ApprovalsArgs {
     #[command(subcommand)]
     pub command: Option<ApprovalsCommand>,
-    /// Show each as it comes, until you leave
+    /// Show each one as it arrives, until you leave
     #[arg(long)]
     pub watch: bool,
     /// Print JSON; with --watch one line each
@@ -1256,7 +1277,7 @@ pub(super) struct ApprovalsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ApprovalsCommand {
-    /// What was asked and answered, newest first
+    /// Show what was asked and answered, newest first
     Log {
         /// Only of this agent
         #[arg(long)]
@@ -1278,19 +1299,19 @@ pub(super) struct ApproveArgs {
     /// Which request; the beginning of its id is enough
     #[arg(conflicts_with = "all")]
     pub id: Option<String>,
-    /// And remember it as the client's own dialog would
+    /// Also remember it, as the client's own dialog would
     #[arg(long, conflicts_with_all = ["session", "all"])]
     pub always: bool,
-    /// And for the rest of the client's session
+    /// Also allow it for the rest of the client's session
     #[arg(long, conflicts_with = "all")]
     pub session: bool,
     /// Change it in an editor first
     #[arg(long, conflicts_with = "all", requires = "id")]
     pub edit: bool,
-    /// All that one agent asks for
+    /// Allow everything that one agent asks for
     #[arg(long, requires = "agent")]
     pub all: bool,
-    /// Whose
+    /// With --all: the agent
     #[arg(long, value_name = "NAME", requires = "all")]
     pub agent: Option<AgentId>,
 }
@@ -1331,7 +1352,7 @@ pub(super) struct LogArgs {
     /// Of all projects, not only of this one
     #[arg(long)]
     pub all: bool,
-    /// Wait for more
+    /// Keep showing new lines
     #[arg(long, short = 'f')]
     pub follow: bool,
     /// Only of this session (its beginning is enough)
@@ -1343,7 +1364,7 @@ pub(super) struct LogArgs {
     /// The last N lines
     #[arg(long, short = 'n', default_value_t = 50, value_name = "N")]
     pub lines: usize,
-    /// Only what went wrong
+    /// Only failures
     #[arg(long)]
     pub faults: bool,
     /// Print JSON, one line each
@@ -1356,13 +1377,13 @@ pub(super) struct LogArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct ServeArgs {
-    /// Go to the background; done when it listens
+    /// Run in the background; returns when it listens
     #[arg(long, conflicts_with_all = ["stop", "status", "print_unit"])]
     pub detach: bool,
-    /// Stop the one that runs
+    /// Stop the running daemon
     #[arg(long, conflicts_with_all = ["status", "print_unit", "http"])]
     pub stop: bool,
-    /// Tell whether one runs, and where it listens (exit 3: none)
+    /// Show whether one runs and where it listens (exit 3: none)
     #[arg(long, conflicts_with_all = ["print_unit", "http"])]
     pub status: bool,
     /// Print a unit that starts it at login
@@ -1410,10 +1431,10 @@ pub(super) struct WhoseArgs {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Sessions {
-    /// List conversations, newest first (what `baton sessions` does when it is not in a terminal)
+    /// List conversations, newest first (what `baton sessions` does outside a terminal)
     #[command(after_help = "\
-A row tells what it was about, when and how long, how many tokens it held, how it ended, and the handoffs
-in and out. A mark before the title: `>` runs now, `-` cannot be resumed as it is. Titles have no secrets.")]
+A row shows what it was about, when it ran and for how long, how many tokens it held, how it ended, and the
+handoffs in and out. Marks before the title: `>` runs now, `-` cannot be resumed as it is. Titles have no secrets.")]
     List {
         #[command(flatten)]
         whose: WhoseArgs,
@@ -1421,7 +1442,7 @@ in and out. A mark before the title: `>` runs now, `-` cannot be resumed as it i
         #[arg(long, short = 'n', default_value_t = 20, value_name = "N")]
         limit: usize,
     },
-    /// What one conversation was about
+    /// Show what one conversation was about
     Show {
         /// A session id (its beginning is enough) or a transcript
         id: String,
@@ -1435,15 +1456,15 @@ in and out. A mark before the title: `>` runs now, `-` cannot be resumed as it i
         #[arg(long)]
         raw: bool,
     },
-    /// Find words in what was said and done, also before compactions and in mirrors
+    /// Find words in what was said and done, even before compactions and in mirrors
     #[command(after_help = "\
-Words must all be in one message; '\"a phrase\"' is one piece. Small letters match capital ones too.
+All words must be in one message; '\"a phrase\"' is one piece. Lower-case letters match capitals too.
 The best come first: words together, the user's own, the newest. Known secrets are found but not shown.")]
     Search(SearchArgs),
-    /// Start the client on a conversation again
+    /// Resume a conversation in its client
     #[command(after_help = "\
-Everything behind `--` goes to the client. A conversation of another project is not resumed here; the
-command that does it there is printed (exit 1).")]
+Everything after `--` goes to the client. A conversation of another project is not resumed here; baton prints
+the command that resumes it there (exit 1).")]
     Resume {
         /// A session id (its beginning is enough)
         #[arg(required_unless_present = "last")]
@@ -1458,7 +1479,7 @@ command that does it there is printed (exit 1).")]
         #[arg(last = true)]
         args: Vec<String>,
     },
-    /// The chains of sessions and the handoffs between them
+    /// Show chains of sessions and the handoffs between them
     Tree {
         /// Only the chain of this session (the beginning of its id is enough)
         id: Option<String>,
@@ -1475,19 +1496,19 @@ pub(super) struct SearchArgs {
     /// Take the query as a regular expression
     #[arg(long)]
     pub regex: bool,
-    /// Only what this one said: user, assistant, tool
+    /// Only what this role said: user, assistant, tool
     #[arg(long, value_enum)]
     pub role: Option<RoleArg>,
-    /// Only calls of this tool and what they gave
+    /// Only calls of this tool and their results
     #[arg(long, value_name = "NAME")]
     pub tool: Option<String>,
     /// Only calls about this file; the end of its path is enough
     #[arg(long, value_name = "PATH")]
     pub file: Option<String>,
-    /// Not before: 2026-11-01, 2026-11-01T12:00Z, or 3h, 7d ago
+    /// Only since: 2026-11-01, 2026-11-01T12:00Z, or 3h, 7d ago
     #[arg(long, value_name = "WHEN")]
     pub since: Option<String>,
-    /// Before
+    /// Only before: as --since
     #[arg(long, value_name = "WHEN")]
     pub until: Option<String>,
     #[command(flatten)]

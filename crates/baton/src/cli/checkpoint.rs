@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use crate::cli::args::{CheckpointArgs, CheckpointCommand};
-use crate::cli::ui::{Paint, age, print, print_json, table};
+use crate::cli::ui::{Paint, age, print, print_json, print_raw, table};
 use crate::cli::{App, Outcome, session_from_env};
 use crate::project::checkpoints;
 
@@ -51,7 +51,7 @@ fn write(app: &App, args: CheckpointArgs) -> anyhow::Result<Outcome> {
     if args.json {
         print_json(&json!({ "path": path, "checkpoint": checkpoint }))?;
     } else {
-        print(&format!("{}\n", plain_line(&path.display().to_string(), 4096)))?;
+        print_raw(&format!("{}\n", plain_line(&path.display().to_string(), 4096)))?;
     }
     Ok(Outcome::Done)
 }
@@ -105,7 +105,7 @@ fn latest(app: &App, name: Option<&str>, json: bool) -> anyhow::Result<Outcome> 
     if json {
         print_json(&json!({ "path": path, "checkpoint": checkpoint }))?;
     } else {
-        print(&checkpoint.format())?;
+        print_raw(&checkpoint.format())?;
     }
     Ok(Outcome::Done)
 }

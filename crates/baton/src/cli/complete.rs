@@ -3,7 +3,7 @@
 
 use clap::{Arg, ArgAction, Command};
 
-use crate::cli::ui::print;
+use crate::cli::ui::print_raw;
 use crate::cli::{App, Outcome, help};
 use crate::config::KEYS;
 use crate::history::catalogue;
@@ -56,7 +56,7 @@ pub(super) fn run(app: &App, words: &[String]) -> anyhow::Result<Outcome> {
     let mut all = candidates(app, values);
     all.retain(|value| value.starts_with(typed));
     all.truncate(MOST);
-    print(&all.iter().fold(String::new(), |out, value| out + &before + value + "\n"))?;
+    print_raw(&all.iter().fold(String::new(), |out, value| out + &before + value + "\n"))?;
     Ok(Outcome::Done)
 }
 

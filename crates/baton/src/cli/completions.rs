@@ -6,7 +6,7 @@ use clap_complete::{Shell, generate};
 use crate::cli::Outcome;
 use crate::cli::args::{CompletionsArgs, ShellArg};
 use crate::cli::help;
-use crate::cli::ui::print;
+use crate::cli::ui::print_raw;
 
 /// Adds the output of `baton complete` to the generated completions.
 const BASH: &str = r#"
@@ -61,6 +61,6 @@ pub(super) fn run(args: &CompletionsArgs) -> anyhow::Result<Outcome> {
         }
         None => format!("{script}{values}"),
     };
-    print(&script)?;
+    print_raw(&script)?;
     Ok(Outcome::Done)
 }

@@ -62,7 +62,9 @@ fn report(findings: &[(&str, Finding)]) -> String {
     let _ = match (fails, warns) {
         (0, 0) => writeln!(out, "\nEverything works."),
         (0, w) => writeln!(out, "\nIt works; {w} to look at."),
+        (1, 0) => writeln!(out, "\n1 needs fixing."),
         (1, w) => writeln!(out, "\n1 needs fixing, {w} to look at."),
+        (f, 0) => writeln!(out, "\n{f} need fixing."),
         (f, w) => writeln!(out, "\n{f} need fixing, {w} to look at."),
     };
     out

@@ -19,9 +19,7 @@ pub(super) fn run(app: &App, args: &DoneArgs) -> anyhow::Result<Outcome> {
         (None, Caller::User | Caller::Unknown) => None,
     };
     let Some(named) = named else {
-        eprintln!(
-            "baton: `baton done` is an agent's own word; as a person, name the agent: baton done --agent NAME"
-        );
+        eprintln!("baton: `baton done` is for agents; as a person, name the agent: baton done --agent NAME");
         return Ok(Outcome::Usage);
     };
     let Some(agent) = app.named_agent(named)? else { return Ok(Outcome::Nothing) };

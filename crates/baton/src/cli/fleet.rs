@@ -213,7 +213,7 @@ mod verbs {
 
     use crate::cli::args::FleetCommand;
     use crate::cli::fleet::membership;
-    use crate::cli::ui::{Paint, print, print_json};
+    use crate::cli::ui::{Paint, print, print_json, print_raw};
     use crate::cli::{App, Outcome};
     use crate::fleet::admin::{self, block_on};
     use crate::fleet::arrive;
@@ -346,7 +346,7 @@ mod verbs {
         eprintln!(
             "Run this on {name} within a day; the code works once, and whoever has it first is {name}:\n"
         );
-        print(&format!("baton fleet join '{code}'\n"))?;
+        print_raw(&format!("baton fleet join '{code}'\n"))?;
         Ok(Outcome::Done)
     }
 

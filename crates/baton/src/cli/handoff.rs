@@ -47,9 +47,9 @@ pub(super) fn run(app: &App, args: &HandoffArgs) -> anyhow::Result<Outcome> {
             return Ok(Outcome::Usage);
         }
         eprintln!(
-            "Error: CLAUDE_SESSION_MANAGER_ID not set. baton handoff is an agent's own last act in a session that \
-             baton hears. As a person, write one with `baton handoffs seal FILE`, or give an agent a fresh context \
-             with `baton rotate AGENT`. If an agent ran this, `baton doctor` tells why its hooks are not heard."
+            "Error: CLAUDE_SESSION_MANAGER_ID not set. Only an agent can run `baton handoff`, in a session whose hooks \
+             call baton. As a person, write a handoff with `baton handoffs seal FILE`, or give an agent a fresh \
+             context with `baton rotate AGENT`. If an agent ran this, `baton doctor` says why its hooks do not run."
         );
         return Ok(Outcome::Usage);
     };

@@ -8,6 +8,8 @@ use clap::builder::StyledStr;
 use clap::{Command, CommandFactory as _};
 
 use crate::cli::args::Cli;
+use crate::cli::ui::text::wrap;
+use crate::sys::terminal;
 
 /// The commands in the order people need them. Ungrouped ones come last.
 const GROUPS: [(&str, &[&str]); 6] = [
@@ -51,8 +53,13 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Help", &["demo", "help", "version"]),
 ];
 
-/// Columns of a terminal in which nothing wraps.
-const NARROW: usize = 78;
+/// Long lines are hard to read, however wide the terminal is.
+const MAX_COLUMNS: usize = 100;
+
+/// The columns that help texts may fill.
+fn columns() -> usize {
+    terminal::size().map_or(MAX_COLUMNS, |(columns, _)| usize::from(columns).min(MAX_COLUMNS))
+}
 
 /// What only programs call.
 const INTERNAL: [&str; 5] = ["hook", "companion", "statusline", "panes", "complete"];
@@ -201,6 +208,7 @@ pub(super) fn command() -> Command {
         });
     }
     let listing = listing(&root);
+    let listing = wrap(listing.trim_end(), columns());
     root.help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{listing}{{after-help}}"
     ))
@@ -216,6 +224,8 @@ fn dressed(command: Command, path: &str) -> Command {
             let _ = write!(epilogue, "\n  {line}");
         }
     }
+    // The library would break lines, too, but forgets their indent.
+    let epilogue = wrap(&epilogue, columns());
     let names: Vec<String> = command.get_subcommands().map(|c| c.get_name().to_owned()).collect();
     let mut command =
         if epilogue.is_empty() { command } else { command.after_help(StyledStr::from(epilogue)) };
@@ -236,17 +246,17 @@ fn paragraphs(text: &str) -> String {
         if !out.is_empty() {
             out.push(if joins && !stands_alone { ' ' } else { '\n' });
         }
-        out.push_str(&example(line));
+        out.push_str(&example(line, columns()));
         joins = !stands_alone && !line.ends_with(':');
     }
     out
 }
 
 /// A command with what it does behind a gap; where that is too long for a terminal, below it.
-fn example(line: &str) -> Cow<'_, str> {
+fn example(line: &str, columns: usize) -> Cow<'_, str> {
     let gap = line.trim_start().find("   ").map(|at| at + line.len() - line.trim_start().len());
     match gap {
-        Some(at) if line.chars().count() > NARROW => {
+        Some(at) if line.chars().count() > columns => {
             Cow::Owned(format!("{}\n      {}", line[..at].trim_end(), line[at..].trim()))
         }
         _ => Cow::Borrowed(line),
@@ -278,7 +288,9 @@ fn listing(root: &Command) -> String {
         if rows.is_empty() {
             continue;
         }
-        let _ = writeln!(out, "{title}:");
+        let (heading, end) =
+            (root.get_styles().get_header().render(), root.get_styles().get_header().render_reset());
+        let _ = writeln!(out, "{heading}{title}:{end}");
         for (name, about) in rows {
             let _ = writeln!(out, "  {name:<12} {about}");
         }
@@ -338,6 +350,7 @@ mod tests {
     fn epilogues_wrap_where_the_terminal_ends() {
         assert_eq!(paragraphs("one\ntwo\n\nthree:\n  four\nfive"), "one two\n\nthree:\n  four\nfive");
         let long = format!("  baton run    {}", "x".repeat(70));
-        assert_eq!(paragraphs(&long), format!("  baton run\n      {}", "x".repeat(70)));
+        assert_eq!(example(&long, 80), format!("  baton run\n      {}", "x".repeat(70)));
+        assert_eq!(example(&long, 90), long);
     }
 }

@@ -8,7 +8,7 @@ use baton_core::plain::{plain, plain_line};
 use jiff::Timestamp;
 
 use crate::cli::args::InboxArgs;
-use crate::cli::ui::text::{cut, wrap};
+use crate::cli::ui::text::cut;
 use crate::cli::ui::{Paint, age, print, print_json, table};
 use crate::cli::{App, Outcome};
 use crate::mail::maildir::Mail;
@@ -20,9 +20,6 @@ use crate::views::mail::row;
 
 /// How many read messages to show again.
 const RECENT: usize = 10;
-/// Where the text of a message begins.
-const INDENT: usize = 6;
-
 pub(super) fn run(app: &App, args: &InboxArgs) -> anyhow::Result<Outcome> {
     let caller = app.caller();
     let agent = match (&args.agent, &caller) {
@@ -75,10 +72,9 @@ fn own(
         } else {
             String::new()
         };
-        let text = format!("{}{}\n", paint.bold(&head), paint.yellow(&asks));
-        out.push_str(&wrap(&text, columns, INDENT));
+        let _ = writeln!(out, "{}{}", paint.bold(&head), paint.yellow(&asks));
         let words = plain(words(message)).trim_end().replace('\n', "\n      ");
-        out.push_str(&wrap(&format!("      {words}\n"), columns, 0));
+        let _ = writeln!(out, "      {words}");
     }
     let read: Vec<&Message> = of(State::Delivered).collect();
     let recent = &read[read.len().saturating_sub(RECENT)..];

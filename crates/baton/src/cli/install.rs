@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::cli::args::{InstallArgs, ScopeArgs};
 use crate::cli::trust::refuse_foreign_channel;
 use crate::cli::ui::confirm::confirm_or_show;
-use crate::cli::ui::{Paint, print, wrapped};
+use crate::cli::ui::{Paint, print, print_raw};
 use crate::cli::{Outcome, migrate, refuse_agent};
 use crate::project::memory::project;
 use crate::project::trust::Trust;
@@ -91,16 +91,15 @@ pub(super) fn run(args: &InstallArgs) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Done);
     }
     if args.dry_run {
-        print(&format!(
-            "{}{}Nothing was changed.\n",
-            plan.diff(&paths),
-            steps(&paths, &options, &plan, &remembers, "would be ")
-        ))?;
+        print_raw(&plan.diff(&paths))?;
+        let steps = steps(&paths, &options, &plan, &remembers, "would be ");
+        print(&format!("{steps}Nothing was changed.\n"))?;
         return Ok(Outcome::Done);
     }
     if !args.yes {
         let diff = coloured(&plan.diff(&paths));
-        print(&format!("{}{}", unasked(&diff), steps(&paths, &options, &plan, &remembers, "will be ")))?;
+        print_raw(&unasked(&diff))?;
+        print(&steps(&paths, &options, &plan, &remembers, "will be "))?;
         if !confirm_or_show("Do it?", Some(&diff))? {
             return Ok(Outcome::Failed);
         }
@@ -110,7 +109,7 @@ pub(super) fn run(args: &InstallArgs) -> anyhow::Result<Outcome> {
         project::init(&paths.state, dir)?;
     }
     accept()?;
-    let next = wrapped(&afterwards(&paths, &options, &plan));
+    let next = afterwards(&paths, &options, &plan);
     print(&format!("{}{next}", steps(&paths, &options, &plan, &remembers, "")))?;
     Ok(Outcome::Done)
 }
@@ -244,12 +243,14 @@ fn run_hooks_file(
         out
     };
     if args.dry_run {
-        print(&format!("{}{}Nothing was changed.\n", plan.diff(paths), steps("would be ")))?;
+        print_raw(&plan.diff(paths))?;
+        print(&format!("{}Nothing was changed.\n", steps("would be ")))?;
         return Ok(Outcome::Done);
     }
     if !args.yes {
         let diff = coloured(&plan.diff(paths));
-        print(&format!("{}{}", unasked(&diff), steps("will be ")))?;
+        print_raw(&unasked(&diff))?;
+        print(&steps("will be "))?;
         if args.fresh_window {
             print(UNDER_DEVELOPMENT)?;
         }
@@ -341,7 +342,7 @@ fn added(options: &Options, plan: &Plan) -> String {
 
 /// One line per thing that changes, in the order it is done.
 fn steps(paths: &Paths, options: &Options, plan: &Plan, remembers: &[PathBuf], tense: &str) -> String {
-    let mut out = wrapped(&notes(plan));
+    let mut out = notes(plan);
     let mut step = |what: &str, did: &str| {
         let did = Paint::stdout().dim(&format!("({tense}{did})"));
         let _ = writeln!(out, "{}  {what} {did}", mark(tense));

@@ -4,12 +4,12 @@ use std::io;
 
 use clap_mangen::Man;
 
-use crate::cli::ui::print;
+use crate::cli::ui::print_raw;
 use crate::cli::{Outcome, help};
 
 pub(super) fn run() -> anyhow::Result<Outcome> {
     let page = page()?;
-    print(&String::from_utf8_lossy(&page))?;
+    print_raw(&String::from_utf8_lossy(&page))?;
     Ok(Outcome::Done)
 }
 

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::cli::args::InstallArgs;
 use crate::cli::install::{coloured, mark, unasked};
 use crate::cli::ui::confirm::{confirm_or_show, yes_or_no};
-use crate::cli::ui::{Paint, print};
+use crate::cli::ui::{Paint, print, print_raw};
 use crate::cli::{Outcome, refuse_agent};
 use crate::setup::migrate::find::{ForeignFile, find};
 use crate::setup::migrate::known::PartKind;
@@ -46,12 +46,14 @@ pub(super) fn run(paths: &Paths, args: &InstallArgs) -> anyhow::Result<Option<Ou
     let edits: Vec<PathBuf> = plan.edits.iter().map(|e| e.path.clone()).collect();
     let steps = |tense: &str| edited(paths, &edits, tense) + &moved(paths, &plan.moves, tense);
     if args.dry_run {
-        print(&format!("{diff}{}\n", steps("would be ")))?;
+        print_raw(&diff)?;
+        print(&format!("{}\n", steps("would be ")))?;
         return Ok(None);
     }
     if !args.yes {
         let diff = coloured(&diff);
-        print(&format!("{}{}", unasked(&diff), steps("will be ")))?;
+        print_raw(&unasked(&diff))?;
+        print(&steps("will be "))?;
         if !confirm_or_show("Move them aside?", Some(&diff))? {
             return Ok(Some(Outcome::Failed));
         }
@@ -141,7 +143,7 @@ fn take_back(paths: &Paths, args: &InstallArgs) -> anyhow::Result<Outcome> {
     let Some(undone) = undo::newest(paths)? else { return Ok(Outcome::Nothing) };
     let mut out = String::new();
     for path in &undone.moves {
-        let _ = writeln!(out, "✓  {} (is back)", paths.short(path));
+        let _ = writeln!(out, "{}  {} (is back)", mark(""), paths.short(path));
     }
     for (path, exact) in &undone.edits {
         let how = if *exact {
@@ -149,10 +151,10 @@ fn take_back(paths: &Paths, args: &InstallArgs) -> anyhow::Result<Outcome> {
         } else {
             "edited since, so their entries were added again"
         };
-        let _ = writeln!(out, "✓  {} ({how})", paths.short(path));
+        let _ = writeln!(out, "{}  {} ({how})", mark(""), paths.short(path));
     }
     for stays in &undone.stays {
-        let _ = writeln!(out, "!  {stays}");
+        let _ = writeln!(out, "{}  {stays}", Paint::stdout().yellow("!"));
     }
     let _ = writeln!(out, "{} works as before.", undone.tools.join(" and "));
     if undone.left > 0 {

@@ -1,5 +1,10 @@
 //! The command line: one file per verb.
 
+/// In this room every message on standard error is for people: in a terminal no word of it is broken.
+macro_rules! eprintln {
+    ($($text:tt)*) => { $crate::cli::ui::report(&format!($($text)*)) };
+}
+
 mod adopt;
 mod agents;
 mod answer;
@@ -114,7 +119,8 @@ pub fn main() -> ExitCode {
         if let Some(app) = app_for_screen() {
             return end(top::run(&app, &args::TopArgs::default()));
         }
-        let text = help::command().render_help().to_string();
+        let help = help::command().render_help();
+        let text = if ui::Paint::stdout().is_on() { help.ansi().to_string() } else { help.to_string() };
         let at_terminal = std::io::stdout().is_terminal();
         return match ui::print(&format!("{}\n", text.trim_end())) {
             Err(error) if !ui::is_closed_pipe(&error) => ExitCode::from(1),
@@ -293,6 +299,12 @@ impl App {
         Ok(crate::project::channel::of(dir, self.channel_flag.as_deref(), env, config, &self.paths)?)
     }
 
+    /// The channel as a message names it: a channel only to those who asked for one by name.
+    fn place(&self) -> anyhow::Result<String> {
+        let is_named = self.channel_flag.is_some() || std::env::var_os("BATON_CHANNEL").is_some();
+        Ok(if is_named { format!("channel {}", self.channel()?) } else { "this project".to_owned() })
+    }
+
     fn store(&self) -> Store {
         Store::new(&self.paths)
     }
@@ -307,7 +319,7 @@ impl App {
     fn not_installed(&self) -> Option<String> {
         (!crate::setup::install::is_installed(&self.paths, &self.cwd)).then(|| {
             "baton is not installed, so it knows of no agent.\n  \
-             baton install   makes Claude Code tell it; shows what it will change and asks first\n  \
+             baton install   connects Claude Code; shows what it will change and asks first\n  \
              baton run       starts an agent without an install\n"
                 .to_owned()
         })
@@ -373,7 +385,7 @@ impl App {
         let moved = agents.renamed(id).map(|new| agents.get(&new)).transpose()?.flatten();
         match &moved {
             Some(agent) => eprintln!("baton: {id} is called {} now", agent.id),
-            None => eprintln!("baton: there is no agent {id}; `baton agents` names them"),
+            None => eprintln!("baton: there is no agent {id}; `baton agents` lists them"),
         }
         Ok(moved)
     }

@@ -28,7 +28,7 @@ pub(super) fn run(app: &App, named: &[AgentId], json: bool) -> anyhow::Result<Ou
         }
     }
     if let Some(missing) = named.iter().find(|name| !wanted.iter().any(|a| &a.id == *name)) {
-        eprintln!("baton: there is no agent {missing}; `baton agents` names them");
+        eprintln!("baton: there is no agent {missing}; `baton agents` lists them");
         return Ok(Outcome::Nothing);
     }
     if named.is_empty() {

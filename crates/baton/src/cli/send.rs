@@ -19,7 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
 use crate::cli::args::SendArgs;
-use crate::cli::ui::{print, print_json};
+use crate::cli::ui::{print, print_json, print_raw};
 use crate::cli::{App, Outcome};
 use crate::fleet::post;
 use crate::mail;
@@ -184,7 +184,7 @@ fn ask(app: &App, args: &SendArgs, caller: &Caller, text: &str) -> anyhow::Resul
     if args.json {
         print_json(&answer)?;
     } else {
-        print(&format!("{}\n", plain(&answer.text)))?;
+        print_raw(&format!("{}\n", plain(&answer.text)))?;
     }
     Ok(Outcome::Done)
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::cli::args::{ServeArgs, UnitKind};
-use crate::cli::ui::{age, print, print_json};
+use crate::cli::ui::{age, print, print_json, print_raw};
 use crate::cli::{App, Outcome};
 use crate::daemon::{self, RunDir, ServeOptions, client};
 use crate::sys::{child, process};
@@ -104,7 +104,7 @@ fn stop(app: &App) -> anyhow::Result<Outcome> {
 
 fn print_unit(kind: UnitKind) -> anyhow::Result<Outcome> {
     let program = std::env::current_exe().context("could not find our own program")?;
-    print(&match kind {
+    print_raw(&match kind {
         UnitKind::Systemd => daemon::unit::systemd(&program),
         UnitKind::Launchd => daemon::unit::launchd(&program),
     })?;

@@ -22,7 +22,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
 use crate::cli::args::StatusArgs;
-use crate::cli::ui::{Paint, clock, print, print_json, table_ranked};
+use crate::cli::ui::{Paint, clock, print, print_json, print_raw, table_ranked};
 use crate::cli::{App, Outcome, fleet};
 use crate::mail::maildir::Mail;
 use crate::rotation::pending;
@@ -69,7 +69,7 @@ fn watch(
     loop {
         if clears {
             // Start from an empty screen.
-            print("\x1b[H\x1b[2J")?;
+            print_raw("\x1b[H\x1b[2J")?;
         }
         show(app, &wanted, &nothing, false)?;
         let mut fds: Vec<_> =
@@ -103,7 +103,7 @@ pub(super) fn tmux_line(app: &App, dir: &Path) -> anyhow::Result<Outcome> {
             format!("#[fg={colour}]{name} {fill}{mail}{waits}#[default]")
         })
         .collect();
-    print(&format!("{}\n", parts.join(" · ")))?;
+    print_raw(&format!("{}\n", parts.join(" · ")))?;
     Ok(Outcome::Done)
 }
 

@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
 use crate::cli::args::TailArgs;
-use crate::cli::ui::{Paint, escaped, print, print_json};
+use crate::cli::ui::{Paint, escaped, print, print_json, print_raw};
 use crate::cli::{App, Outcome};
 use crate::history::conversation::Follower;
 use crate::rotation::actuators::tmux::server::{Known, Server};
@@ -136,7 +136,11 @@ fn follow(
 }
 
 fn show(entry: &Entry, paint: Paint, json: bool) -> anyhow::Result<()> {
-    if json { print(&(escaped(&serde_json::to_string(entry)?) + "\n")) } else { print(&line(entry, paint)) }
+    if json {
+        print_raw(&(escaped(&serde_json::to_string(entry)?) + "\n"))
+    } else {
+        print(&line(entry, paint))
+    }
 }
 
 /// One entry for people: a line, or an answer as it is.
@@ -198,7 +202,7 @@ fn screen(agent: &Agent, args: &TailArgs) -> anyhow::Result<Outcome> {
             &json!({ "agent": agent.id, "pane": pane.id, "lines": text.lines().map(|l| plain(l)).collect::<Vec<_>>() }),
         )?;
     } else {
-        print(&format!("{}\n", plain(&text)))?;
+        print_raw(&format!("{}\n", plain(&text)))?;
     }
     Ok(Outcome::Done)
 }

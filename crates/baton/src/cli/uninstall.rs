@@ -8,9 +8,9 @@ use anyhow::bail;
 
 use crate::approvals;
 use crate::cli::args::UninstallArgs;
-use crate::cli::install::{client, scope};
+use crate::cli::install::{client, mark, scope};
 use crate::cli::ui::confirm::confirm;
-use crate::cli::ui::{print, wrapped};
+use crate::cli::ui::{Paint, print, print_raw};
 use crate::cli::{Outcome, refuse_agent};
 use crate::config::Config;
 use crate::project::memory::project;
@@ -42,7 +42,8 @@ pub(super) fn run(args: &UninstallArgs) -> anyhow::Result<Outcome> {
         let edits: Vec<_> = plan.edits.into_iter().map(|p| p.edit).collect();
         let folder =
             plan.folder.map_or_else(String::new, |dir| format!("{} would be removed\n", paths.short(&dir)));
-        print(&format!("{}{folder}Nothing was changed.\n", edits_diff(&paths, &edits)))?;
+        print_raw(&edits_diff(&paths, &edits))?;
+        print(&format!("{folder}Nothing was changed.\n"))?;
         return Ok(Outcome::Done);
     }
     // End waiting hooks without an answer: their clients' own dialogs are there.
@@ -61,10 +62,10 @@ pub(super) fn run(args: &UninstallArgs) -> anyhow::Result<Outcome> {
                 (Some(_), true) => "every byte as it was before",
                 (Some(_), false) => "edited by someone else since, so exactly our entries were taken out",
             };
-            let _ = writeln!(out, "✓  {} ({how})", paths.short(&planned.edit.path));
+            let _ = writeln!(out, "{}  {} ({how})", mark(""), paths.short(&planned.edit.path));
         }
         if let Some(dir) = &plan.folder {
-            let _ = writeln!(out, "✓  {} (removed)", paths.short(dir));
+            let _ = writeln!(out, "{}  {} (removed)", mark(""), paths.short(dir));
         }
         for path in stays {
             let _ = writeln!(out, "   {} is not ours and stays", paths.short(&path));
@@ -72,7 +73,7 @@ pub(super) fn run(args: &UninstallArgs) -> anyhow::Result<Outcome> {
         out.push_str(&dismiss(&paths));
     }
     for refused in &plan.refused {
-        let _ = writeln!(out, "!  {refused}");
+        let _ = writeln!(out, "{}  {refused}", Paint::stdout().yellow("!"));
     }
     print(&out)?;
     if args.verify {
@@ -127,10 +128,10 @@ fn dismiss(paths: &Paths) -> String {
         1 => " One companion was ended.".to_owned(),
         n => format!(" {n} companions were ended."),
     };
-    wrapped(&format!(
+    format!(
         "\nRunning clients notice within seconds that the plugin folder is gone; one that still calls baton does so \
          without harm until it is started again.{companions}\n"
-    ))
+    )
 }
 
 /// Restores the edited files of the projects' memories and keeps what was saved.
@@ -160,7 +161,8 @@ fn run_hooks_file(paths: &Paths, args: &UninstallArgs) -> anyhow::Result<Outcome
     let plan = codex::removal(paths)?;
     if args.dry_run {
         let edits: Vec<_> = plan.edits.iter().map(|(edit, _)| edit.clone()).collect();
-        print(&format!("{}Nothing was changed.\n", edits_diff(paths, &edits)))?;
+        print_raw(&edits_diff(paths, &edits))?;
+        print("Nothing was changed.\n")?;
         return Ok(Outcome::Done);
     }
     if plan.is_empty() {
@@ -175,7 +177,7 @@ fn run_hooks_file(paths: &Paths, args: &UninstallArgs) -> anyhow::Result<Outcome
             (Some(_), true) => "every byte as it was before",
             (Some(_), false) => "edited by someone else since, so exactly our entries were taken out",
         };
-        let _ = writeln!(out, "✓  {} ({how})", paths.short(&edit.path));
+        let _ = writeln!(out, "{}  {} ({how})", mark(""), paths.short(&edit.path));
     }
     out.push_str("\nThreads that run already go on calling it until they end.\n");
     print(&out)?;

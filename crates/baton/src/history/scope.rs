@@ -23,7 +23,11 @@ pub(crate) enum Whose {
     Folder(PathBuf),
     /// Of a project with this name.
     Named(String),
-    Channel(String),
+    Channel {
+        name: String,
+        /// What a message calls it.
+        called: String,
+    },
 }
 
 impl<'a> Scope<'a> {
@@ -35,7 +39,7 @@ impl<'a> Scope<'a> {
         let recorded = row.record.as_ref().map(|record| record.channel.as_str());
         match &self.whose {
             Whose::All => true,
-            Whose::Channel(name) if recorded.is_some() => recorded == Some(name),
+            Whose::Channel { name, .. } if recorded.is_some() => recorded == Some(name),
             Whose::Named(name) if recorded == Some(name) => true,
             _ => self.contains_folder(&row.facts.cwd),
         }
@@ -57,7 +61,7 @@ impl<'a> Scope<'a> {
             Whose::Named(name) => {
                 folder.file_name().is_some_and(|n| n == name.as_str()) || channel().as_ref() == Some(name)
             }
-            Whose::Channel(name) => channel().as_ref() == Some(name),
+            Whose::Channel { name, .. } => channel().as_ref() == Some(name),
         };
         self.known.borrow_mut().insert(cwd.to_owned(), contained);
         contained
@@ -69,7 +73,7 @@ impl<'a> Scope<'a> {
             Whose::All => "any project".to_owned(),
             Whose::Folder(folder) => self.paths.short(folder),
             Whose::Named(name) => format!("project {name}"),
-            Whose::Channel(name) => format!("channel {name}"),
+            Whose::Channel { called, .. } => called.clone(),
         }
     }
 }

@@ -52,6 +52,12 @@ pub(crate) fn last_input() -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
 
+/// Columns of standard error's terminal, if it is one.
+pub(crate) fn error_columns() -> Option<u16> {
+    let size = tcgetwinsize(rustix::stdio::stderr()).ok()?;
+    (size.ws_col > 0).then_some(size.ws_col)
+}
+
 /// Columns and rows of standard output's terminal, if it is one.
 pub(crate) fn size() -> Option<(u16, u16)> {
     let size = tcgetwinsize(rustix::stdio::stdout()).ok()?;

@@ -194,7 +194,7 @@ pub(crate) struct HandoffView {
 pub(crate) fn handoff(handoffs: &Handoffs, id: &HandoffId) -> Result<HandoffView, NotShown> {
     let Some(text) = handoffs.show(id)? else {
         return Err(NotShown::Nothing(format!(
-            "there is no handoff {id}; `baton handoffs list --all` names them"
+            "there is no handoff {id}; `baton handoffs list --all` lists them"
         )));
     };
     let (entry, history) = record_of(handoffs, id)?;

@@ -66,7 +66,7 @@ pub(crate) fn transcript_of(paths: &Paths, config: &Config, id: &SessionId) -> R
     let rows = catalogue::read(paths, config).rows;
     let Some(row) = rows.into_iter().find(|row| row.source.id == *id) else {
         return Err(NotShown::Nothing(format!(
-            "there is no conversation {id}; `baton sessions list --all` names them"
+            "there is no conversation {id}; `baton sessions list --all` lists them"
         )));
     };
     if row.source.mirrored {

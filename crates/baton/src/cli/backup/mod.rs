@@ -102,7 +102,7 @@ fn list(app: &App, store: &Store, here: bool, json: bool) -> anyhow::Result<Outc
         return Ok(Outcome::Done);
     }
     if found.is_empty() {
-        print("Nothing was mirrored yet. Every session whose hooks run is.\n")?;
+        print("No conversation has been copied yet. baton copies every session whose hooks run.\n")?;
         return Ok(Outcome::Nothing);
     }
     let catalogue = crate::history::catalogue::read(&app.paths, &app.resolved.config);

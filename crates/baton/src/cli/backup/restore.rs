@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::cli::backup::{find, import, is_live, not_there};
 use crate::cli::ui::progress::Progress;
-use crate::cli::ui::{print, print_json, size};
+use crate::cli::ui::{print, print_json, print_raw, size};
 use crate::cli::{App, Outcome};
 use crate::providers;
 use crate::store::mirror::take::subagent_path;
@@ -113,7 +113,8 @@ pub(crate) fn run(app: &App, store: &Store, wish: &Wish<'_>, json: bool) -> anyh
     let (Resume::Option(resume) | Resume::Word(resume)) = provider.grammar.resume;
     let command = format!("cd {} && {} {resume} {}", shell_word(&cwd), provider.name, source.session);
     if wish.dry_run {
-        print(&format!("{} would be written, {}\n{command}\n", target.display(), size(source.bytes)))?;
+        print(&format!("{} would be written, {}\n", target.display(), size(source.bytes)))?;
+        print_raw(&format!("{command}\n"))?;
         return Ok(Outcome::Done);
     }
     let kept = put(&target, &source, keys.as_ref(), old.is_some())?;
@@ -139,7 +140,8 @@ pub(crate) fn run(app: &App, store: &Store, wish: &Wish<'_>, json: bool) -> anyh
             cwd.display()
         );
     }
-    print(&format!("{text}Resume it with\n  {command}\n"))?;
+    print(&format!("{text}Resume it with\n"))?;
+    print_raw(&format!("  {command}\n"))?;
     Ok(Outcome::Done)
 }
 

@@ -124,9 +124,7 @@ fn chosen(app: &App, id: Option<&HandoffId>) -> anyhow::Result<Option<HandoffId>
     let channel = app.channel()?;
     let newest = app.handoffs().list(&channel)?.into_iter().next();
     if newest.is_none() {
-        eprintln!(
-            "baton: there are no handoffs in this project yet (channel {channel}, see `baton channel --why`)"
-        );
+        eprintln!("baton: there are no handoffs in {} yet", app.place()?);
     }
     Ok(newest.map(|entry| entry.id))
 }

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use crate::cli::args::{ChainVerb, Handoffs as Verb, HandoffsArgs};
-use crate::cli::ui::{Paint, age, local, page, print, print_json, table, table_ranked};
+use crate::cli::ui::{Paint, age, local, page, print, print_json, print_raw, table, table_ranked};
 use crate::cli::{App, Outcome, client_pid, session_from_env};
 use crate::handoffs::transcripts;
 use crate::store::handoffs::{Draft, MAX_DOCUMENT, Repaired, newest_first};
@@ -88,7 +88,7 @@ fn list(app: &App, all: bool, limit: usize, look: Look, now: Timestamp) -> anyho
         return Ok(outcome);
     }
     if entries.is_empty() {
-        let place = if all { "any project" } else { "this project" };
+        let place = if all { "any project".to_owned() } else { app.place()? };
         print(&format!("No handoffs in {place} yet. `baton handoffs seal FILE` writes one.\n"))?;
         return Ok(Outcome::Nothing);
     }
@@ -140,7 +140,7 @@ fn with_channel(channel: &ChannelName, entry: &Entry) -> serde_json::Value {
 
 fn show(app: &App, id: &HandoffId, look: Look) -> anyhow::Result<Outcome> {
     let Some(text) = app.handoffs().show(id)? else {
-        eprintln!("baton: there is no handoff {id}; `baton handoffs list --all` names them");
+        eprintln!("baton: there is no handoff {id}; `baton handoffs list --all` lists them");
         return Ok(Outcome::Nothing);
     };
     if look.json {
@@ -157,7 +157,7 @@ fn current(app: &App, json: bool, now: Timestamp) -> anyhow::Result<Outcome> {
         if json {
             print("null\n")?;
         } else {
-            eprintln!("baton: channel {channel} has no active handoff");
+            eprintln!("baton: {} has no active handoff", app.place()?);
         }
         return Ok(Outcome::Nothing);
     };
@@ -212,11 +212,11 @@ fn load(
             Ok(Outcome::Done)
         }
         Ok(loaded) => {
-            print(&loaded.text)?;
+            print_raw(&loaded.text)?;
             Ok(Outcome::Done)
         }
         Err(refusal) => {
-            eprintln!("baton: nothing loaded from channel {channel}: {refusal}{}", hint(&refusal));
+            eprintln!("baton: nothing was loaded in {}: {refusal}{}", app.place()?, hint(&refusal));
             Ok(Outcome::Nothing)
         }
     }
@@ -243,7 +243,7 @@ fn clear(app: &App, id: Option<&HandoffId>, json: bool, now: Timestamp) -> anyho
         return Ok(outcome);
     }
     let Some(entry) = app.handoffs().clear(&channel, id, now)? else {
-        eprintln!("baton: channel {channel} has no active handoff to clear");
+        eprintln!("baton: {} has no active handoff to clear", app.place()?);
         return Ok(Outcome::Nothing);
     };
     if json {
@@ -285,9 +285,7 @@ fn history(app: &App, look: Look) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Done);
     }
     if events.is_empty() {
-        print(&format!(
-            "Nothing has happened in this project yet (channel {channel}, see `baton channel --why`).\n"
-        ))?;
+        print(&format!("Nothing has happened in {} yet.\n", app.place()?))?;
         return Ok(Outcome::Nothing);
     }
     let rows: Vec<_> = events
@@ -325,7 +323,7 @@ fn path(app: &App, json: bool) -> anyhow::Result<Outcome> {
         let map: serde_json::Map<_, _> = paths.iter().map(|(k, p)| ((*k).to_owned(), json!(p))).collect();
         print_json(&map)?;
     } else {
-        print(&paths.map(|(name, path)| format!("{name:<9} {}\n", path.display())).concat())?;
+        print_raw(&paths.map(|(name, path)| format!("{name:<9} {}\n", path.display())).concat())?;
     }
     Ok(Outcome::Done)
 }
@@ -425,7 +423,7 @@ fn draft(
         redact_json(&mut value);
         print_json(&value)?;
     } else {
-        print(&format!("{}\n", text.trim_end()))?;
+        print_raw(&format!("{}\n", text.trim_end()))?;
     }
     Ok(Outcome::Done)
 }
@@ -460,7 +458,7 @@ fn repair(app: &App, json: bool, now: Timestamp) -> anyhow::Result<Outcome> {
     if json {
         print_json(&lines)?;
     } else if lines.is_empty() {
-        print(&format!("Channel {channel} is sound; nothing was changed.\n"))?;
+        print(&format!("The store of {} is sound; nothing was changed.\n", app.place()?))?;
     } else {
         print(&(lines.join("\n") + "\n"))?;
     }

@@ -60,7 +60,7 @@ fn find<'c>(catalogue: &'c Catalogue, prefix: &str) -> Option<&'c Row> {
             None
         }
         (None, _) => {
-            eprintln!("baton: no session {prefix:?} was found; `baton sessions list --all` names them");
+            eprintln!("baton: no session {prefix:?} was found; `baton sessions list --all` lists them");
             None
         }
     }
@@ -77,7 +77,7 @@ fn scope<'a>(app: &'a App, args: &WhoseArgs) -> anyhow::Result<Scope<'a>> {
         // Folders outside any project share nothing but that.
         None => match app.channel()? {
             name if name.as_str() == GLOBAL => Whose::Folder(channel::real(&app.cwd)),
-            name => Whose::Channel(name.to_string()),
+            name => Whose::Channel { name: name.to_string(), called: app.place()? },
         },
     };
     Ok(Scope::new(&app.paths, &app.resolved.config, whose))

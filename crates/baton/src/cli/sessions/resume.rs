@@ -124,7 +124,8 @@ fn is_elsewhere(scope: &Scope<'_>, row: &Row, command: &str) -> bool {
     let is_elsewhere = !scope.contains(row);
     if is_elsewhere {
         eprintln!("baton: session {} belongs to another project; run it there:", row.source.id);
-        eprintln!("  cd {} && {command}", quote_path(&row.facts.cwd));
+        // A command to copy stays on one line.
+        std::eprintln!("  cd {} && {command}", quote_path(&row.facts.cwd));
     }
     is_elsewhere
 }

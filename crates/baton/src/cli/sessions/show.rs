@@ -15,7 +15,7 @@ use baton_core::transcript::{Item, Parser, Record};
 use serde_json::json;
 
 use crate::cli::sessions::Output;
-use crate::cli::ui::{Paint, page, print_json};
+use crate::cli::ui::{Paint, local, page, print_json};
 use crate::cli::{App, Outcome};
 use crate::handoffs::transcripts;
 use crate::store::mirror::Mirror;
@@ -52,7 +52,7 @@ pub(super) fn run(app: &App, id: &str, turns: bool, raw: bool, output: Output) -
     }
     let head = found.session.as_ref().map_or_else(String::new, |s| {
         let cwd = plain_line(&app.paths.short(Path::new(&s.cwd)), 300);
-        format!("Session {} of {} in {cwd}, begun {}\n", s.id, s.agent, s.started)
+        format!("Session {} of {} in {cwd}, begun {}\n", s.id, s.agent, local(s.started))
     });
     let body = render(&ledger, None);
     let body = plain(&body);

@@ -36,7 +36,7 @@ pub(super) fn run(app: &App, id: Option<&str>, whose: &WhoseArgs, output: Output
         return Ok(Outcome::Done);
     }
     if roots.is_empty() {
-        print(&format!("No session of {} was handed over yet.\n", scope.name()))?;
+        print(&format!("No session of {} has been handed over yet.\n", scope.name()))?;
         return Ok(Outcome::Nothing);
     }
     let paint = Paint::stdout();

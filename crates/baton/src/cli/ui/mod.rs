@@ -22,24 +22,37 @@ pub(crate) use paint::Paint;
 pub(crate) use table::{table, table_ranked, table_within};
 pub(crate) use text::{age, clock, local, size, tokens};
 
-/// Prose for standard output: in a terminal no word is broken by its edge.
-pub(crate) fn wrapped(text: &str) -> String {
-    text::wrap(text, terminal::size().map_or(usize::MAX, |(columns, _)| usize::from(columns)), 0)
+/// Writes text for people to standard output. In a terminal long lines break between words.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    match terminal::size() {
+        Some((columns, _)) => print_raw(&text::wrap(text, usize::from(columns))),
+        None => print_raw(text),
+    }
 }
 
-/// Writes to standard output.
-pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+/// Writes to standard output without a change: documents, diffs, scripts, and commands that people copy.
+pub(crate) fn print_raw(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
         .context("could not write to standard output; check where it leads and try again")
 }
 
+/// Writes a message to standard error. In a terminal long lines break between words.
+pub(crate) fn report(text: &str) {
+    let text = match terminal::error_columns() {
+        Some(columns) => text::wrap(text, usize::from(columns)),
+        None => text.to_owned(),
+    };
+    // Nobody is left to hear of a failure.
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
 /// Prints JSON. Escapes invisible characters that a terminal obeys; a parser reads them the same.
 pub(crate) fn print_json<T: serde::Serialize>(value: &T) -> anyhow::Result<()> {
     let mut text = escaped(&serde_json::to_string_pretty(value)?);
     text.push('\n');
-    print(&text)
+    print_raw(&text)
 }
 
 /// JSON with every invisible character in its strings as `\u….`.

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use crate::cli::ui::print;
+use crate::cli::ui::print_raw;
 use crate::sys::terminal;
 
 /// Writes to standard output; through `$PAGER` or `less` if that is a terminal with fewer rows than `text`.
@@ -11,7 +11,7 @@ pub(crate) fn page(text: &str, paged: bool) -> anyhow::Result<()> {
     let rows = if paged { terminal::size().map(|(_, rows)| usize::from(rows)) } else { None };
     match rows {
         Some(rows) if text.lines().count() >= rows && through_pager(text) => Ok(()),
-        _ => print(text),
+        _ => print_raw(text),
     }
 }
 

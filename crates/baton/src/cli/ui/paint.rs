@@ -20,6 +20,10 @@ impl Paint {
         Self { on: false }
     }
 
+    pub(crate) fn is_on(self) -> bool {
+        self.on
+    }
+
     fn wrap(self, code: &str, text: &str) -> String {
         if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }

@@ -62,31 +62,49 @@ pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned([kept, mark, reset].concat())
 }
 
-/// Breaks lines that are longer than so many columns between words; what follows is indented as the line is, and `hang`
-/// more. A word that is longer than a line stays whole.
-pub(crate) fn wrap(text: &str, columns: usize, hang: usize) -> String {
+/// Breaks lines that are longer than so many columns between words. What follows begins where the line's text does:
+/// behind its indent and behind a mark or a first column, which two spaces set off. A word that is longer than a line
+/// stays whole.
+pub(crate) fn wrap(text: &str, columns: usize) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     for line in text.split_inclusive('\n') {
-        let body = line.trim_start_matches(' ');
-        let indent = line.len() - body.len();
+        let fits = width(line.trim_end_matches(['\n', ' '])) <= columns;
+        if fits {
+            out.push_str(line);
+            continue;
+        }
+        let start = text_start(line, columns / 2);
+        let from = out.len();
         let mut used = 0;
-        for word in body.split_inclusive(' ') {
+        for word in line.split_inclusive(' ') {
             let needed = width(word.trim_end());
-            let start = if out.is_empty() || out.ends_with('\n') { indent } else { 0 };
-            if used > 0 && used + needed > columns {
-                out.truncate(out.trim_end_matches(' ').len());
+            if needed > 0 && used > start && used + needed > columns {
+                out.truncate(from + out[from..].trim_end_matches(' ').len());
                 out.push('\n');
-                out.extend(std::iter::repeat_n(' ', indent + hang));
-                used = indent + hang;
-            } else if start > 0 || used == 0 {
                 out.extend(std::iter::repeat_n(' ', start));
-                used += start;
+                used = start;
             }
             out.push_str(word);
             used += width(word.trim_end_matches('\n'));
         }
     }
     out
+}
+
+/// The column where a line's text begins, at most `most`.
+fn text_start(line: &str, most: usize) -> usize {
+    let body = line.trim_start_matches(' ');
+    let indent = line.len() - body.len();
+    let mut start = (indent + if body.starts_with("→ ") { 2 } else { 0 }).min(most);
+    let mut seen = 0;
+    for (at, gap) in line.match_indices("  ") {
+        let behind = &line[at + gap.len()..];
+        let column = width(&line[..at]) + gap.len() + behind.len() - behind.trim_start_matches(' ').len();
+        if at >= seen && column <= most && at > indent {
+            (start, seen) = (column, at);
+        }
+    }
+    start
 }
 
 /// How many bytes at the beginning are printable ASCII, one column each. That is most of what is shown.
@@ -144,11 +162,18 @@ mod tests {
 
     #[test]
     fn long_lines_break_between_words_and_keep_their_indent() {
-        assert_eq!(wrap("one two three\nfour\n", 8, 0), "one two\nthree\nfour\n");
-        assert_eq!(wrap("  one two three\n", 9, 2), "  one two\n    three\n");
-        assert_eq!(wrap("\n\nunbreakable word\n", 4, 0), "\n\nunbreakable\nword\n");
-        assert_eq!(wrap("no newline at the end", 10, 0), "no newline\nat the end");
-        assert_eq!(wrap("as it was", usize::MAX, 0), "as it was");
+        assert_eq!(wrap("one two three\nfour\n", 8), "one two\nthree\nfour\n");
+        assert_eq!(wrap("  one two three\n", 9), "  one two\n  three\n");
+        assert_eq!(wrap("\n\nunbreakable word\n", 4), "\n\nunbreakable\nword\n");
+        assert_eq!(wrap("Do it? [y/N] ", 13), "Do it? [y/N] ");
+    }
+
+    #[test]
+    fn a_broken_line_goes_on_behind_its_mark_or_first_column() {
+        let mark = "\x1b[32m✓\x1b[0m";
+        assert_eq!(wrap(&format!("{mark}  one two three\n"), 11), format!("{mark}  one two\n   three\n"));
+        assert_eq!(wrap("  run   one two three four\n", 18), "  run   one two\n        three four\n");
+        assert_eq!(wrap("one two three four  five\n", 10), "one two\nthree four\nfive\n");
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub(crate) fn spawn(
     if let Some(parent) = &order.parent {
         let Some(agent) = store.agents().get(parent)? else {
             return Err(Refusal::Nothing(format!(
-                "there is no agent {parent} that could be the parent; `baton agents` names them"
+                "there is no agent {parent} that could be the parent; `baton agents` lists them"
             )));
         };
         permit(store, caller, "spawn agents for", &agent)?;
