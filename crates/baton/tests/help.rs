@@ -41,7 +41,7 @@ fn help_and_version_work_as_words() {
 fn a_help_text_names_things_one_way() {
     let home = Home::new(BATON);
     let run = home.run("run --help").ok();
-    assert!(run.contains("[default: the project's, then with a word behind it]"), "{run}");
+    assert!(run.contains("[default: the project's, plus a word if taken]"), "{run}");
     assert!(run.contains("[PROVIDER]") && !run.contains("COMMAND"), "{run}");
     for line in ["spawn --help", "install --help", "uninstall --help", "sessions resume --help"] {
         let help = home.run(line).ok();
@@ -108,5 +108,5 @@ fn without_an_install_the_commands_that_a_newcomer_tries_say_so() {
     // Once it is installed, the same commands talk about agents.
     crate::install::baton(&home, "install --yes").ok();
     assert!(home.run("status").out.contains("No agent is running in this project"));
-    assert!(home.run("agents").out.contains("No agent was here today"));
+    assert!(home.run("agents").out.contains("No agent has run today"));
 }

@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use crate::BATON;
 use crate::tables::at;
 
-const WIDTHS: [u16; 3] = [60, 80, 120];
+pub(crate) const WIDTHS: [u16; 3] = [60, 80, 120];
 
 /// What is listed, and under which name it is kept.
-const COMMANDS: [(&str, &str); 28] = [
+pub(crate) const COMMANDS: [(&str, &str); 28] = [
     ("agents", "agents"),
     ("agents_tree", "agents --tree"),
     ("status", "status --all"),
@@ -49,14 +49,14 @@ const COMMANDS: [(&str, &str); 28] = [
 ];
 
 /// A client with a conversation whose id tells it apart.
-fn client(home: &Home, n: u8) -> Client<'_> {
+pub(crate) fn client(home: &Home, n: u8) -> Client<'_> {
     let mut client = Client::new(home);
     client.session = format!("{n}{n}{n}{n}{n}{n}{n}{n}-5afe-4000-8000-0000115719{n}{n}");
     client.starts("startup").ok();
     client
 }
 
-fn spoke(client: &Client<'_>, prompt: &str, tokens: u64) {
+pub(crate) fn spoke(client: &Client<'_>, prompt: &str, tokens: u64) {
     client.says(prompt);
     client.hook_with("UserPromptSubmit", json!({ "prompt": prompt })).ok();
     client.answers(tokens);
@@ -77,15 +77,15 @@ fn waiting(home: &Home) -> Vec<Value> {
     rows.as_array().unwrap().iter().filter(|row| row["state"] == "waiting").cloned().collect()
 }
 
-fn words(home: &Home, args: &[&str]) -> String {
+pub(crate) fn words(home: &Home, args: &[&str]) -> String {
     baton_testkit::home::run(&mut home.baton(args)).ok()
 }
 
 /// Replaces what differs from run to run by something of the same width.
-struct Mask(Vec<(String, String)>);
+pub(crate) struct Mask(pub(crate) Vec<(String, String)>);
 
 impl Mask {
-    fn apply(&self, text: &str) -> String {
+    pub(crate) fn apply(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (from, to) in &self.0 {
             text = text.replace(from, to);
@@ -113,7 +113,10 @@ fn numbers(text: &str) -> String {
         let before = at.checked_sub(1).map(|n| chars[n]);
         // The `m` that ends a colour is no letter.
         let is_colour = before == Some('m') && chars[at.saturating_sub(6)..at].contains(&'\x1b');
-        let is_inside = before.is_some_and(|c| c.is_alphanumeric() || c == '[' || c == ';') && !is_colour;
+        // Nor is the `T` before a time of day.
+        let is_after_date = before == Some('T') && run == 2;
+        let is_word = before.is_some_and(|c| c.is_alphanumeric() || c == '[' || c == ';');
+        let is_inside = is_word && !is_colour && !is_after_date;
         if run == 0 || is_inside {
             out.push(chars[at]);
             at += 1;
@@ -243,13 +246,13 @@ fn every_listing_at_three_widths_plain_and_coloured() {
 }
 
 /// Makes `to` what `from` is.
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     let _ = std::fs::remove_dir_all(to);
     let copied = std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap();
     assert!(copied.success());
 }
 
 /// A text of the same width that begins the same.
-fn mask(begin: &str, text: &str) -> String {
+pub(crate) fn mask(begin: &str, text: &str) -> String {
     format!("{begin}{}", "x".repeat(text.len() - begin.len()))
 }

@@ -46,6 +46,7 @@ mod mirror;
 mod modes;
 mod notices;
 mod openapi;
+mod outputs;
 mod packaging;
 mod page;
 mod panes;
