@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use baton_testkit::Home;
 use baton_testkit::hooks::Client;
@@ -13,6 +13,7 @@ use baton_testkit::wait::{wait_for, wait_until};
 use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::json;
 
+use crate::listings::Mask;
 use crate::world::{QUIET, World};
 
 /// One page for each task.
@@ -254,6 +255,102 @@ fn the_readme_works_in_a_terminal_of_80_by_24() {
     reader.world.ready("app-oak");
     reader.reads("README.md");
     reader.world.home.run("serve --stop");
+}
+
+/// Runs a command in a terminal of 80 columns and 24 rows; returns what it shows there and its exit code.
+pub(crate) fn in_terminal(command: &Command, keys: impl FnOnce(&mut Pty)) -> (String, i32) {
+    let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    let mut terminal =
+        Pty::start_with(command, |tty| Ok(tcsetwinsize(tty, size)?)).unwrap_or_else(|e| panic!("{e:#}"));
+    keys(&mut terminal);
+    let status = terminal.wait_for_end().unwrap();
+    terminal.drained().unwrap();
+    let text = String::from_utf8_lossy(&terminal.raw()).replace('\r', "");
+    (Mask(Vec::new()).apply(&text), code(status))
+}
+
+/// The pictures in the README: what a newcomer sees from a clean home on. `BATON_UPDATE=1` takes them again.
+#[test]
+fn the_pictures_in_the_readme_are_taken_from_a_walk_through_it() {
+    let home = Home::new(crate::BATON);
+    for (name, says) in [("claude", "2.1.325 (Claude Code)"), ("tmux", "tmux 3.3a")] {
+        let path = home.write(&format!("tools/{name}"), format!("#!/bin/sh\necho '{says}'\n"));
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let bin = Path::new(crate::BATON).parent().unwrap();
+    let path = format!("{}:{}:/usr/bin:/bin", home.path().join("tools").display(), bin.display());
+    let types = |line: &str, keys: &dyn Fn(&mut Pty)| {
+        let mut command = home.command("/bin/sh");
+        command.args(["-c", line]).env("PATH", &path).env("NO_COLOR", "1");
+        command.env("TERM", "xterm-256color").env("LANG", "C.UTF-8").env("PAGER", "cat");
+        let (text, code) = in_terminal(&command, keys);
+        assert_eq!(code, 0, "{line}: {text}");
+        text
+    };
+    types("baton install", &|terminal| {
+        terminal.wait_for("[y/N").unwrap();
+        terminal.send("y\r").unwrap();
+    });
+    types("baton doctor", &|_| ());
+    // The reader's first session.
+    let app = Client::new(&home).env("NO_COLOR", "1");
+    app.starts("startup").ok();
+    for (prompt, tokens) in [
+        ("Read the session code.", 60_000),
+        ("Write a test for the expiry.", 75_000),
+        ("Make session_expiry pass.", 90_000),
+    ] {
+        crate::listings::spoke(&app, prompt, tokens);
+    }
+    app.says("Make session_expiry pass.");
+    app.hook_with("UserPromptSubmit", json!({ "prompt": "Make session_expiry pass." })).ok();
+    app.answers(104_000);
+    app.hook("PostToolUse").ok();
+    let status_line = app.status_line(Some(104_000));
+    let status = types("baton status", &|_| ());
+    types("baton checkpoint --goal 'Release 2.0' --now 'fix the flaky test'", &|_| ());
+    let with_checkpoint = app.status_line(Some(104_000));
+    // A second one beside it stops at a dialog.
+    let oak = Client::new(&home);
+    oak.starts("startup").ok();
+    crate::listings::spoke(&oak, "Publish the crate.", 31_000);
+    oak.hook_with("UserPromptSubmit", json!({ "prompt": "Publish the crate." })).ok();
+    let publish = json!({ "tool_name": "Bash", "tool_input": { "command": "cargo publish --dry-run" } });
+    oak.hook_with("PermissionRequest", publish).ok();
+    let screen = std::cell::RefCell::new(String::new());
+    types("baton top --no-daemon", &|terminal| {
+        let shown = terminal.wait_for("1 needs you").unwrap();
+        // An excerpt: of the empty rows in the middle one is enough.
+        let mut rows: Vec<&str> = shown.lines().map(str::trim_end).collect();
+        rows.dedup();
+        *screen.borrow_mut() = rows.join("\n");
+        terminal.send("q").unwrap();
+    });
+    let screen = Mask(Vec::new()).apply(&home.tidy(&screen.into_inner()));
+    for (name, text) in [
+        ("status line", status_line),
+        ("status", status),
+        ("status line with a checkpoint", with_checkpoint),
+        ("screen", screen),
+    ] {
+        picture(name, &text);
+    }
+}
+
+/// Compares a picture in the README with what was seen, or replaces it.
+fn picture(name: &str, seen: &str) {
+    let begin =
+        format!("<!-- Picture of the {name}, by a test (BATON_UPDATE=1 cargo test the_pictures). -->\n```\n");
+    let path = root().join("README.md");
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = whole.split_once(&begin).unwrap_or_else(|| panic!("the README has no {begin}"));
+    let (shown, after) = rest.split_once("```\n").expect("a picture ends");
+    let seen = seen.trim_matches('\n').to_owned() + "\n";
+    if std::env::var_os("BATON_UPDATE").is_some() {
+        std::fs::write(&path, [before, &begin, &seen, "```\n", after].concat()).unwrap();
+    } else {
+        assert_eq!(shown, seen, "{name}: run again with BATON_UPDATE=1 and look at the difference");
+    }
 }
 
 #[test]
