@@ -95,10 +95,11 @@ impl Mask {
             let end = text[from..].find('\x07').map_or(text.len(), |end| from + end + 1);
             text.replace_range(from..end, "");
         }
-        let text = numbers(&text);
-        // Of a line that was cleared the last text counts.
+        // Of a line that was cleared the last text counts; whether there is one depends on how fast it was.
         let last = |line: &'_ str| line.rfind("\x1b[2K").map_or(0, |at| at + 4);
-        let lines: Vec<&str> = text.lines().map(|line| line[last(line)..].trim_end()).collect();
+        let lines: Vec<&str> = text.lines().map(|line| &line[last(line)..]).collect();
+        let text = numbers(&(lines.join("\n") + "\n"));
+        let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
         lines.join("\n") + "\n"
     }
 }
