@@ -299,6 +299,9 @@ An expired handoff is loaded only by its id.")]
         /// Only print it; do not change its state
         #[arg(long)]
         peek: bool,
+        /// If its home is another machine: load a copy that says so. The work may then be done twice
+        #[arg(long, requires = "id", conflicts_with = "peek")]
+        force: bool,
         /// The session that loads it [default: the one this runs in, else `manual`]
         #[arg(long)]
         session: Option<SessionId>,

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use baton_core::fleet::MachineName;
 use baton_core::fleet::envelope::{Handoff, Kind};
 use baton_core::fleet::home::Local;
-use baton_core::handoff::HandoffId;
+use baton_core::handoff::{HandoffId, Header};
 use baton_core::ids::{AgentId, ChannelName};
 use baton_core::session::Session;
 use jiff::Timestamp;
@@ -20,11 +20,13 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::fleet::config::Membership;
 use crate::fleet::outbox::Parcel;
-use crate::fleet::roll::{LinkState, LinkView};
+use crate::fleet::roll::{LinkState, LinkView, Roll};
 use crate::fleet::{folder, tree, wake};
 use crate::handoffs::seal::{self, Sealing};
 use crate::project;
 use crate::providers;
+use crate::store::handoffs::Draft;
+use crate::store::log::LogLine;
 use crate::store::{Store, record};
 use crate::sys::fs::{self, FileError};
 
@@ -80,6 +82,54 @@ pub(crate) fn is_elsewhere(state: &Path, handoff: &HandoffId) -> Result<Option<S
         Local::Leaving { to, .. } => Some(format!("{handoff} is on its way to {to}")),
         Local::Away { to, .. } => Some(format!("{handoff} was given to {to}")),
     })
+}
+
+/// A copy of a handoff that has left this machine, for when its home sleeps and somebody must go on. Its home cannot know
+/// of it, so the copy says what may happen. Only a handoff that was here once has a document to copy.
+pub(crate) fn copy_of(
+    store: &Store,
+    config: &Config,
+    id: &HandoffId,
+    now: Timestamp,
+) -> anyhow::Result<HandoffId> {
+    let home = read(&store.state, id)?.with_context(|| format!("{id} has never left this machine"))?;
+    let (Local::Leaving { to, .. } | Local::Away { to, .. }) = &home.local else {
+        anyhow::bail!("the home of {id} is this machine; `baton handoffs load {id}` loads it")
+    };
+    let (handoffs, roll) = (store.handoffs(config), Roll::read(&store.state)?);
+    let text = handoffs.show(id)?.with_context(|| format!("the document of {id} is no longer here"))?;
+    let (header, body) =
+        Header::parse(&text).with_context(|| format!("could not read the document of {id}"))?;
+    let machine = roll.and_then(|roll| roll.machines.into_iter().find(|machine| machine.name == *to));
+    let heard = machine.map_or_else(
+        || "nothing was heard of it".to_owned(),
+        |machine| match machine.heard {
+            Some(at) => format!("it is {}, last heard {at}", machine.presence.as_str()),
+            None => format!("it is {}, never heard", machine.presence.as_str()),
+        },
+    );
+    let body = format!(
+        "> **A copy.** The home of this work is the machine {to} ({heard}), under the id {id}. It can be taken up there too, \
+         so find out what was done there before you do something that must happen once.\n\n{}",
+        body.trim_start()
+    );
+    let carried = handoffs.carried(id)?;
+    let draft = Draft {
+        channel: &header.channel,
+        session: &header.session,
+        kind: "copy".into(),
+        working_dir: &header.working_dir,
+        body: &body,
+        created_by_pid: std::process::id(),
+        for_agent: None,
+        for_session: None,
+        rotation: None,
+        carried: carried.as_ref(),
+    };
+    let copy = handoffs.seal(&draft, now)?.entry.id;
+    let detail = serde_json::json!({ "copy": copy, "of": id, "home": to });
+    store.log().append(&LogLine { detail, ..LogLine::new(now, "fleet-copied") });
+    Ok(copy)
 }
 
 /// Work that goes to another machine.

@@ -115,6 +115,35 @@ fn an_agent_moves_with_its_goal_when_the_other_machine_can_have_the_commit_and_i
     git(&fleet.homes[1].project(), &["apply", "--check", patch]);
 }
 
+#[test]
+fn a_handoff_whose_home_sleeps_is_refused_and_forced_only_as_a_marked_copy() {
+    let Some(fleet) = Fleet::of(2) else { return };
+    let _here = working(&fleet.homes[0], "Write the parser of the frobnicator");
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    fleet.homes[1].run("serve --stop").ok();
+    wait_until("m1 to be asleep", || {
+        fleet.run(0, &["fleet", "machines", "--json"]).json()["machines"][1]["presence"] == "asleep"
+    });
+    let moved = fleet.run(0, &["handoff", "--to", "app@m1", "--json"]).json();
+    let id = moved["handoff"].as_str().unwrap().to_owned();
+    let said = fleet.run(0, &["handoffs", "load", &id]).fails(1);
+    assert!(said.contains("was given to m1") && said.contains("--force"), "{said}");
+    let text = fleet.run(0, &["handoffs", "load", &id, "--force"]).ok();
+    assert!(
+        text.contains("frobnicator") && text.contains("**A copy.**") && text.contains("asleep"),
+        "{text}"
+    );
+    assert!(text.contains(&id), "it names what it is a copy of: {text}");
+    // The original is still for m1 alone.
+    fleet.run(0, &["handoffs", "load", &id]).fails(1);
+    fleet.homes[1].run("serve --detach").ok();
+    fleet.run(1, &["fleet", "status"]).ok();
+    let home = fleet.postgres.sql(&format!("SELECT home, epoch FROM baton.homes WHERE handoff = '{id}'"));
+    assert_eq!(home, "m1|2");
+    let consumed = in_state(&fleet.homes[0], "consumed");
+    assert!(consumed.len() == 1 && consumed[0] != id, "{consumed:?}");
+}
+
 fn fleet_documents(home: &Home) -> String {
     let archive = home.store().join("archive");
     let files = std::fs::read_dir(archive).unwrap().flatten().map(|entry| entry.path());

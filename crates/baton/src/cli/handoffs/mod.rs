@@ -20,6 +20,7 @@ use serde_json::json;
 use crate::cli::args::{ChainVerb, Handoffs as Verb, HandoffsArgs};
 use crate::cli::ui::{Paint, age, local, page, print, print_json, print_raw, table, table_ranked};
 use crate::cli::{App, Outcome, client_pid, session_from_env};
+use crate::fleet::handoffs::{copy_of, is_elsewhere};
 use crate::handoffs::transcripts;
 use crate::store::handoffs::{Draft, MAX_DOCUMENT, Repaired, newest_first};
 use crate::sys::process;
@@ -31,7 +32,17 @@ pub(super) fn run(app: &App, args: HandoffsArgs) -> anyhow::Result<Outcome> {
         Verb::List { all, limit } => list(app, all, limit, Look { json, paged }, now),
         Verb::Show { id } => show(app, &id, Look { json, paged }),
         Verb::Current => current(app, json, now),
-        Verb::Load { id, peek, session, agent } => {
+        Verb::Load { id: Some(id), force: true, session, agent, .. }
+            if is_elsewhere(&app.paths.state, &id)?.is_some() =>
+        {
+            if let Some(outcome) = app.refuse_agent("copy a handoff of another machine") {
+                return Ok(outcome);
+            }
+            let copy = copy_of(&app.store(), &app.resolved.config, &id, now)?;
+            eprintln!("baton: {copy} is a copy of {id}, which stays where it is");
+            load(app, Some(&copy), false, session, agent.as_ref(), json, now)
+        }
+        Verb::Load { id, peek, session, agent, .. } => {
             load(app, id.as_ref(), peek, session, agent.as_ref(), json, now)
         }
         Verb::Clear { id } => clear(app, id.as_ref(), json, now),
@@ -186,9 +197,12 @@ fn load(
     let who =
         Claimant { session: &session, agent, process: process.as_ref(), working_dir: &dir, own_only: false };
     if let Some(id) = id.filter(|_| !peek)
-        && let Some(why) = crate::fleet::handoffs::is_elsewhere(&app.paths.state, id)?
+        && let Some(why) = is_elsewhere(&app.paths.state, id)?
     {
-        eprintln!("baton: {why}, and can be claimed there alone; `baton handoffs show {id}` shows it");
+        eprintln!(
+            "baton: {why}, and can be claimed there alone; `baton handoffs show {id}` shows it, and `baton handoffs load \
+             {id} --force` loads a copy that says so"
+        );
         return Ok(Outcome::Failed);
     }
     let loaded = match (id, peek) {
