@@ -180,7 +180,7 @@ fn page(home: &Home, check: &mut Check<'_>) {
     let reply = "/inbox/{id}/reply";
     check("POST", reply, "/inbox/m00000000000000000009/reply", Some(json!({ "text": "x" })), false);
     check("POST", reply, "/inbox/m/reply", Some(json!({ "text": "x".repeat((1 << 20) + 1) })), false);
-    for route in ["/backups", "/doctor", "/config", "/page"] {
+    for route in ["/backups", "/fleet", "/doctor", "/config", "/page"] {
         check("GET", route, route, None, false);
         check("GET", route, route, None, true);
     }

@@ -212,6 +212,7 @@ fn views() -> Value {
                 "gone": { "type": "boolean" }, "restore": text(),
             })) },
         })),
+        "Fleet": fleet(),
         "Doctor": object(&json!({ "findings": { "type": "array", "items": object(&json!({
             "check": text(), "level": { "type": "string", "enum": ["ok", "note", "warn", "fail"] },
             "what": text(), "do": maybe(),
@@ -234,6 +235,41 @@ fn views() -> Value {
             },
         },
     })
+}
+
+/// Other machines, as [`crate::fleet::roll::FleetView`] says.
+fn fleet() -> Value {
+    let text = || json!({ "type": "string" });
+    let number = || json!({ "type": "integer", "minimum": 0 });
+    let maybe_stamp = || json!({ "type": ["string", "null"], "format": "date-time" });
+    let agent = partly(
+        &["name", "provider", "project", "state", "level"],
+        &json!({
+            "name": text(), "provider": text(), "project": text(), "state": text(), "level": text(),
+            "used_percentage": number(),
+        }),
+    );
+    let machine = partly(
+        &["name", "presence", "heard", "agents"],
+        &json!({
+            "name": text(), "presence": { "type": "string", "enum": ["awake", "asleep", "gone"] },
+            "heard": maybe_stamp(), "agents": { "type": "array", "items": agent }, "doubt": text(),
+        }),
+    );
+    let mut link = partly(
+        &["state", "since", "epoch"],
+        &json!({
+            "state": { "type": "string", "enum": ["connected", "away", "fenced", "revoked"] },
+            "since": { "type": "string", "format": "date-time" }, "why": text(), "epoch": number(),
+            "skew_ms": { "type": "integer" }, "hints": { "type": "boolean" },
+            "restored": { "type": "string", "format": "date-time" }, "refused": number(),
+        }),
+    );
+    link["type"] = json!(["object", "null"]);
+    object(&json!({
+        "machine": { "type": ["string", "null"] }, "link": link, "news": maybe_stamp(),
+        "machines": { "type": "array", "items": machine },
+    }))
 }
 
 /// The same, or null.

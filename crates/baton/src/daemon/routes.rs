@@ -39,6 +39,7 @@ pub(crate) enum Operation {
     Reply,
     Read,
     Backups,
+    Fleet,
     Doctor,
     Config,
     Code,
@@ -98,6 +99,7 @@ impl Operation {
             | Self::Subagents
             | Self::Inbox
             | Self::Backups
+            | Self::Fleet
             | Self::Doctor
             | Self::Config
             | Self::Code
@@ -295,6 +297,10 @@ pub(crate) const ROUTES: &[Route] = &[
             Operation::Backups,
             "Mirrored conversations: how much, verified when, how to restore",
         )
+    },
+    Route {
+        gives: &[(200, "Fleet")],
+        ..get("/fleet", Operation::Fleet, "The other machines of the fleet and their agents, as last heard")
     },
     Route {
         gives: &[(200, "Doctor")],

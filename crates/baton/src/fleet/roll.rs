@@ -7,6 +7,7 @@ use baton_core::fleet::presence::{Presence, SharedAgent};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::fleet::config::Membership;
 use crate::fleet::folder;
 use crate::store::record;
 use crate::sys::fs::FileError;
@@ -53,6 +54,33 @@ impl Roll {
             m.presence != Presence::Gone && m.name != *but && m.agents.iter().any(|a| a.name == agent)
         };
         self.machines.iter().filter(has).map(|m| m.name.clone()).collect()
+    }
+}
+
+/// The other machines, for every face: also while the database is away.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FleetView {
+    /// This machine's name; `None` if it is in no fleet.
+    pub machine: Option<MachineName>,
+    pub link: Option<LinkView>,
+    /// When the others were last asked about, on this machine's clock: how old the news is.
+    pub news: Option<Timestamp>,
+    /// All machines but this one.
+    pub machines: Vec<MachineView>,
+}
+
+impl FleetView {
+    pub(crate) fn read(state: &Path) -> Result<Self, FileError> {
+        let Some(membership) = Membership::read(state)? else { return Ok(Self::default()) };
+        let roll = Roll::read(state)?;
+        let mut machines = roll.as_ref().map_or_else(Vec::new, |roll| roll.machines.clone());
+        machines.retain(|machine| machine.name != membership.name);
+        Ok(Self {
+            machine: Some(membership.name),
+            link: LinkView::read(state)?,
+            news: roll.map(|roll| roll.at),
+            machines,
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 use ratatui_core::layout::Rect;
 
 use crate::tui::model::{Mode, Model};
+use crate::tui::render;
 
 /// Narrower screens show one view at a time.
 pub(crate) const WIDE: u16 = 100;
@@ -15,6 +16,8 @@ pub(crate) struct Areas {
     pub head: Rect,
     /// Including its frame; empty when only the agent is shown.
     pub list: Rect,
+    /// Including its frame: the agents of other machines, below the list; empty without a fleet.
+    pub elsewhere: Rect,
     pub chart: Rect,
     /// Including its frame; empty when only the list is shown.
     pub detail: Rect,
@@ -52,9 +55,11 @@ impl Model {
         if self.is_wide() {
             let left = (width / 2).clamp(50, 110);
             let chart = chart_rows(room);
+            let (list, elsewhere) = self.shared_with_elsewhere(Rect::new(0, top, left, room - chart));
             return Areas {
                 head,
-                list: Rect::new(0, top, left, room - chart),
+                list,
+                elsewhere,
                 chart: Rect::new(0, top + room - chart, left, chart),
                 detail: Rect::new(left, top, width - left, room),
                 needs: nothing,
@@ -62,8 +67,8 @@ impl Model {
             };
         }
         if !self.open {
-            let list = Rect::new(0, top, width, room);
-            return Areas { head, list, chart: nothing, detail: nothing, needs: nothing, foot };
+            let (list, elsewhere) = self.shared_with_elsewhere(Rect::new(0, top, width, room));
+            return Areas { head, list, elsewhere, chart: nothing, detail: nothing, needs: nothing, foot };
         }
         // Keep the agents that need a person visible.
         let needs = u16::try_from(self.others_needing().len().min(2)).unwrap_or(2).min(room);
@@ -71,11 +76,23 @@ impl Model {
         Areas {
             head,
             list: nothing,
+            elsewhere: nothing,
             chart: Rect::new(0, top + room - chart, width, chart),
             detail: Rect::new(0, top + needs, width, room - needs - chart),
             needs: Rect::new(0, top, width, needs),
             foot,
         }
+    }
+
+    /// Divides the list's place: other machines get what they need, a third of it at most.
+    fn shared_with_elsewhere(&self, whole: Rect) -> (Rect, Rect) {
+        let wanted = u16::try_from(render::elsewhere::lines(self).len()).unwrap_or(u16::MAX);
+        if wanted == 0 || whole.height < 9 {
+            return (whole, Rect::ZERO);
+        }
+        let height = wanted.saturating_add(2).min(whole.height / 3);
+        let list = Rect { height: whole.height - height, ..whole };
+        (list, Rect { y: whole.y + list.height, height, ..whole })
     }
 
     /// The largest box that the current mode may take, in the middle of the screen.

@@ -6,6 +6,7 @@ use baton_core::transcript::pages::ConversationPage;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::fleet::roll::FleetView;
 use crate::store::log::LogLine;
 use crate::tui::tree::{self, TreeRow};
 use crate::views::agent::{AgentView, QuestionView};
@@ -207,6 +208,8 @@ pub(crate) struct Model {
     pub link: Link,
     pub agents: BTreeMap<String, AgentView>,
     pub rows: Vec<TreeRow>,
+    /// The other machines; none without a fleet.
+    pub fleet: FleetView,
     pub approvals: Vec<Value>,
     pub selected: Option<String>,
     /// The first visible row of the list.
@@ -235,6 +238,7 @@ impl Model {
             link,
             agents: BTreeMap::new(),
             rows: Vec::new(),
+            fleet: FleetView::default(),
             approvals: Vec::new(),
             selected: None,
             top: 0,

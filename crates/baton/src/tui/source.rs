@@ -18,6 +18,8 @@ use serde_json::Value;
 use crate::approvals;
 use crate::config::Config;
 use crate::daemon::client;
+use crate::fleet::config::Membership;
+use crate::fleet::roll::FleetView;
 use crate::mail::maildir::Mail;
 use crate::store::Store;
 use crate::sys::paths::Paths;
@@ -35,6 +37,8 @@ const CHART: SignedDuration = SignedDuration::from_hours(12);
 const RETRY: Duration = Duration::from_millis(500);
 /// File changes that come this close together are read together.
 const TOGETHER: Duration = Duration::from_millis(60);
+/// How often to look at other machines. Their news comes with heartbeats, so sooner would tell nothing new.
+const FLEET: Duration = Duration::from_secs(5);
 /// How often to read the files if they cannot be watched.
 const AT_LEAST: Duration = Duration::from_secs(5);
 
@@ -78,6 +82,8 @@ impl Source {
         std::thread::Builder::new()
             .name("reader".to_owned())
             .spawn(move || reader.answer(&queue, &answers))?;
+        let (fleet, others) = (self.clone(), out.clone());
+        std::thread::Builder::new().name("fleet".to_owned()).spawn(move || fleet.follow_fleet(&others))?;
         let out = out.clone();
         std::thread::Builder::new()
             .name("follower".to_owned())
@@ -196,6 +202,25 @@ impl Source {
         }
         let answer: Value = self.ask(&format!("/sessions/{agent}/log"))?;
         Ok(serde_json::from_value(answer["lines"].clone())?)
+    }
+
+    /// Reads what is known of other machines again and again; a machine in no fleet costs one look at a name.
+    fn follow_fleet(&self, out: &Outbox) {
+        let mut shown = FleetView::default();
+        loop {
+            let now = match Membership::path(&self.store.state).exists() {
+                false => Some(FleetView::default()),
+                true if self.files => FleetView::read(&self.store.state).ok(),
+                true => self.ask("/fleet").ok(),
+            };
+            if let Some(now) = now.filter(|now| *now != shown) {
+                shown = now.clone();
+                if !out.send(Event::Fleet(now)) {
+                    return;
+                }
+            }
+            std::thread::sleep(FLEET);
+        }
     }
 
     /// Reads the daemon's events, and starts the daemon again if it is gone.

@@ -408,6 +408,75 @@ fn the_header_tells_of_mail_of_the_projects_and_of_a_persons_checkpoint() {
 }
 
 #[test]
+fn agents_of_other_machines_are_below_ours_with_the_age_of_the_news() {
+    use crate::fleet::roll::{FleetView, LinkState, LinkView, MachineView};
+    use baton_core::fleet::MachineName;
+    use baton_core::fleet::presence::{Presence, SharedAgent};
+    let named = |name: &str| MachineName::new(name).unwrap();
+    let shared = |name: &str, state: &str| SharedAgent {
+        name: name.into(),
+        provider: "demo".into(),
+        project: "web".into(),
+        state: state.into(),
+        level: "OK".into(),
+        used_percentage: Some(42),
+    };
+    let machine = |name: &str, presence, seconds, agents: Vec<SharedAgent>| MachineView {
+        name: named(name),
+        presence,
+        heard: Some(ago(seconds)),
+        agents,
+        doubt: None,
+    };
+    let fleet = FleetView {
+        machine: Some(named("laptop")),
+        link: None,
+        news: Some(ago(20)),
+        machines: vec![
+            machine("desk", Presence::Awake, 9, vec![shared("builder", "working")]),
+            machine("rented", Presence::Asleep, 7_300, vec![shared("crawler", "idle")]),
+            machine("old", Presence::Gone, 900_000, vec![shared("nobody", "idle")]),
+        ],
+    };
+    for (width, height) in [(160, 50), (80, 40)] {
+        let mut model = screen(width, height, COLOUR);
+        let before = shown(&model, false);
+        assert!(!before.contains("elsewhere"), "{before}");
+        model.update(Event::Fleet(fleet.clone()), now());
+        let text = shown(&model, false);
+        for words in [
+            "elsewhere, 20s old",
+            "builder@desk",
+            "42 %",
+            "rented asleep, heard 2h",
+            "crawler@rented",
+            "old gone",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        assert!(!text.contains("nobody@old"), "{text}");
+        assert!(text.contains("reviewer"), "ours stay: {text}");
+    }
+    // A name that is looked for is found there too, and a lost database is told.
+    let mut model = screen(160, 50, COLOUR);
+    let link = LinkView {
+        state: LinkState::Away,
+        since: ago(600),
+        why: None,
+        epoch: 1,
+        skew_ms: 0,
+        hints: true,
+        restored: None,
+        refused: 0,
+    };
+    model.update(Event::Fleet(FleetView { link: Some(link), ..fleet }), now());
+    press(&mut model, "/crawl");
+    let text = shown(&model, false);
+    assert!(text.contains("crawler@rented") && !text.contains("builder@desk"), "{text}");
+    assert!(text.contains("the database is away 10m"), "{text}");
+}
+
+#[test]
 fn the_keys_of_every_box_fit_on_sixty_columns() {
     for keys in ["a", "d", "s", "n", "r"] {
         let mut model = screen(60, 20, COLOUR);

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use ratatui_core::layout::{Position, Rect};
 use serde_json::Value;
 
+use crate::fleet::roll::FleetView;
 use crate::store::log::LogLine;
 use crate::tui::dialogs::typed;
 use crate::tui::keys::{Action, attach, shown, words};
@@ -29,6 +30,8 @@ pub(crate) enum Event {
     Tick,
     Link(Link),
     Agents(Vec<AgentView>),
+    /// The other machines.
+    Fleet(FleetView),
     Agent(Box<AgentView>),
     Gone(String),
     /// The log grew.
@@ -105,6 +108,10 @@ impl Model {
                 self.agents = agents.into_iter().map(|agent| (agent.id.clone(), agent)).collect();
                 self.arrange();
                 return self.read_all();
+            }
+            Event::Fleet(fleet) => {
+                self.fleet = fleet;
+                self.keep_in_sight();
             }
             Event::Agent(agent) => return self.changed(*agent),
             Event::Gone(id) => {

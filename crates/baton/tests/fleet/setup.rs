@@ -3,9 +3,13 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use baton_testkit::Home;
+use baton_testkit::daemon::Served;
 use baton_testkit::hooks::Client;
+use baton_testkit::page::Browser;
 use baton_testkit::postgres::Postgres;
 use baton_testkit::wait::{wait_for, wait_until};
+
+use serde_json::{Value, json};
 
 use super::{Fleet, fleet_file, found, invite, join_founder, run};
 use crate::BATON;
@@ -64,6 +68,40 @@ fn one_machine_founds_a_fleet_others_join_by_code_and_all_are_seen_everywhere() 
     // Its lease runs out on the database's clock where it could not say goodbye.
     fleet.postgres.sql("UPDATE baton.devices SET beat = beat - interval '50 seconds' WHERE name = 'm2'");
     fleet.homes[2].run("serve --stop").ok();
+}
+
+#[test]
+fn the_daemon_and_the_page_show_the_agents_of_other_machines_and_whether_these_sleep() {
+    let Some(fleet) = Fleet::of(2).map(Fleet::quiet) else { return };
+    let client = Client::new(&fleet.homes[1]);
+    client.starts("startup").ok();
+    let served = Served::on_http(&fleet.homes[0]);
+    let desk = fleet.serve(1);
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    let other = |view: &Value| view["machines"].as_array().unwrap()[0].clone();
+    let view = wait_for("m1's agent", || {
+        let view = served.get("/fleet");
+        (view["machines"][0]["agents"].as_array()?.len() == 1).then_some(view)
+    });
+    assert_eq!((&view["machine"], &view["link"]["state"]), (&json!("m0"), &json!("connected")), "{view}");
+    assert_eq!(view["machines"].as_array().unwrap().len(), 1, "only the others: {view}");
+    let machine = other(&view);
+    assert_eq!((&machine["name"], &machine["presence"]), (&json!("m1"), &json!("awake")), "{machine}");
+    assert_eq!(machine["agents"][0]["name"], "app");
+    assert!(view["news"].is_string() && machine["heard"].is_string(), "how old it is: {view}");
+    if let Some(browser) = Browser::find() {
+        let address = served.http.clone().unwrap();
+        let mut desk = Some(desk);
+        browser.run(&fleet.homes[0], &address, "fleet", json!({}), |what, _| {
+            assert_eq!(what, "sleep");
+            desk.take();
+            json!(true)
+        });
+    } else {
+        drop(desk);
+    }
+    wait_until("m1 to be asleep", || other(&served.get("/fleet"))["presence"] == "asleep");
+    assert_eq!(other(&served.get("/fleet"))["agents"][0]["name"], "app", "what was heard of it stays");
 }
 
 #[test]

@@ -125,6 +125,17 @@ const scenarios = {
     await stranger.waitForSelector(".card[data-agent='app']");
   },
 
+  /** Agents of another machine, and that it went to sleep. */
+  async fleet() {
+    const page = await open(await newContext());
+    await page.waitForSelector("[data-machine='m1'] [data-agent='app@m1']");
+    same(await text(page, "[data-machine='m1'] .presence"), "awake", "its presence");
+    check((await text(page, ".elsewhere")).includes("old"), "the age of the news");
+    await ask("sleep");
+    await page.waitForFunction(() => document.querySelector("[data-machine='m1'] .presence")?.textContent === "asleep", null, { timeout: 60000 });
+    same(await page.locator("[data-agent='app@m1']").count(), 1, "what was heard of it stays");
+  },
+
   /** A gauge moves when a hook reports. */
   async gauge() {
     const page = await open(await newContext());

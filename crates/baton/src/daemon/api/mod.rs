@@ -6,6 +6,7 @@ mod backup;
 mod config;
 mod context_usage;
 mod doctor;
+mod fleet;
 mod handoff;
 mod handoffs;
 mod inbox;
@@ -266,6 +267,7 @@ pub(crate) async fn answer(daemon: &Arc<Daemon>, operation: Operation, request: 
         Operation::Reply => inbox::reply(daemon, request).await,
         Operation::Read => inbox::read(daemon, request).await,
         Operation::Backups => backup::list(daemon).await,
+        Operation::Fleet => fleet::get(daemon).await,
         Operation::Doctor => doctor::get(daemon).await,
         Operation::Config => config::get(daemon, request).await,
         Operation::Confirmation => login::confirmation(daemon, &request),

@@ -56,6 +56,7 @@ const SOURCES: &[Source] = sources! {
     "/assets/dialogs.js", SCRIPT, "dialogs.js";
     "/assets/requests.js", SCRIPT, "requests.js";
     "/assets/markdown.js", SCRIPT, "markdown.js";
+    "/assets/fleet.js", SCRIPT, "fleet.js";
     "/assets/now.js", SCRIPT, "now.js";
     "/assets/actions.js", SCRIPT, "actions.js";
     "/assets/agent.js", SCRIPT, "agent.js";

@@ -1,6 +1,7 @@
 // Now: a card per agent, those who need a person first.
 
 import { button, clip, count, fill, h, since, tokens } from "./dom.js";
+import { fleetPart, followFleet } from "./fleet.js";
 import { requestCard, requestOf } from "./requests.js";
 import { GROUPS, agents, group, ordered, store, subscribe } from "./store.js";
 import { spawn } from "./actions.js";
@@ -99,11 +100,13 @@ export function now(root) {
   });
   const feed = h("ol", { id: "feed" });
   const nothing = h("div", { class: "empty", hidden: true });
+  const elsewhere = h("section", { class: "group elsewhere", hidden: true });
   fill(
     root,
     h("h1", { class: "hidden" }, "Now"),
     nothing,
     sections.map((one) => one.section),
+    elsewhere,
     h("div", { class: "tools" }, button("Start an agent\u2026", () => spawn())),
     h("section", { class: "feed", "aria-label": "What happened" }, h("h2", null, "Since this page was opened"), feed),
   );
@@ -187,10 +190,19 @@ export function now(root) {
     );
   }
 
+  function others() {
+    const part = fleetPart();
+    elsewhere.hidden = part === null;
+    fill(elsewhere, part ?? []);
+  }
+
   place();
   happened();
+  others();
+  const leaveFleet = followFleet();
   const stop = subscribe(({ kinds, ids }) => {
     if (kinds.has("happened")) happened();
+    if (kinds.has("fleet")) others();
     if (kinds.has("agents") || kinds.has("approvals")) return place();
     if (!kinds.has("agent")) return;
     // Most changes are a figure on one card; its place changes with its group alone.
@@ -203,6 +215,7 @@ export function now(root) {
   });
   return () => {
     stop();
+    leaveFleet();
     clearTimeout(later);
   };
 }

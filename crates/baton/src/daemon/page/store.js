@@ -10,6 +10,7 @@ export const store = {
   inbox: [],
   mayChange: false,
   happened: [],
+  fleet: { machine: null, link: null, news: null, machines: [] },
 };
 
 const listeners = new Set();
@@ -68,6 +69,18 @@ export async function readInbox() {
     // Asked again at the next change.
   } finally {
     inboxDue = false;
+  }
+}
+
+/** Reads what is known of other machines. */
+export async function readFleet() {
+  try {
+    const fleet = await get("/fleet");
+    if (JSON.stringify(fleet) === JSON.stringify(store.fleet)) return;
+    store.fleet = fleet;
+    changed("fleet");
+  } catch {
+    // Asked again in a while.
   }
 }
 

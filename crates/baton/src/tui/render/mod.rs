@@ -2,6 +2,7 @@
 
 mod chart;
 mod detail;
+pub(crate) mod elsewhere;
 mod list;
 pub(crate) mod overlay;
 mod request;
@@ -31,6 +32,10 @@ pub(crate) fn render(model: &Model, buffer: &mut Buffer) {
     if areas.list.height > 1 {
         frame(model, buffer, areas.list, &list_title(model), areas.detail.width == 0);
         list::draw(model, buffer, areas.list);
+    }
+    if areas.elsewhere.height > 2 {
+        frame(model, buffer, areas.elsewhere, &elsewhere::title(model), false);
+        elsewhere::draw(model, buffer, areas.elsewhere);
     }
     if areas.chart.height > 1 {
         let title = model.selected.as_deref().map_or_else(String::new, |name| format!("context of {name}"));
