@@ -525,6 +525,9 @@ pub(super) struct MoveArgs {
     /// Carry along the changes that no git remote has
     #[arg(long)]
     pub with_patch: bool,
+    /// Send its last session's whole conversation too, up to 64 MiB
+    #[arg(long)]
+    pub with_conversation: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -593,10 +596,11 @@ pub(super) enum FleetCommand {
         /// The machine's name
         name: MachineName,
     },
-    /// Delete what the database holds about a machine that was revoked or has left, and verify that
+    /// Delete what the database holds about a machine that was revoked or has left, or about one of this machine's
+    /// channels, and verify that
     Purge {
-        /// The machine's name
-        name: MachineName,
+        /// The machine's name; with `--channel CHANNEL` instead, what this machine sent of that channel
+        name: Option<MachineName>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -1444,6 +1448,18 @@ handoffs in and out. Marks before the title: `>` runs now, `-` cannot be resumed
         /// At most this many; 0 for all
         #[arg(long, short = 'n', default_value_t = 20, value_name = "N")]
         limit: usize,
+        /// Those that other machines of the fleet share (`fleet.share` in their settings)
+        #[arg(long)]
+        fleet: bool,
+    },
+    /// Fetch a conversation that another machine of the fleet shares; it is then listed, shown and searched like one of
+    /// this machine
+    Fetch {
+        /// As `baton sessions list --fleet` names it; the beginning is enough
+        session: String,
+        /// The machine, where several have it
+        #[arg(long)]
+        from: Option<MachineName>,
     },
     /// Show what one conversation was about
     Show {

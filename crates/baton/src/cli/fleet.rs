@@ -208,6 +208,7 @@ mod verbs {
 #[cfg(feature = "fleet")]
 mod verbs {
     use baton_core::fleet::MachineName;
+    use baton_core::ids::ChannelName;
     use jiff::Timestamp;
     use serde_json::json;
 
@@ -244,7 +245,14 @@ mod verbs {
             FleetCommand::Invite { name } => invite(app, name),
             FleetCommand::Leave { dissolve } => leave(app, *dissolve),
             FleetCommand::Revoke { name } => revoke(app, name),
-            FleetCommand::Purge { name, json } => purge(app, name, *json),
+            FleetCommand::Purge { name, json } => match (name, &app.channel_flag) {
+                (Some(name), None) => purge(app, name, *json),
+                (None, Some(channel)) => purge_channel(app, &ChannelName::new(channel.as_str())?, *json),
+                _ => {
+                    eprintln!("baton: say whose data is to be removed: a machine, or --channel CHANNEL");
+                    Ok(Outcome::Usage)
+                }
+            },
             FleetCommand::Take { handoff, into } => {
                 let (store, config) = (app.store(), &app.resolved.config);
                 let into = app.cwd.join(into);
@@ -407,6 +415,31 @@ mod verbs {
             ))?;
         }
         Ok(if rest == 0 { Outcome::Done } else { Outcome::Failed })
+    }
+
+    fn purge_channel(app: &App, channel: &ChannelName, as_json: bool) -> anyhow::Result<Outcome> {
+        let Some(membership) = membership(app)? else { return Ok(Outcome::Nothing) };
+        if app.resolved.config.fleet.share.iter().any(|shared| shared == channel.as_str()) {
+            eprintln!(
+                "baton: {channel} is shared, so others would fetch it again; take it out of `fleet.share` first: \
+                 `baton config set fleet.share …`"
+            );
+            return Ok(Outcome::Failed);
+        }
+        let purged = block_on(admin::purge_channel(&app.paths.state, &membership, channel))?;
+        if as_json {
+            print_json(&json!({
+                "channel": channel, "parcels": purged.parcels, "removed": purged.removed,
+                "left": { "messages": purged.left }, "told": purged.told,
+            }))?;
+        } else {
+            print(&format!(
+                "{} parcels of {channel} were removed here and {} envelopes in the database. Counted afterwards: \
+                 messages {}. {} machines are told to remove what they fetched; `baton log` says when they did.\n",
+                purged.parcels, purged.removed, purged.left, purged.told
+            ))?;
+        }
+        Ok(if purged.left == 0 { Outcome::Done } else { Outcome::Failed })
     }
 
     fn doctor(app: &App, as_json: bool) -> anyhow::Result<Outcome> {

@@ -28,6 +28,7 @@ pub(super) fn run(app: &App, args: &MoveArgs) -> anyhow::Result<Outcome> {
         machine: &args.machine,
         narrative: None,
         with_patch: args.with_patch,
+        with_conversation: args.with_conversation,
     };
     let (text, outcome) = go(app, &departure, args.json)?;
     if outcome != Outcome::Done {
@@ -54,7 +55,7 @@ pub(super) fn hand_to(
     as_json: bool,
 ) -> anyhow::Result<Outcome> {
     let (agent, machine) = to;
-    let departure = Departure { session, agent, machine, narrative, with_patch };
+    let departure = Departure { session, agent, machine, narrative, with_patch, with_conversation: false };
     let (text, outcome) = go(app, &departure, as_json)?;
     if !as_json {
         print(&text)?;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use baton_core::ids::ChannelName;
 use jiff::SignedDuration;
 
 use crate::config::{Compaction, Config, Narrative, WaitFor};
@@ -42,7 +43,7 @@ impl Key {
     pub fn reach(&self) -> Reach {
         let section = self.name.split_once('.').map_or("", |(section, _)| section);
         match (section, self.name) {
-            ("notify" | "mirror" | "serve" | "page" | "approvals", _)
+            ("notify" | "mirror" | "serve" | "page" | "approvals" | "fleet", _)
             | (_, "handoff.dir" | "retention_days" | "panes.socket") => Reach::User,
             (_, "memory.announce") => Reach::Shown,
             _ => Reach::Accepted,
@@ -56,7 +57,7 @@ impl Key {
 
     /// Whether a variable may set it. A project sets those of its agents, and one of these may start the daemon.
     pub(crate) fn has_variable(&self) -> bool {
-        !matches!(self.name, "page.write" | "serve.hosts")
+        !matches!(self.name, "page.write" | "serve.hosts" | "fleet.share" | "fleet.hide")
     }
 }
 
@@ -70,6 +71,7 @@ const BUDGET: &str = "a number of characters from 500 to 9500 (the client cuts w
 const ANSWER_BUDGET: &str = "a number of characters from 500 to 200000";
 const COMPACTION: &str = "\"handoff\", \"client\" or \"ask\"";
 const HOSTS: &str = "names of a TLS proxy, like \"desk.example.org\" or \"desk.example.org:8443\"";
+const CHANNELS: &str = "names of channels as `baton channel` tells them, separated by commas";
 const FOLDER: &str = "an absolute path, or one that begins with ~/";
 
 macro_rules! row {
@@ -302,6 +304,18 @@ pub const KEYS: &[Key] = &[
         page.write
     ),
     row!(
+        "fleet.share",
+        "channels whose conversations other machines of the fleet may list and fetch, separated by commas",
+        channels,
+        fleet.share
+    ),
+    row!(
+        "fleet.hide",
+        "channels whose agents other machines of the fleet do not see, separated by commas",
+        channels,
+        fleet.hide
+    ),
+    row!(
         "retention_days",
         "days that log, archive and records of what is over are kept",
         days,
@@ -401,6 +415,12 @@ fn hosts(raw: &Raw, _: &Paths) -> Result<Vec<String>, &'static str> {
     let Raw::Text(text) = raw else { return Err(HOSTS) };
     let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
     names.map(|name| crate::config::address::proxy_host(name).ok_or(HOSTS)).collect()
+}
+
+fn channels(raw: &Raw, _: &Paths) -> Result<Vec<String>, &'static str> {
+    let Raw::Text(text) = raw else { return Err(CHANNELS) };
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    names.map(|name| ChannelName::new(name).map(|name| name.to_string()).map_err(|_| CHANNELS)).collect()
 }
 
 fn answer_budget(raw: &Raw, _: &Paths) -> Result<u64, &'static str> {

@@ -40,6 +40,7 @@ pub struct Config {
     pub approvals: Approvals,
     pub serve: Serve,
     pub page: Page,
+    pub fleet: Fleet,
     /// Days that log, archive and records of what is over are kept.
     pub retention_days: u64,
     /// Publish a checkpoint with each handoff that has goal and now, creating the events folder if needed.
@@ -194,6 +195,15 @@ pub struct Serve {
     pub http: Option<String>,
     /// Names, and ports other than 443, under which a TLS proxy of the user's passes requests on.
     pub hosts: Vec<String>,
+}
+
+/// What other machines of the fleet may know, by channel.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fleet {
+    /// Channels whose conversations they may list and fetch.
+    pub share: Vec<String>,
+    /// Channels whose agents they do not see.
+    pub hide: Vec<String>,
 }
 
 /// The page that the daemon serves.
@@ -391,6 +401,7 @@ impl Config {
                 rules: Rules::default(),
             },
             serve: Serve { http: None, hosts: Vec::new() },
+            fleet: Fleet { share: Vec::new(), hide: Vec::new() },
             page: Page { write: false },
             retention_days: 90,
             checkpoints: false,

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use baton_core::fleet::MachineName;
+use baton_core::fleet::envelope::Kind;
+use baton_core::ids::ChannelName;
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
@@ -12,7 +14,8 @@ use tokio_postgres::types::Type;
 use crate::fleet::config::{Admin, Membership, Revoked};
 use crate::fleet::database::{Endpoint, PATIENCE, Session, said, within};
 use crate::fleet::keys::{Card, DeviceKeys, Invitation, SignKey};
-use crate::fleet::schema;
+use crate::fleet::outbox::Outbox;
+use crate::fleet::{conversations, schema};
 use crate::sys::hash::hex;
 
 /// How long an invitation may be used.
@@ -326,6 +329,42 @@ pub(crate) async fn purge(admin: &Admin, name: &MachineName) -> anyhow::Result<P
         left.push((table, row.get(0)));
     }
     Ok(Purged { removed, left })
+}
+
+/// What `purge --channel` removed here and in the database, and what is left there.
+pub(crate) struct PurgedChannel {
+    /// Parcels of the channel that this machine held.
+    pub parcels: usize,
+    pub removed: u64,
+    pub left: u64,
+    /// Machines that were told to remove what they fetched.
+    pub told: usize,
+}
+
+/// Removes what this machine sent of a channel: conversations and handoffs that nobody has fetched yet, and their copies in
+/// the outbox. A handoff that has arrived is its new home's.
+pub(crate) async fn purge_channel(
+    state: &Path,
+    membership: &Membership,
+    channel: &ChannelName,
+) -> anyhow::Result<PurgedChannel> {
+    let outbox = Outbox::of(state);
+    let ids: Vec<String> = outbox
+        .all(&membership.name)?
+        .into_iter()
+        .filter(|(parcel, _)| parcel.channel.as_ref() == Some(channel) && parcel.kind != Kind::Handoff)
+        .map(|(parcel, _)| parcel.id(&membership.name))
+        .collect();
+    let (client, _) = Endpoint::new(&membership.url)?
+        .connect()
+        .await
+        .context("could not reach the database to remove the channel's data; nothing was changed")?;
+    let session = Session { client, fleet: membership.fleet.clone(), me: membership.name.clone() };
+    // What waits is not sent any more.
+    let parcels = outbox.purge(channel)?.len();
+    let (removed, left) = session.unsend(&ids, channel.as_str()).await?;
+    let told = conversations::ask_to_forget(state, channel)?;
+    Ok(PurgedChannel { parcels, removed, left, told })
 }
 
 /// Tells a database that was restored from a backup again who is revoked. For the founder's daemon.

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 
 use crate::config::Config;
 use crate::fleet::handoffs::{HomeRecord, dir, is_elsewhere, keep, read};
-use crate::fleet::tree;
+use crate::fleet::{conversations, tree};
 use crate::mail::keyed::{self, Key};
 use crate::mail::maildir::{Draft, Mail};
 use crate::mail::{self, user};
@@ -39,6 +39,9 @@ pub(crate) fn receive(
     let Some(local) = Local::arrive(known.as_ref().map(|known| &known.local), body.epoch) else {
         return Ok("it had come before".to_owned());
     };
+    if let Some(session) = &body.conversation {
+        conversations::expect(&store.state, from, session)?;
+    }
     // A folder that cannot be judged is one for the user to choose.
     let place = place(store, paths, config, body).unwrap_or_else(|e| {
         store.log().fault(now, "find the folder of a handoff from another machine", &format!("{e:#}"));
@@ -131,7 +134,8 @@ fn place(
     };
     let known = store.agents().all().into_iter().map(|agent| agent.cwd);
     let known = known.chain(store.sessions().all().into_iter().map(|session| session.cwd));
-    let folder = std::iter::once(body.cwd.clone()).chain(known).find(|cwd| fits(cwd));
+    // A folder where somebody has worked here goes before one that only has the same path.
+    let folder = known.chain(std::iter::once(body.cwd.clone())).find(|cwd| fits(cwd));
     let now = Timestamp::now();
     folder.map(|cwd| Ok((newcomer(paths, config, body, Path::new(&cwd), now)?, true))).transpose()
 }

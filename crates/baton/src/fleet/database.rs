@@ -458,6 +458,15 @@ impl Session {
         Ok(rows.into_iter().map(device).collect())
     }
 
+    /// Takes back these envelopes of this machine; how many were removed, and how many are left.
+    pub(crate) async fn unsend(&self, ids: &[String], channel: &str) -> anyhow::Result<(u64, u64)> {
+        let count = |rows: Vec<tokio_postgres::Row>| rows.first().map_or(0, |row| unsigned(row.get(0)));
+        let removed = self.query("SELECT baton.unsend($1)", &[(&ids, Type::TEXT_ARRAY)]).await?;
+        self.query("SELECT baton.note_purge($1)::text", &[(&channel, Type::TEXT)]).await?;
+        let left = self.query("SELECT baton.unfetched($1)", &[(&ids, Type::TEXT_ARRAY)]).await?;
+        Ok((count(removed), count(left)))
+    }
+
     /// Asks to be woken, and whether that works: not behind a pooler that shares sessions.
     pub(crate) async fn listen(&self, woken: &mut mpsc::UnboundedReceiver<()>) -> anyhow::Result<bool> {
         let rows = self

@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::fleet::config::Membership;
 use crate::fleet::outbox::Parcel;
 use crate::fleet::roll::{LinkState, LinkView, Roll};
-use crate::fleet::{folder, tree, wake};
+use crate::fleet::{conversations, folder, tree, wake};
 use crate::handoffs::seal::{self, Sealing};
 use crate::project;
 use crate::providers;
@@ -140,6 +140,8 @@ pub(crate) struct Departure<'a> {
     pub machine: &'a MachineName,
     pub narrative: Option<&'a str>,
     pub with_patch: bool,
+    /// The session's whole conversation follows.
+    pub with_conversation: bool,
 }
 
 /// How a departure ended.
@@ -177,6 +179,8 @@ pub(crate) fn depart(store: &Store, config: &Config, departure: &Departure<'_>) 
             "{machine} cannot go on from here: {why}. Push first, or carry the changes along with --with-patch"
         );
     }
+    // Before anything changes: it may be too large, or not there.
+    let conversation = departure.with_conversation.then(|| conversations::cut(store, session)).transpose()?;
     let now = Timestamp::now();
     let kind = if departure.narrative.is_some() {
         baton_core::handoff::Kind::Manual
@@ -204,6 +208,7 @@ pub(crate) fn depart(store: &Store, config: &Config, departure: &Departure<'_>) 
         text: handoffs.show(&id)?.context("the handoff vanished while it was sealed")?,
         carried: carried.unwrap_or_default(),
         tree,
+        conversation: departure.with_conversation.then(|| session.id.clone()),
     };
     let parcel = Parcel {
         name: format!("h{}", id.as_str()),
@@ -212,6 +217,7 @@ pub(crate) fn depart(store: &Store, config: &Config, departure: &Departure<'_>) 
         at: now,
         expires: None,
         body: serde_json::to_value(body)?,
+        channel: Some(session.channel.clone()),
     };
     let channel = Some(session.channel.clone());
     let home = HomeRecord {
@@ -230,7 +236,15 @@ pub(crate) fn depart(store: &Store, config: &Config, departure: &Departure<'_>) 
     loop {
         let home = read(state, &id)?.context("the record of the handoff vanished")?;
         match home.local {
-            Local::Away { .. } => return Ok(Departed::Moved(id)),
+            Local::Away { .. } => {
+                if let Some(conversation) = &conversation {
+                    conversation.send(store, machine, &conversation.head.missing(None), now).with_context(
+                        || format!("{id} was moved, but its conversation could not be sent along"),
+                    )?;
+                    wake(state);
+                }
+                return Ok(Departed::Moved(id));
+            }
             Local::Here { .. } => {
                 anyhow::bail!(
                     "{machine} was not given the handoff: {}; it is active here",

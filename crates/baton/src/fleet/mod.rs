@@ -8,6 +8,8 @@
 //! fleet/inbound/         messages that came and were not seen yet; their senders wait for a receipt
 //! fleet/known/           the keys of other machines, as they were when they were first proved
 //! fleet/homes/           handoffs that left this machine or came to it
+//! fleet/shelves/         what other machines said about the conversations that they share
+//! fleet/coming/          conversations that were asked for, piece by piece until they are whole
 //! fleet/machines.json    all machines and their agents, as last heard
 //! fleet/link.json        whether the database is there, and since when
 //! ```
@@ -20,6 +22,7 @@ pub(crate) mod admin;
 #[cfg(feature = "fleet")]
 pub(crate) mod arrive;
 pub(crate) mod config;
+pub(crate) mod conversations;
 #[cfg(feature = "fleet")]
 mod database;
 pub(crate) mod handoffs;

@@ -10,7 +10,7 @@ use baton_core::fleet::envelope::Kind;
 use baton_core::fleet::stage::{Receipt, Stage};
 #[cfg(any(feature = "fleet", test))]
 use baton_core::fleet::watermark;
-use baton_core::ids::unsafe_name;
+use baton_core::ids::{ChannelName, unsafe_name};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,6 +23,9 @@ use crate::sys::fs::{self, FileError, PRIVATE, Sync};
 const MAX_WAITING: usize = 20_000;
 /// Nor more than so many bytes.
 const MAX_BYTES: u64 = 512 << 20;
+/// So many bytes of parcels are read at once.
+#[cfg(any(feature = "fleet", test))]
+const MAX_BATCH: u64 = 8 << 20;
 /// The receipts of a busy week are smaller.
 const MAX_RECEIPTS: u64 = 64 << 20;
 
@@ -38,6 +41,9 @@ pub(crate) struct Parcel {
     pub expires: Option<Timestamp>,
     /// What is sealed: as [`baton_core::fleet::envelope`] says for its kind.
     pub body: Value,
+    /// The channel whose data this is, where it is one's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<ChannelName>,
 }
 
 impl Parcel {
@@ -90,17 +96,32 @@ impl Outbox {
         body: Value,
         now: Timestamp,
     ) -> Result<Parcel, OutboxError> {
+        self.put_of(to, kind, expires, body, None, now)
+    }
+
+    /// The same for data of a channel.
+    pub(crate) fn put_of(
+        &self,
+        to: &MachineName,
+        kind: Kind,
+        expires: Option<Timestamp>,
+        body: Value,
+        channel: Option<ChannelName>,
+        now: Timestamp,
+    ) -> Result<Parcel, OutboxError> {
         let backlog = self.backlog();
         if backlog.parcels >= MAX_WAITING || backlog.bytes >= MAX_BYTES {
             return Err(OutboxError::Full { waiting: backlog.parcels, bytes: backlog.bytes });
         }
         fs::private_dirs(&self.root, &["new", "sent", "failed"])?;
         // A clock that was set back must not put this parcel before those that wait already.
-        let last = names(&self.dir("new")).last().and_then(|name| stamp(name));
+        let class = class(kind);
+        let waiting = names(&self.dir("new"));
+        let last = waiting.iter().rev().find(|name| name.starts_with(class)).and_then(|name| stamp(name));
         let stamp = last.map_or(now.as_nanosecond(), |last| now.as_nanosecond().max(last + 1));
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("m{stamp:020}-{}-{count:04}", std::process::id());
-        let parcel = Parcel { name, to: to.clone(), kind, at: now, expires, body };
+        let name = format!("{class}{stamp:020}-{}-{count:04}", std::process::id());
+        let parcel = Parcel { name, to: to.clone(), kind, at: now, expires, body, channel };
         let path = self.dir("new").join(format!("{}.json", parcel.name));
         let bytes = record::encode(&parcel).map_err(|e| FileError::new("encode", &path, e))?;
         fs::create(&path, &bytes, PRIVATE, Sync::Yes)?;
@@ -111,13 +132,15 @@ impl Outbox {
     /// The oldest parcels that wait, at most `n`. One that cannot be read waits for a person and keeps nobody.
     pub(crate) fn waiting(&self, n: usize) -> Vec<Parcel> {
         let dir = self.dir("new");
-        let mut parcels = Vec::new();
+        let (mut parcels, mut bytes) = (Vec::new(), 0);
         for name in names(&dir) {
-            if parcels.len() == n {
+            if parcels.len() == n || bytes >= MAX_BATCH {
                 break;
             }
+            let path = dir.join(format!("{name}.json"));
+            bytes += std::fs::metadata(&path).map_or(0, |about| about.len());
             // What is damaged was set aside by the look at it; what a newer baton wrote waits for that one.
-            if let Ok(Some(parcel)) = record::read::<Parcel>(&dir.join(format!("{name}.json")))
+            if let Ok(Some(parcel)) = record::read::<Parcel>(&path)
                 && parcel.name == name
             {
                 parcels.push(parcel);
@@ -215,6 +238,23 @@ impl Outbox {
         Ok(all)
     }
 
+    #[cfg(feature = "fleet")]
+    /// Removes every parcel of a channel, whatever became of it; their names.
+    pub(crate) fn purge(&self, channel: &ChannelName) -> Result<Vec<String>, FileError> {
+        let mut removed = Vec::new();
+        for place in ["new", "sent", "failed"] {
+            for name in names(&self.dir(place)) {
+                let path = self.dir(place).join(format!("{name}.json"));
+                let parcel = record::read::<Parcel>(&path)?;
+                if parcel.is_some_and(|parcel| parcel.channel.as_ref() == Some(channel)) {
+                    fs::remove(&path)?;
+                    removed.push(name);
+                }
+            }
+        }
+        Ok(removed)
+    }
+
     #[cfg(any(feature = "fleet", test))]
     /// The database came back from a backup: whatever the other side has not been seen to have is sent again, in its
     /// old order. Returns how much that is.
@@ -265,9 +305,14 @@ impl Outbox {
     }
 }
 
+/// The first letter of a parcel's name. Parcels are sent in the order of their names, so mail goes before conversations.
+fn class(kind: Kind) -> char {
+    if kind == Kind::Chunk { 't' } else { 'm' }
+}
+
 /// The time in a parcel's name.
 fn stamp(name: &str) -> Option<i128> {
-    name.strip_prefix('m')?.split_once('-')?.0.parse().ok()
+    name.strip_prefix(['m', 't'])?.split_once('-')?.0.parse().ok()
 }
 
 /// Names of parcels in order; a folder that is not there is empty.

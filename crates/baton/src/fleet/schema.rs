@@ -5,9 +5,10 @@ use anyhow::Context as _;
 use tokio_postgres::Client;
 
 /// Each migration once, in order. One that has been released is never changed.
-const MIGRATIONS: [&str; VERSION as usize] = [include_str!("migrations/1.sql")];
+const MIGRATIONS: [&str; VERSION as usize] =
+    [include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
 /// The version of the schema that this program speaks.
-pub(crate) const VERSION: i32 = 1;
+pub(crate) const VERSION: i32 = 2;
 /// One at a time, in the whole database.
 const LOCK: i64 = 0x6261_746f_6e31;
 

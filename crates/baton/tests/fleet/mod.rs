@@ -1,5 +1,6 @@
 //! Many machines on one PostgreSQL: homes with their own daemons, and a database that is killed and restored.
 
+mod conversations;
 mod handoffs;
 mod hostile;
 mod mail;

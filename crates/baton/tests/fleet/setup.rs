@@ -76,7 +76,7 @@ fn the_daemon_and_the_page_show_the_agents_of_other_machines_and_whether_these_s
     let client = Client::new(&fleet.homes[1]);
     client.starts("startup").ok();
     let served = Served::on_http(&fleet.homes[0]);
-    let desk = fleet.serve(1);
+    let _desk = fleet.serve(1);
     (0..2).for_each(|n| fleet.wait_for_link(n));
     let other = |view: &Value| view["machines"].as_array().unwrap()[0].clone();
     let view = wait_for("m1's agent", || {
@@ -91,14 +91,13 @@ fn the_daemon_and_the_page_show_the_agents_of_other_machines_and_whether_these_s
     assert!(view["news"].is_string() && machine["heard"].is_string(), "how old it is: {view}");
     if let Some(browser) = Browser::find() {
         let address = served.http.clone().unwrap();
-        let mut desk = Some(desk);
         browser.run(&fleet.homes[0], &address, "fleet", json!({}), |what, _| {
             assert_eq!(what, "sleep");
-            desk.take();
+            fleet.homes[1].run("serve --stop").ok();
             json!(true)
         });
     } else {
-        drop(desk);
+        fleet.homes[1].run("serve --stop").ok();
     }
     wait_until("m1 to be asleep", || other(&served.get("/fleet"))["presence"] == "asleep");
     assert_eq!(other(&served.get("/fleet"))["agents"][0]["name"], "app", "what was heard of it stays");

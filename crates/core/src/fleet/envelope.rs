@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::MachineName;
 use super::stage::Receipt;
-use crate::ids::AgentId;
+use crate::ids::{AgentId, SessionId};
 use crate::message::Urgency;
 
 /// The version of the format that this program writes, and the newest that it reads.
@@ -25,6 +25,12 @@ pub enum Kind {
     Mail,
     Receipts,
     Handoff,
+    /// A question about conversations: [`super::conversation::Ask`].
+    Ask,
+    /// What is said to it: [`super::conversation::Answer`].
+    Answer,
+    /// A piece of a conversation: [`super::conversation::Chunk`].
+    Chunk,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -217,6 +223,9 @@ pub struct Handoff {
     pub carried: serde_json::Value,
     #[serde(default)]
     pub tree: WorkTree,
+    /// The conversation that follows in pieces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<SessionId>,
 }
 
 #[cfg(test)]

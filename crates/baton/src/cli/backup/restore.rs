@@ -166,7 +166,7 @@ fn mirrored(store: &Store, wish: &Wish<'_>) -> anyhow::Result<Option<Source>> {
         provider: m.meta.provider.clone(),
         cwd: m.meta.cwd.clone(),
         transcript: PathBuf::from(&m.meta.transcript),
-        is_own: true,
+        is_own: m.meta.fetched.is_none(),
         bytes: generation.bytes,
         main: Box::new(move || part.open(&generation)),
         subagents,

@@ -1,5 +1,6 @@
 //! `baton sessions`: past conversations of every client, found, read and resumed.
 
+mod fleet;
 mod hindrance;
 mod list;
 mod pick;
@@ -33,7 +34,9 @@ pub(super) fn run(app: &App, args: SessionsArgs) -> anyhow::Result<Outcome> {
     match args.command {
         None if can_ask => pick::run(app),
         None => list::run(app, &WhoseArgs::default(), 20, output),
-        Some(Verb::List { whose, limit }) => list::run(app, &whose, limit, output),
+        Some(Verb::List { limit, fleet: true, .. }) => fleet::list(app, limit, output),
+        Some(Verb::Fetch { session, from }) => fleet::fetch(app, &session, from.as_ref(), output),
+        Some(Verb::List { whose, limit, .. }) => list::run(app, &whose, limit, output),
         Some(Verb::Show { id, ledger: _, turns, raw }) => show::run(app, &id, turns, raw, output),
         Some(Verb::Search(args)) => search::run(app, &args, output),
         Some(Verb::Resume { id, last, other, args }) => {

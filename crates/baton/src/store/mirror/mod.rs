@@ -59,6 +59,16 @@ pub struct Meta {
     pub parts: BTreeMap<String, String>,
     /// The compressed generations, by file name.
     pub resting: BTreeMap<String, Resting>,
+    /// The machine and the channel there that it was fetched from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fetched: Option<Fetched>,
+}
+
+/// Where a conversation of another machine comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fetched {
+    pub machine: String,
+    pub channel: String,
 }
 
 /// The expected content of a compressed generation, checked when it is read.
@@ -84,6 +94,23 @@ impl Mirror {
     /// Where this process may unpack a conversation that came from elsewhere; [`Mirror::sweep`] removes leftovers.
     pub fn folder_for_import(&self) -> PathBuf {
         self.dir.join(format!(".import.{}.0.tmp", std::process::id()))
+    }
+
+    #[cfg(feature = "fleet")]
+    /// Takes in the conversation that was put into `folder` with its metadata. What was fetched before is replaced; a
+    /// conversation of this machine's own stays. Returns whether it was taken.
+    pub fn admit(&self, session: &SessionId, folder: &Path, meta: &Meta) -> Result<bool, FileError> {
+        if self.of(session)?.is_some() {
+            if self.meta(session)?.fetched.is_none() {
+                return Ok(false);
+            }
+            self.remove(session)?;
+        }
+        record::write(&folder.join("meta.json"), meta)?;
+        let to = self.folder(session);
+        std::fs::rename(folder, &to).map_err(|e| FileError::new("create", &to, e))?;
+        fs::sync_parent(&to)?;
+        Ok(true)
     }
 
     pub fn folder(&self, session: &SessionId) -> PathBuf {

@@ -1,0 +1,433 @@
+//! The daemon's part: one connection, kept as long as it holds and made again when it does not.
+//!
+//! Everything it knows is in files, so it may be killed between any two steps. What it says is idempotent: parcels have
+//! ids, the cursor moves only after what was fetched is on disk, and receipts only move a message forward.
+//!
+//! [`peers`] is about other machines, [`mailbox`] about what goes to them and comes from them, [`moves`] about handoffs.
+
+mod mailbox;
+mod moves;
+mod peers;
+
+use std::collections::HashMap;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use baton_core::fleet::MachineName;
+use baton_core::fleet::envelope::VERSION;
+use baton_core::fleet::home::Local;
+use baton_core::fleet::presence::{self, BEAT, Shared, SharedAgent};
+use baton_core::fleet::watermark::{self, Continuity, Watermark};
+use jiff::Timestamp;
+use tokio::net::UnixDatagram;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::config::Config;
+use crate::fleet::config::{Admin, Membership};
+use crate::fleet::database::{Endpoint, Refused, Session};
+use crate::fleet::inbound::Tracker;
+use crate::fleet::keys::DeviceKeys;
+use crate::fleet::link::peers::Known;
+use crate::fleet::outbox::Outbox;
+use crate::fleet::roll::{LinkState, LinkView};
+use crate::fleet::{admin, folder, handoffs, schema, socket};
+use crate::store::log::LogLine;
+use crate::store::{Store, record};
+use crate::sys::fs;
+use crate::sys::hash::hex;
+use crate::sys::paths::Paths;
+use crate::views::agent::{self, AgentView};
+
+/// How soon mail is looked for where the database cannot wake us.
+const POLL: Duration = Duration::from_secs(2);
+/// How soon somebody's look at a message is noticed.
+const LOOK: Duration = Duration::from_millis(250);
+/// How old the news of other machines may be.
+const NEWS: Duration = Duration::from_mins(1);
+/// Pauses between attempts to connect: doubled up to this, and never the same on two machines.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How often the outbox is tidied up.
+const SWEEP: Duration = Duration::from_hours(6);
+
+/// Serves this machine's place in its fleet until `stop` is closed or the machine leaves.
+pub(crate) fn attend(store: &Store, stop: &UnixStream) -> anyhow::Result<()> {
+    let Some(membership) = Membership::read(&store.state)? else { return Ok(()) };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("could not set up the event loop")?;
+    let stop = stop.try_clone().context("could not watch for the end")?;
+    stop.set_nonblocking(true)?;
+    runtime.block_on(async {
+        let stop = tokio::net::UnixStream::from_std(stop)?;
+        let wakeups = bind(&store.state)?;
+        Link::new(store, membership)?.run(&stop, &wakeups).await;
+        let _ = std::fs::remove_file(socket(&store.state));
+        anyhow::Ok(())
+    })
+}
+
+fn bind(state: &Path) -> anyhow::Result<UnixDatagram> {
+    let path = socket(state);
+    fs::private_dir(path.parent().unwrap_or(state))?;
+    // Of a daemon that was killed; the daemon's lock says that there is no other.
+    fs::remove(&path)?;
+    UnixDatagram::bind(&path).with_context(|| format!("could not listen on {}", path.display()))
+}
+
+/// Why the connection ended.
+enum End {
+    /// The daemon stops, or this machine has left the fleet.
+    Stop,
+}
+
+struct Link<'a> {
+    store: &'a Store,
+    membership: Membership,
+    endpoint: Endpoint,
+    keys: DeviceKeys,
+    known: HashMap<MachineName, Known>,
+    tracker: Tracker,
+    watermark: Watermark,
+    view: LinkView,
+    /// This run of the daemon. Another one that begins after us fences us.
+    incarnation: String,
+    has_begun: bool,
+    shared: Option<Vec<SharedAgent>>,
+    swept: Option<Instant>,
+    paths: Paths,
+    /// The database was restored, and has to be told again which handoffs have left.
+    says_again: bool,
+}
+impl<'a> Link<'a> {
+    fn new(store: &'a Store, membership: Membership) -> anyhow::Result<Self> {
+        let mut incarnation = [0; 16];
+        getrandom::fill(&mut incarnation).context("could not get random bytes")?;
+        let watermark: Watermark = record::read(&watermark_path(&store.state))?.unwrap_or_default();
+        let view = LinkView {
+            state: LinkState::Away,
+            since: Timestamp::now(),
+            why: Some("not connected yet".to_owned()),
+            epoch: watermark.epoch,
+            skew_ms: 0,
+            hints: false,
+            restored: None,
+            refused: 0,
+        };
+        Ok(Self {
+            endpoint: Endpoint::new(&membership.url)?,
+            keys: DeviceKeys::from_hex(&membership.sign, &membership.seal)?,
+            known: HashMap::new(),
+            tracker: Tracker::open(&store.state),
+            watermark,
+            view,
+            incarnation: hex(&incarnation),
+            has_begun: false,
+            shared: None,
+            swept: None,
+            paths: Paths::from_env()?,
+            says_again: false,
+            store,
+            membership,
+        })
+    }
+
+    fn me(&self) -> &MachineName {
+        &self.membership.name
+    }
+
+    fn outbox(&self) -> Outbox {
+        Outbox::of(&self.store.state)
+    }
+
+    fn fault(&self, doing: &str, error: &dyn std::fmt::Display) {
+        self.store.log().fault(Timestamp::now(), doing, error);
+    }
+
+    fn log(&self, event: &str, detail: serde_json::Value) {
+        self.store.log().append(&LogLine { detail, ..LogLine::new(Timestamp::now(), event) });
+    }
+
+    /// Shows the state of the connection to whoever looks.
+    fn show(&mut self, state: LinkState, why: Option<String>) {
+        if self.view.state != state {
+            self.view.since = Timestamp::now();
+            let detail = serde_json::json!({ "state": state, "why": why, "epoch": self.watermark.epoch });
+            self.log("fleet-link", detail);
+        }
+        (self.view.state, self.view.why, self.view.epoch) = (state, why, self.watermark.epoch);
+        if let Err(e) = self.view.write(&self.store.state) {
+            self.fault("write down the state of the fleet", &e);
+        }
+    }
+
+    /// Whether this machine is still the one that joined.
+    fn is_member(&self) -> bool {
+        let now = Membership::read(&self.store.state);
+        now.is_ok_and(|now| now.is_some_and(|now| now.url == self.membership.url))
+    }
+
+    async fn run(mut self, stop: &tokio::net::UnixStream, wakeups: &UnixDatagram) {
+        let mut pause = FIRST_PAUSE;
+        self.show(LinkState::Away, Some("not connected yet".to_owned()));
+        loop {
+            let began = Instant::now();
+            let ended = tokio::select! {
+                ended = self.connected(wakeups) => ended,
+                _ = stop.readable() => {
+                    self.say_goodbye().await;
+                    return;
+                }
+            };
+            let error = match ended {
+                Ok(End::Stop) => return,
+                Err(error) => error,
+            };
+            let state = match error.downcast_ref::<Refused>() {
+                Some(Refused::Fenced) => LinkState::Fenced,
+                Some(Refused::Revoked) => LinkState::Revoked,
+                _ => LinkState::Away,
+            };
+            self.show(state, Some(format!("{error:#}")));
+            if began.elapsed() > LONGEST_PAUSE {
+                pause = FIRST_PAUSE;
+            }
+            let wait = if state == LinkState::Away { jittered(pause) } else { LONGEST_PAUSE };
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            let until = Instant::now() + wait;
+            let mut buffer = [0; 8];
+            loop {
+                tokio::select! {
+                    _ = stop.readable() => return,
+                    () = tokio::time::sleep_until(until) => break,
+                    // Somebody has sent something, joined or left: the pause stays, or a crowd would storm the database.
+                    _ = wakeups.recv(&mut buffer) => {}
+                }
+                if !self.is_member() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The machine is asleep from now on. Nobody waits long for a database that is away.
+    async fn say_goodbye(&mut self) {
+        if self.view.state != LinkState::Connected {
+            return;
+        }
+        self.show(LinkState::Away, Some("the daemon has stopped".to_owned()));
+        let goodbye = async {
+            let (client, _) = self.endpoint.connect().await?;
+            self.session(client).stopped(self.watermark.epoch).await
+        };
+        let _ = tokio::time::timeout(Duration::from_secs(1), goodbye).await;
+    }
+
+    fn session(&self, client: tokio_postgres::Client) -> Session {
+        Session { client, fleet: self.membership.fleet.clone(), me: self.me().clone() }
+    }
+
+    /// Connects and exchanges until something breaks.
+    async fn connected(&mut self, wakeups: &UnixDatagram) -> anyhow::Result<End> {
+        let (client, mut woken) = self.endpoint.connect().await?;
+        schema::check(&client).await?;
+        let mut session = self.session(client);
+        self.begin(&session).await?;
+        if self.watermark.cursor > 0 {
+            // The last acknowledgement may not have been heard, and rows would stay until the next message.
+            session.acknowledge(self.watermark.cursor).await?;
+        }
+        self.view.hints = session.listen(&mut woken).await?;
+        self.show(LinkState::Connected, None);
+        self.shared = None;
+        self.exchange(&mut session, &mut woken, wakeups).await
+    }
+
+    /// Takes up where this machine was, or begins anew after a restore.
+    async fn begin(&mut self, session: &Session) -> anyhow::Result<()> {
+        let (found, incarnation) = session.found().await?;
+        let is_restored = self.watermark.compare(&found) == Continuity::Restored;
+        if is_restored {
+            self.watermark = self.watermark.after_restore(&found);
+            let again = self.outbox().send_again(self.me())?;
+            for mut home in handoffs::all(&self.store.state) {
+                home.local = home.local.after_restore();
+                handoffs::keep(&self.store.state, &home)?;
+            }
+            self.says_again = true;
+            self.view.restored = Some(Timestamp::now());
+            self.log(
+                "fleet-restored",
+                serde_json::json!({ "found": format!("{found:?}"), "sent_again": again }),
+            );
+            if let Some(admin) = Admin::read(&self.store.state)?.filter(|a| !a.revoked.is_empty()) {
+                admin::say_revoked_again(&admin).await?;
+            }
+        } else if self.has_begun && incarnation.as_deref() != Some(&self.incarnation) {
+            return Err(Refused::Fenced.into());
+        }
+        self.watermark.epoch = session.begin(&self.incarnation, self.watermark.epoch, BEAT).await?;
+        self.has_begun = true;
+        self.keep_watermark()
+    }
+
+    fn keep_watermark(&self) -> anyhow::Result<()> {
+        Ok(record::write(&watermark_path(&self.store.state), &self.watermark)?)
+    }
+
+    async fn exchange(
+        &mut self,
+        session: &mut Session,
+        woken: &mut mpsc::UnboundedReceiver<()>,
+        wakeups: &UnixDatagram,
+    ) -> anyhow::Result<End> {
+        let (mut next_beat, mut next_poll, mut next_news) = (Instant::now(), Instant::now(), Instant::now());
+        let poll = if self.view.hints { BEAT } else { POLL };
+        let mut buffer = [0; 8];
+        let mut looks_at_homes = true;
+        loop {
+            if !self.is_member() {
+                return Ok(End::Stop);
+            }
+            let now = Instant::now();
+            if now >= next_beat {
+                next_beat = now + BEAT;
+                self.beat(session).await?;
+                self.share(session).await?;
+                self.sweep();
+            }
+            if now >= next_news {
+                next_news = now + NEWS;
+                self.refresh_roll(session).await?;
+            }
+            if std::mem::take(&mut looks_at_homes) || self.says_again {
+                self.move_handoffs(session).await?;
+            }
+            self.send_all(session).await?;
+            if now >= next_poll {
+                next_poll = now + poll;
+                self.fetch_all(session).await?;
+            }
+            self.tell_ended()?;
+            let mut until = next_beat.min(next_poll).min(next_news);
+            if !self.tracker.is_empty() {
+                until = until.min(Instant::now() + LOOK);
+            }
+            if !self.outbox().waiting(1).is_empty() {
+                continue;
+            }
+            tokio::select! {
+                heard = woken.recv() => {
+                    anyhow::ensure!(heard.is_some(), "the database has closed the connection");
+                    while woken.try_recv().is_ok() {}
+                    next_poll = Instant::now();
+                }
+                Ok(n) = wakeups.recv(&mut buffer) => {
+                    looks_at_homes = true;
+                    if buffer[..n] == *b"?" {
+                        (next_beat, next_news) = (Instant::now(), Instant::now());
+                    }
+                }
+                () = tokio::time::sleep_until(until) => {}
+            }
+        }
+    }
+
+    async fn beat(&mut self, session: &Session) -> anyhow::Result<()> {
+        let sent = Timestamp::now();
+        let beat = session.beat(self.watermark.epoch).await?;
+        // Half of the way there and back belongs to neither clock.
+        let middle = sent + Timestamp::now().duration_since(sent) / 2;
+        let skew = i64::try_from(middle.duration_since(beat.clock).as_millis()).unwrap_or(i64::MAX);
+        (self.watermark.beats, self.watermark.last) = (beat.beats, beat.last);
+        self.keep_watermark()?;
+        // A second of jitter on the way is no news.
+        if skew.abs_diff(self.view.skew_ms) > 1000 {
+            self.view.skew_ms = skew;
+            self.show(LinkState::Connected, None);
+        }
+        Ok(())
+    }
+
+    fn sweep(&mut self) {
+        if self.swept.is_some_and(|at| at.elapsed() < SWEEP) {
+            return;
+        }
+        self.swept = Some(Instant::now());
+        if let Err(e) = self.outbox().sweep(self.me(), Timestamp::now()) {
+            self.fault("tidy up the outbox of the fleet", &e);
+        }
+        // What has left for a week is not said again; where it went stays on record.
+        for mut home in handoffs::all(&self.store.state) {
+            if home.parcel.is_some()
+                && matches!(home.local, Local::Away { .. })
+                && Timestamp::now().duration_since(home.at) >= watermark::KEPT
+            {
+                home.parcel = None;
+                if let Err(e) = handoffs::keep(&self.store.state, &home) {
+                    self.fault("tidy up the handoffs that have left", &e);
+                }
+            }
+        }
+    }
+
+    /// Shares which agents are here, if that has changed.
+    async fn share(&mut self, session: &Session) -> anyhow::Result<()> {
+        let thresholds = baton_core::level::Thresholds::default();
+        let hidden = self.config()?.fleet.hide;
+        let agents: Vec<SharedAgent> = agent::all(self.store, false, |_| thresholds)
+            .iter()
+            .filter(|view| !hidden.contains(&view.channel))
+            .map(shared_agent)
+            .collect();
+        if self.shared.as_ref() == Some(&agents) {
+            return Ok(());
+        }
+        let shared = Shared {
+            v: VERSION,
+            machine: self.me().clone(),
+            epoch: self.watermark.epoch,
+            at: Timestamp::now(),
+            agents: agents.clone(),
+        };
+        let body = serde_json::to_string(&shared)?;
+        let signature = self.keys.sign.sign(&[presence::PURPOSE, body.as_bytes()].concat());
+        session.share(self.watermark.epoch, &body, &signature).await?;
+        self.shared = Some(agents);
+        Ok(())
+    }
+
+    /// The settings of the user, without those of a project.
+    fn config(&self) -> anyhow::Result<Config> {
+        let env = std::env::vars_os()
+            .filter(|(name, _)| name.as_encoded_bytes().starts_with(b"BATON_"))
+            .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)));
+        Ok(crate::project::trust::settings(&self.paths, Path::new("/"), env)?.config)
+    }
+}
+
+fn watermark_path(state: &Path) -> PathBuf {
+    folder(state).join("watermark.json")
+}
+
+fn shared_agent(view: &AgentView) -> SharedAgent {
+    SharedAgent {
+        name: view.id.clone(),
+        provider: view.provider.clone(),
+        project: view.project.clone(),
+        state: view.state.clone(),
+        level: view.level.as_str().to_owned(),
+        used_percentage: view.used_percentage,
+    }
+}
+
+/// Between half and one and a half of `pause`.
+fn jittered(pause: Duration) -> Duration {
+    let mut byte = [128];
+    let _ = getrandom::fill(&mut byte);
+    pause.mul_f64(0.5 + f64::from(byte[0]) / 255.0)
+}

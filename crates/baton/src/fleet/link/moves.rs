@@ -1,0 +1,86 @@
+//! Handoffs that change their home through the database.
+
+use baton_core::fleet::envelope::{Header, Kind, VERSION};
+use baton_core::fleet::home::{self, Local, Move};
+use baton_core::fleet::watermark;
+use jiff::Timestamp;
+
+use crate::fleet::database::Session;
+use crate::fleet::handoffs::{self, HomeRecord};
+use crate::fleet::link::Link;
+use crate::fleet::link::peers::is_doubt;
+use crate::fleet::outbox::Parcel;
+
+impl Link<'_> {
+    /// Moves what is leaving, and says again after a restore what has left.
+    pub(super) async fn move_handoffs(&mut self, session: &mut Session) -> anyhow::Result<()> {
+        let says_again = std::mem::take(&mut self.says_again);
+        for mut home in handoffs::all(&self.store.state) {
+            let before = home.local.clone();
+            let wanted = match &home.local {
+                Local::Here { .. } => false,
+                Local::Leaving { .. } => true,
+                Local::Away { .. } => {
+                    says_again && Timestamp::now().duration_since(home.at) < watermark::KEPT
+                }
+            };
+            let Some(moves) = home.local.wanted_move(self.me()).filter(|_| wanted) else { continue };
+            let Some(parcel) = home.parcel.clone() else { continue };
+            match self.give(session, &home, &moves, &parcel).await {
+                Ok(row) => home.local = home.local.settled(&row),
+                // The database has refused the whole transaction, so the handoff never left.
+                Err(e) if is_doubt(&e) => {
+                    if matches!(before, Local::Leaving { .. }) {
+                        home.why = Some(format!("{e:#}"));
+                        self.bring_back(&mut home)?;
+                    }
+                }
+                Err(e) => return Err(e),
+            }
+            if home.local != before {
+                handoffs::keep(&self.store.state, &home)?;
+                let detail =
+                    serde_json::json!({ "handoff": home.handoff, "home": home.local, "why": home.why });
+                self.log("fleet-handoff", detail);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn give(
+        &mut self,
+        session: &mut Session,
+        home: &HomeRecord,
+        moves: &Move,
+        parcel: &Parcel,
+    ) -> anyhow::Result<home::Row> {
+        let known = self.trusted(session, &moves.to).await?;
+        let header = Header {
+            v: VERSION,
+            fleet: self.membership.fleet.clone(),
+            id: parcel.id(self.me()),
+            kind: Kind::Handoff,
+            from: self.me().clone(),
+            to: moves.to.clone(),
+            epoch: self.watermark.epoch,
+        };
+        let envelope = self.keys.envelope(&known.card, &header, &serde_json::to_vec(&parcel.body)?)?;
+        let document = Some((self.watermark.epoch, header.id, envelope));
+        let row = session.give(home.handoff.as_str(), moves, document).await?;
+        if row.home == moves.to && row.epoch == moves.epoch {
+            // The document is posted then, which counts as a heartbeat.
+            self.watermark.beats += 1;
+            self.keep_watermark()?;
+        }
+        Ok(row)
+    }
+
+    /// A handoff that could not be given to anybody is active here again.
+    pub(super) fn bring_back(&self, home: &mut HomeRecord) -> anyhow::Result<()> {
+        home.local = Local::Here { epoch: home.local.epoch() };
+        if let Some(channel) = &home.channel {
+            self.store.handoffs(&self.config()?).reactivate(channel, &home.handoff, Timestamp::now())?;
+        }
+        Ok(())
+    }
+}
