@@ -115,4 +115,30 @@ fn database(postgres: &Postgres) {
            FROM pg_stat_user_tables WHERE relname IN ('devices', 'homes', 'messages')",
     );
     println!("rows: {dead}");
+    churn(postgres);
+}
+
+/// An hour of 10,000 machines: 240 heartbeats each, in batches. What it leaves, and what a vacuum takes.
+fn churn(postgres: &Postgres) {
+    let size = || {
+        postgres.sql(
+            "SELECT pg_size_pretty(pg_relation_size('baton.devices')) || ' and indexes of ' ||
+                    pg_size_pretty(pg_indexes_size('baton.devices'))",
+        )
+    };
+    let (before, began) = (size(), Instant::now());
+    postgres.sql(
+        "DO $$ BEGIN FOR n IN 1..240 LOOP
+           UPDATE baton.devices SET beat = clock_timestamp(), beats = beats + 1 WHERE name LIKE 'x%';
+           COMMIT;
+         END LOOP; END $$",
+    );
+    let took = began.elapsed();
+    let (after, began) = (size(), Instant::now());
+    postgres.sql("VACUUM baton.devices");
+    println!(
+        "an hour of heartbeats (2.4 million): {took:.1?}; devices had {before}, then {after}; vacuum took {:.1?}, {} after it",
+        began.elapsed(),
+        size()
+    );
 }

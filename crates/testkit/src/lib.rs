@@ -26,7 +26,12 @@ pub mod trace;
 pub mod wait;
 
 pub use home::{CommandOutput, Home};
+/// The whole counts are wanted, which take hours: `BATON_LONG=1`.
+pub fn is_long() -> bool {
+    std::env::var_os("BATON_LONG").is_some_and(|v| v == "1")
+}
+
 /// `count`, or ten times as many with `BATON_LONG=1`.
 pub fn times(count: usize) -> usize {
-    if std::env::var_os("BATON_LONG").is_some_and(|v| v == "1") { count * 10 } else { count }
+    if is_long() { count * 10 } else { count }
 }

@@ -18,6 +18,7 @@ mod companion_compaction;
 mod companion_lives;
 mod companion_mail;
 mod companion_rotation;
+mod fleet;
 mod memory;
 mod payloads;
 mod permissions;

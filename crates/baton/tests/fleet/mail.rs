@@ -187,6 +187,100 @@ fn every_message_arrives_once_and_in_order_although_database_and_daemons_are_kil
     drop(sessions);
 }
 
+/// A thousand messages among six machines, a hundred thousand among fifty with `BATON_LONG=1`, while the database is killed
+/// and restarted and daemons are killed: each arrives once, and those of one sender in their order.
+#[test]
+fn a_flood_arrives_once_and_in_order_although_database_and_daemons_are_killed() {
+    use baton_testkit::home;
+    use baton_testkit::rng::Rng;
+    let (machines, messages, restarts) =
+        if baton_testkit::is_long() { (50, 100_000, 20) } else { (6, 1_000, 3) };
+    let Some(mut fleet) = Fleet::of(machines).map(Fleet::quiet) else { return };
+    let mut rng = Rng::announced("a flood in a fleet");
+    let start = |n: usize, fleet: &Fleet| {
+        let mut command = fleet.homes[n].baton(["serve"]);
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap()
+    };
+    let mut daemons: Vec<_> = (0..machines).map(|n| start(n, &fleet)).collect();
+    (0..machines).for_each(|n| fleet.wait_for_link(n));
+    // One message as `send` writes it, and the others after its pattern: a process for each would take most of the time.
+    let each = messages / machines;
+    let mut expected = vec![0; machines];
+    for from in 0..machines {
+        let outbox = fleet.homes[from].state().join("fleet/outbox");
+        fleet.run(from, &["send", &format!("user@{}", name((from + 1) % machines)), "PATTERN"]).ok();
+        expected[(from + 1) % machines] += 1;
+        let pattern = wait_for("the pattern", || {
+            let sent = std::fs::read_dir(outbox.join("sent")).into_iter().flatten().flatten();
+            sent.filter_map(|file| std::fs::read_to_string(file.path()).ok()).find(|t| t.contains("PATTERN"))
+        });
+        let known: serde_json::Value = serde_json::from_str(&pattern).unwrap();
+        std::fs::create_dir_all(outbox.join("ready")).unwrap();
+        for n in 0..each {
+            let to = usize::try_from(rng.pick(0..machines as u64)).unwrap();
+            let to = if to == from { (to + 1) % machines } else { to };
+            expected[to] += 1;
+            let mut parcel = known.clone();
+            parcel["name"] = format!("m{:020}-1-0000", 2_000_000_000_000_000_000_u64 + n as u64).into();
+            parcel["to"] = name(to).into();
+            parcel["body"]["text"] = format!("{} {n:06}", name(from)).into();
+            let file = outbox.join("ready").join(format!("{}.json", parcel["name"].as_str().unwrap()));
+            std::fs::write(file, parcel.to_string()).unwrap();
+        }
+    }
+    let arrived = |fleet: &Fleet, n: usize| {
+        let dir = fleet.homes[n].state().join("mail/user/new");
+        std::fs::read_dir(dir).into_iter().flatten().flatten().count()
+    };
+    let began = std::time::Instant::now();
+    for step in 0..restarts {
+        // A part of everything, then something dies.
+        for home in &fleet.homes {
+            let outbox = home.state().join("fleet/outbox");
+            let mut ready: Vec<_> =
+                std::fs::read_dir(outbox.join("ready")).unwrap().flatten().map(|e| e.path()).collect();
+            ready.sort();
+            let part = if step + 1 == restarts { ready.len() } else { each / restarts };
+            for path in ready.iter().take(part) {
+                std::fs::rename(path, outbox.join("new").join(path.file_name().unwrap())).unwrap();
+            }
+            std::os::unix::net::UnixDatagram::unbound()
+                .and_then(|socket| socket.send_to(b"!", home.state().join("run/fleet.sock")))
+                .ok();
+        }
+        let victim = usize::try_from(rng.pick(0..machines as u64)).unwrap();
+        daemons[victim].kill().unwrap();
+        daemons[victim].wait().unwrap();
+        fleet.postgres.kill();
+        fleet.postgres.restart();
+        daemons[victim] = start(victim, &fleet);
+    }
+    let patience = std::time::Duration::from_secs(if baton_testkit::is_long() { 7_200 } else { 120 });
+    let all = baton_testkit::wait::poll(patience, || {
+        (0..machines).all(|n| arrived(&fleet, n) >= expected[n]).then_some(())
+    });
+    let counts: Vec<_> = (0..machines).map(|n| (arrived(&fleet, n), expected[n])).collect();
+    assert!(all.is_some(), "arrived and expected: {counts:?}");
+    println!("{messages} messages through {machines} machines in {:.1?}", began.elapsed());
+    for (n, expected) in expected.iter().enumerate() {
+        let dir = fleet.homes[n].state().join("mail/user/new");
+        let mut files: Vec<_> = std::fs::read_dir(dir).unwrap().flatten().map(|file| file.path()).collect();
+        files.sort();
+        let mail: Vec<serde_json::Value> = files.iter().map(|path| home::record(path)).collect();
+        assert_eq!(mail.len(), *expected, "{} has each message once", name(n));
+        for from in 0..machines {
+            let own = format!("{} ", name(from));
+            let texts: Vec<&str> = mail.iter().filter_map(|m| m["text"].as_str()).collect();
+            let texts: Vec<&&str> = texts.iter().filter(|text| text.starts_with(&own)).collect();
+            assert!(texts.is_sorted(), "{from} to {n}: {texts:?}");
+        }
+    }
+    for mut daemon in daemons {
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+    }
+}
+
 #[test]
 fn after_a_restore_from_an_old_dump_what_is_missing_is_sent_again_and_nothing_comes_twice() {
     let Some(fleet) = Fleet::of(2) else { return };
