@@ -66,8 +66,15 @@ impl Machine {
     }
 }
 
-/// Moves the agent and waits for the end of its client here.
-fn moves(from: &Machine, pane: &Pane<'_>, agent: &str, to: &Machine) -> Result<String> {
+/// Moves the agent, whose last answer has these words, and waits for the end of its client here.
+fn moves(from: &Machine, pane: &Pane<'_>, agent: &str, said: &str, to: &Machine) -> Result<String> {
+    // The client writes its transcript a moment after it has shown the answer.
+    from.scene.wait_until("the answer in the transcript", || {
+        let sessions = from.scene.records("sessions");
+        let transcripts = sessions.iter().filter_map(|session| session["transcript"].as_str());
+        let mut texts = transcripts.filter_map(|path| std::fs::read_to_string(path).ok());
+        texts.any(|text| text.contains(said))
+    })?;
     from.wait_until_connected()?;
     to.wait_until_connected()?;
     let moved = from.scene.json(&["move", agent, to.name, "--json"])?;
@@ -116,7 +123,7 @@ fn a_live_agent_moves_to_another_machine_and_back_with_goal_rules_and_the_open_p
     laptop.scene.ask(&pane, TASK, "OPEN-POINT-ONE")?;
     laptop.scene.wait_for_state("idle")?;
     let agent = laptop.scene.agent()?;
-    let handoff = moves(&laptop, &pane, &agent, &desk)?;
+    let handoff = moves(&laptop, &pane, &agent, "OPEN-POINT-ONE", &desk)?;
 
     let pane = desk.goes_on(&agent, &handoff)?;
     desk.scene.hear(&pane, "OPEN-POINT-TWO")?;
@@ -124,11 +131,12 @@ fn a_live_agent_moves_to_another_machine_and_back_with_goal_rules_and_the_open_p
     desk.scene.wait_until("the end of its turn", || {
         let all = desk.scene.json(&["status", "--all", "--json"]);
         all.is_ok_and(|all| {
-            all.as_array()
-                .is_some_and(|all| all.iter().any(|one| one["id"] == *agent && one["state"] == "idle"))
+            all.as_array().is_some_and(|all| {
+                all.iter().any(|one| one["agent"]["id"] == *agent && one["state"] == "idle")
+            })
         })
     })?;
-    let handoff = moves(&desk, &pane, &agent, &laptop)?;
+    let handoff = moves(&desk, &pane, &agent, "OPEN-POINT-TWO", &laptop)?;
 
     let pane = laptop.goes_on(&agent, &handoff)?;
     laptop.scene.hear(&pane, "I am at home again.")?;
