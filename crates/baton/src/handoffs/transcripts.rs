@@ -87,20 +87,23 @@ const CATCH_UP: Duration = Duration::from_secs(1);
 /// How long a hook at the end of a turn waits for that turn to appear; it has a deadline of its own.
 const CATCH_UP_AT_STOP: Duration = Duration::from_millis(300);
 
-/// Waits until the transcript shows the turn that `session` is in.
+/// Waits until the transcript shows the turn that `session` is in, or how the last one ended.
 pub(crate) fn catch_up(session: &Session) {
-    wait_for(session, CATCH_UP, |end| end.ending == Ending::Unfinished);
+    let runs = session.turn == Turn::Working;
+    wait_for(session, CATCH_UP, |end| {
+        end.ending != Ending::Unknown && (end.ending == Ending::Unfinished) == runs
+    });
 }
 
 /// Waits until the transcript shows something of the turn that ends. What was asked for is written before that.
 pub(crate) fn catch_up_at_stop(session: &Session) {
-    let Some(since) = session.turn_since else { return };
+    let Some(since) = session.turn_since.filter(|_| session.turn == Turn::Working) else { return };
     wait_for(session, CATCH_UP_AT_STOP, |end| end.last.is_some_and(|last| last >= since));
 }
 
 fn wait_for(session: &Session, patience: Duration, is_there: impl Fn(&Summary) -> bool) {
     const LOOK: Duration = Duration::from_millis(10);
-    let Some(path) = session.transcript.as_deref().filter(|_| session.turn == Turn::Working) else { return };
+    let Some(path) = session.transcript.as_deref().filter(|_| session.turn_since.is_some()) else { return };
     let (path, provider) = (Path::new(path), Provider::of(&session.provider));
     let until = Instant::now() + patience;
     while !ends::read(path, provider).is_ok_and(|end| is_there(&end)) && Instant::now() < until {
@@ -165,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_turn_that_is_written_late_is_waited_for() {
-        is_waited_for(None, catch_up);
+        is_waited_for(Some(Timestamp::UNIX_EPOCH), catch_up);
     }
 
     #[test]
