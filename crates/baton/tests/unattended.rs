@@ -2,7 +2,7 @@
 //! here.
 
 use baton_testkit::Home;
-use baton_testkit::home::run;
+use baton_testkit::home::{record, run};
 use baton_testkit::hooks::Client;
 use baton_testkit::wait::wait_for;
 use serde_json::json;
@@ -104,6 +104,24 @@ fn hand_over(home: &Home, client: &Client<'_>, text: &str) {
 fn newest_handoff(home: &Home) -> String {
     let id = home.run("handoffs --json").json()[0]["id"].as_str().unwrap().to_owned();
     home.run(&format!("handoffs show {id}")).ok()
+}
+
+/// What an agent changed in its file after it was copied is lost then, so somebody must be told.
+#[test]
+fn a_handed_over_file_that_cannot_be_read_is_sealed_from_its_copy_and_the_log_says_so() {
+    let home = Home::new(BATON);
+    let client = Client::new(&home);
+    client.starts("startup").silent();
+    client.hook("UserPromptSubmit").ok();
+    client.answers(50_000);
+    hand_over(&home, &client, "# H\nThe words of the agent.");
+    let file = home.path().join("work/app/h.md");
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    client.hook("Stop").ok();
+    assert!(newest_handoff(&home).contains("The words of the agent."));
+    let log = home.run("log --json --all").ok();
+    assert!(log.contains("read the agent's handoff again; its copy is used"), "{log}");
 }
 
 /// A plain client after Esc: only its own notification tells that it is idle.
@@ -441,4 +459,78 @@ fn a_handoff_whose_consumption_could_not_be_written_is_consumed_later_and_never_
         let handoffs = home.run("handoffs --json").json();
         assert_eq!(handoffs[0]["status"], "consumed", "{later}: {handoffs}");
     }
+}
+
+/// Runs `what` while nothing can be sealed or loaded, as on a full disk.
+fn while_the_disk_is_full(home: &Home, what: impl FnOnce()) {
+    let (folder, aside) = (home.store(), home.path().join("aside"));
+    std::fs::rename(&folder, &aside).unwrap();
+    std::fs::write(&folder, "full").unwrap();
+    what();
+    std::fs::remove_file(&folder).unwrap();
+    std::fs::rename(&aside, &folder).unwrap();
+}
+
+/// Regression: the fresh context had no handoff, its rotation stayed open for ever, and nobody prompted it.
+#[test]
+fn a_handoff_that_a_start_could_not_load_comes_with_the_first_prompt_that_can() {
+    let home = Home::new(BATON);
+    let mut client = Client::new(&home);
+    client.starts("startup").ok();
+    client.says("Port the tests.");
+    client.hook("UserPromptSubmit").ok();
+    client.answers(20_000);
+    client.hook("Stop").ok();
+    home.run(&format!("rotate {}", client.agent())).ok();
+    let rotation =
+        |client: &Client<'_>| record(&home.state().join(format!("agents/{}.json", client.agent())));
+    while_the_disk_is_full(&home, || {
+        client.clears();
+        assert_eq!(client.kept()["unloaded"], true, "{}", client.kept());
+        assert!(rotation(&client)["rotation"].is_object(), "it still waits for its handoff");
+        let prompted = client.hook("UserPromptSubmit").ok();
+        assert!(!prompted.out.contains("=== HANDOFF LOADED"), "{}", prompted.out);
+        client.hook("Stop").ok();
+    });
+    let prompted = client.hook("UserPromptSubmit").ok();
+    assert!(prompted.out.contains("=== HANDOFF LOADED"), "{}", prompted.out);
+    assert!(prompted.out.contains("Port the tests."), "{}", prompted.out);
+    assert!(rotation(&client)["rotation"].is_null());
+    assert!(client.kept()["claim"].is_null(), "a prompt is a sign of life: {}", client.kept());
+    let handoffs = home.run("handoffs --json").json();
+    assert_eq!(handoffs[0]["status"], "consumed", "{handoffs}");
+    let again = client.hook("UserPromptSubmit").ok();
+    assert!(!again.out.contains("=== HANDOFF LOADED"), "once: {}", again.out);
+}
+
+/// The same in a pane: nobody but the attendant prompts the fresh context.
+#[test]
+fn a_fresh_context_that_was_cleared_while_the_disk_was_full_is_told_to_go_on_and_has_its_handoff() {
+    let Some(mut world) = World::unattended(&hands_over("  say Done.\n")) else { return };
+    world.spawn("alpha", &["--prompt", "begin"]).ok();
+    let first = wait_for("the request for a fresh context", || {
+        let request = &world.agent("alpha")["rotation"];
+        request["session"].as_str().map(str::to_owned)
+    });
+    let (folder, aside) = (world.home.store(), world.home.path().join("aside"));
+    std::fs::rename(&folder, &aside).unwrap();
+    std::fs::write(&folder, "full").unwrap();
+    world.start_attendant();
+    wait_for_or(
+        "a context without its handoff",
+        || world.told("alpha"),
+        || {
+            (world.agent("alpha")["session"] != first.as_str() && world.session("alpha")["unloaded"] == true)
+                .then_some(())
+        },
+    );
+    std::fs::remove_file(&folder).unwrap();
+    std::fs::rename(&aside, &folder).unwrap();
+    goes_on(&world, "alpha");
+    let rotations = || baton_testkit::home::records(&world.home.state().join("rotations"));
+    wait_for_or(
+        "one rotation on record, and done",
+        || format!("{:#?}", rotations()),
+        || matches!(&rotations()[..], [rotation] if rotation["step"] == "done").then_some(()),
+    );
 }

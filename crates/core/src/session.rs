@@ -66,6 +66,10 @@ pub struct Session {
     /// A handoff that this session was shown and has not yet acted on.
     #[serde(default)]
     pub claim: Option<HandoffId>,
+    /// The hook of its start could not load the handoff that was meant for it, as on a full disk. Those of its prompts try
+    /// again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unloaded: bool,
     /// The handoff whose task this session continues: its ledger begins with the one sealed there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<HandoffId>,
@@ -160,6 +164,7 @@ impl Session {
             compacts_at: None,
             unprompted: false,
             claim: None,
+            unloaded: false,
             continues: None,
             request: None,
             sealing: None,

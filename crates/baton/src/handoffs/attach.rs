@@ -77,9 +77,14 @@ impl Waiting {
         store.state.join("files").join(format!("{session}.json"))
     }
 
+    /// Reads the files now.
+    pub(crate) fn of(store: &Store, config: &Config, id: &HandoffId) -> Self {
+        Self { handoff: id.clone(), files: files(store, config, id) }
+    }
+
     /// Reads the files now and keeps them until the session is prompted.
     pub(crate) fn prepare(store: &Store, config: &Config, session: &SessionId, id: &HandoffId) {
-        let waiting = Self { handoff: id.clone(), files: files(store, config, id) };
+        let waiting = Self::of(store, config, id);
         let path = Self::path(store, session);
         if waiting.files.is_empty() {
             return;

@@ -92,7 +92,11 @@ fn seal_with(
     let session = sealing.session;
     // Words that the agent handed over and that are not sealed yet, because a crash, a rotation or a ceiling came
     // first.
-    let handed_over = session.request.as_ref().and_then(|request| requested_text(request).ok());
+    let handed_over = session.request.as_ref().and_then(|request| {
+        let words = requested_text(store, request);
+        // Seal without them: the request stays, and whoever carries it out tells that they are missing.
+        words.inspect_err(|e| store.log().fault(now, "read the handoff that was handed over", &e)).ok()
+    });
     let pending = session.request.as_ref().filter(|_| sealing.narrative.is_none() && handed_over.is_some());
     let narrative = sealing.narrative.or(handed_over.as_deref());
     let mut handoffs = store.handoffs(config);
@@ -222,7 +226,13 @@ fn denials(store: &Store, session: &Session, now: Timestamp) -> Vec<String> {
         return Vec::new();
     }
     let cases = match approvals.done_since(session.started.into()) {
-        Ok(ids) => ids.into_iter().filter_map(|id| approvals.get(&id).ok().flatten()),
+        // One that cannot be read may hold a denial. Seal without it, and say so: the handoff must not wait for it.
+        Ok(ids) => ids.into_iter().filter_map(|id| {
+            approvals.get(&id).unwrap_or_else(|e| {
+                store.log().fault(now, "read what the user denied", &e);
+                None
+            })
+        }),
         Err(e) => {
             store.log().fault(now, "read what the user denied", &e);
             return Vec::new();
@@ -384,11 +394,15 @@ fn read_on(
     Ok(backlog.saturating_sub(MAX_BACKLOG))
 }
 
-/// The text of a handoff that the agent handed over: its file if it is still there, else our copy.
-pub(crate) fn requested_text(request: &Request) -> anyhow::Result<String> {
-    let now =
-        request.path.as_deref().map(Path::new).and_then(|path| fs::read(path, MAX_DOCUMENT).ok().flatten());
-    let bytes = match now {
+/// The text of a handoff that the agent handed over: its file if it is still there, else our copy. A file that is there
+/// and cannot be read is logged: what the agent changed in it after the copy was taken is missing.
+pub(crate) fn requested_text(store: &Store, request: &Request) -> anyhow::Result<String> {
+    let file = request.path.as_deref().map(|path| fs::read(Path::new(path), MAX_DOCUMENT));
+    let now = file.transpose().unwrap_or_else(|e| {
+        store.log().fault(Timestamp::now(), "read the agent's handoff again; its copy is used", &e);
+        None
+    });
+    let bytes = match now.flatten() {
         Some(bytes) => bytes,
         None => fs::read(Path::new(&request.copy), MAX_DOCUMENT)?
             .with_context(|| format!("neither the file nor its copy {} is there", request.copy))?,

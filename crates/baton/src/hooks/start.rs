@@ -44,7 +44,8 @@ pub(super) fn session_start(
     let left = if begins { pending::carry_out_left_behind(ctx, &session) } else { None };
     // An empty context that was ordered gets no handoff.
     let is_emptied = begins && is_emptied(ctx, &session);
-    let given = if is_emptied { StartContext::default() } else { claim::give(ctx, &session, source) };
+    let given =
+        if is_emptied { StartContext::default() } else { claim::give_at_start(ctx, &session, source) };
     if matches!(source, StartSource::Compact) {
         window::note(ctx, &session, given.handoff.as_deref());
     }

@@ -15,13 +15,34 @@ use crate::hooks::answer::{Answer, output};
 use crate::mail::deliver::{self, Occasion};
 use crate::mail::maildir::Mail;
 use crate::rotation::request::{self, When, Wish};
-use crate::sessions::claim;
+use crate::sessions::claim::{self, StartContext};
 use crate::sessions::context::Context;
 use crate::sessions::done;
 use crate::sessions::gauge::measure;
 use crate::sessions::nudge;
+use crate::sys::deadline::{self, Deadline};
 
 pub(super) fn prompted(ctx: &Context, session: &Session, text: &str) -> Answer {
+    if session.unloaded {
+        return prompted_late(ctx, session.clone(), text);
+    }
+    begin(ctx, session, text);
+    carry(ctx, session, "UserPromptSubmit", StartContext::default(), waiting(ctx, session).map(|f| (f, text)))
+}
+
+/// The session's start could not load its handoff: this prompt brings it.
+#[cold]
+fn prompted_late(ctx: &Context, mut session: Session, text: &str) -> Answer {
+    deadline::exit_after(Deadline::SEALING);
+    // Load before the turn begins: a context at work without its handoff ends the rotation.
+    let given = claim::give_late(ctx, &mut session);
+    begin(ctx, &session, text);
+    let files = waiting(ctx, &session).map(|files| (files, text));
+    carry(ctx, &session, "UserPromptSubmit", given, files)
+}
+
+/// Records that a turn begins, what its prompt shows, and that the session has its handoff.
+fn begin(ctx: &Context, session: &Session, text: &str) {
     let words = if let Speaker::Person(words) = speaker::speaker(text) { Some(words) } else { None };
     if words.is_some()
         && let Err(e) = request::person_spoke(&ctx.store, session)
@@ -47,7 +68,6 @@ pub(super) fn prompted(ctx: &Context, session: &Session, text: &str) -> Answer {
         note_askers(ctx, session, text, &shown);
     }
     claim::consume(ctx, session);
-    carry(ctx, session, "UserPromptSubmit", waiting(ctx, session).map(|files| (files, text)))
 }
 
 /// The files of the handoff with which this session has just begun, to show at its first sign of life.
@@ -91,12 +111,18 @@ pub(super) fn tool_used(ctx: &Context, session: &Session, failed: bool) -> Answe
     ctx.set_turn(session, Turn::Working);
     claim::consume(ctx, session);
     let event = if failed { "PostToolUseFailure" } else { "PostToolUse" };
-    carry(ctx, session, event, waiting(ctx, session).map(|files| (files, "")))
+    carry(ctx, session, event, StartContext::default(), waiting(ctx, session).map(|files| (files, "")))
 }
 
-/// Measures, and shows the agent what is due: nudges, mail, and last the files of a handoff, unless its first prompt
-/// brings them by itself.
-fn carry(ctx: &Context, session: &Session, event: &str, files: Option<(Waiting, &str)>) -> Answer {
+/// Measures, and shows the agent what is due: a handoff that comes late, nudges, mail, and last the files of a handoff,
+/// unless its first prompt brings them by itself.
+fn carry(
+    ctx: &Context,
+    session: &Session,
+    event: &str,
+    given: StartContext,
+    files: Option<(Waiting, &str)>,
+) -> Answer {
     let measured = measure(ctx, session);
     let gauge = &measured.gauge;
     let mut line = ctx.line(event, session);
@@ -110,8 +136,11 @@ fn carry(ctx: &Context, session: &Session, event: &str, files: Option<(Waiting, 
     if let Some((say, _)) = &said {
         line.detail["said"] = serde_json::json!(format!("{say:?}").to_lowercase());
     }
-    let mut parts = Vec::new();
-    let mut message = None;
+    if let Some(handoff) = &given.handoff {
+        line.detail["handoff"] = serde_json::json!(handoff);
+    }
+    let mut parts: Vec<String> = given.context.into_iter().collect();
+    let mut message = given.message;
     if let Some((say, surroundings)) = said {
         let (text, user) = surroundings.with(|s| match say {
             Say::Advisory => (say::advisory(s), None),
@@ -121,7 +150,7 @@ fn carry(ctx: &Context, session: &Session, event: &str, files: Option<(Waiting, 
             }
         });
         parts.push(text);
-        message = user;
+        message = user.or(message);
     }
     let used: usize = parts.iter().map(|p| p.chars().count()).sum();
     let room = ctx.provider.hooks.budget.saturating_sub(used);

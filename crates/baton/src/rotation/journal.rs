@@ -99,7 +99,8 @@ pub(crate) fn close_left(store: &Store, actuator: Actuator, agent: Option<&Agent
 
 /// Closes a rotation whose process is gone or about to go: the handoff was loaded, or it waits.
 pub(crate) fn close(store: &Store, agent: &Agent, rotation: Rotation) -> Result<(), FileError> {
-    let waits = agent.rotation.as_ref().is_some_and(|r| r.handoff == rotation.handoff);
+    let waits = agent.rotation.as_ref().is_some_and(|r| r.handoff == rotation.handoff)
+        || !was_loaded(store, agent, &rotation);
     // A supervisor that lost patience with the mod gave this handoff to a new process.
     let elsewhere = |r: &Rotation| {
         r.handoff == rotation.handoff && r.id != rotation.id && r.at >= rotation.at && r.step != Step::Failed
@@ -108,6 +109,18 @@ pub(crate) fn close(store: &Store, agent: &Agent, rotation: Rotation) -> Result<
     let loaded = !waits && !store.rotations().has(elsewhere).unwrap_or(true);
     let facts = Facts { old_alive: true, new_alive: false, loaded };
     advance(store, rotation, Event::Found(facts)).map(drop)
+}
+
+/// Whether a conversation after the one that ended continues the handoff. A request is also withdrawn where none does.
+fn was_loaded(store: &Store, agent: &Agent, rotation: &Rotation) -> bool {
+    let since = agent.sessions.iter().rev().take_while(|id| **id != rotation.from);
+    // A record that cannot be read may be of the one that does.
+    let continues = |id| match store.sessions().get(id) {
+        Ok(Some(session)) => session.continues.as_ref() == Some(&rotation.handoff),
+        Ok(None) => false,
+        Err(_) => true,
+    };
+    since.into_iter().any(continues)
 }
 
 /// Whether `actuator` made the last attempt for this handoff; only that actuator sends the continuation. An attempt

@@ -116,7 +116,7 @@ pub(crate) fn seal(
     when: When,
     last_message: Option<&str>,
 ) -> Outcome {
-    let words = seal::requested_text(handed_over);
+    let words = seal::requested_text(&ctx.store, handed_over);
     // Try a readable document again: a disk that is full now may have room later.
     let again = (words.is_ok() && handed_over.tries < TRIES)
         .then(|| Request { tries: handed_over.tries + 1, ..handed_over.clone() });

@@ -23,10 +23,12 @@ pub(crate) struct StartContext {
     pub handoff: Option<String>,
     /// The session that the handoff carries over.
     pub from: Option<SessionId>,
+    /// Something went wrong, and it may succeed later.
+    failed: bool,
 }
 
 /// Loads the handoff meant for this session, or mentions one that waits.
-pub(crate) fn give(ctx: &Context, session: &Session, source: &StartSource<'_>) -> StartContext {
+fn give(ctx: &Context, session: &Session, source: &StartSource<'_>) -> StartContext {
     let mut handoffs = ctx.store.handoffs(&ctx.config);
     handoffs.patience = SEAL_PATIENCE;
     let dir = channel::real(&ctx.cwd).display().to_string();
@@ -68,11 +70,44 @@ pub(crate) fn give(ctx: &Context, session: &Session, source: &StartSource<'_>) -
         Err(e) => {
             ctx.fault("load the handoff", &e);
             StartContext {
+                failed: true,
                 message: Some(format!("baton: the handoff could not be loaded: {e}")),
                 ..StartContext::default()
             }
         }
     }
+}
+
+/// Loads the handoff meant for a session that begins. What cannot be loaded now is left to the session's prompts, as on a
+/// full disk.
+pub(crate) fn give_at_start(ctx: &Context, session: &Session, source: &StartSource<'_>) -> StartContext {
+    let is_awaited = is_awaited(ctx, session);
+    let given = give(ctx, session, source);
+    if given.handoff.is_none() && (given.failed || is_awaited) {
+        ctx.update(session, |s| s.unloaded = true);
+    }
+    given
+}
+
+/// Loads the handoff that the hook of the session's start could not, with a prompt. Another failure leaves it to the next
+/// prompt.
+#[cold]
+pub(crate) fn give_late(ctx: &Context, session: &mut Session) -> StartContext {
+    ctx.update(session, |s| s.unloaded = false);
+    session.unloaded = false;
+    // Once it has sealed a handoff of its own, that one would be loaded.
+    if session.last_handoff.is_some() {
+        return StartContext::default();
+    }
+    let given = give_at_start(ctx, session, &StartSource::Clear);
+    session.claim = given.handoff.as_deref().and_then(|id| HandoffId::new(id).ok());
+    given
+}
+
+/// Whether the agent's rotation waits for this context to load the handoff.
+fn is_awaited(ctx: &Context, session: &Session) -> bool {
+    let request = ctx.agent(&session.agent).and_then(|agent| agent.rotation);
+    request.is_some_and(|request| request.session != session.id)
 }
 
 fn waits(id: &HandoffId) -> String {
@@ -92,10 +127,12 @@ fn loaded_into(ctx: &Context, session: &Session, loaded: &Loaded) -> StartContex
         s.latches = s.latches.rearm(Rearm::Rotation, None);
     });
     if claimed.is_none() {
-        // Nothing will ever consume this claim, but the agent still gets the text.
+        // Nothing will ever consume this claim, but the agent still gets the text. Its request stays, because the record
+        // does not show that it was fulfilled: whoever attends to the agent prompts it and ends the rotation.
         ctx.fault("remember the claim", &"the session's record could not be changed");
+    } else {
+        finish_rotation(ctx, session, &id);
     }
-    finish_rotation(ctx, session, &id);
     Waiting::prepare(&ctx.store, &ctx.config, &session.id, &id);
     let message = match loaded.entry.kind {
         Kind::Crash => say::user_loaded_crash(id.as_str(), loaded.entry.session_id.short()),
@@ -112,6 +149,7 @@ fn loaded_into(ctx: &Context, session: &Session, loaded: &Loaded) -> StartContex
         )),
         message: Some(message),
         handoff: Some(id.to_string()),
+        failed: false,
     }
 }
 
@@ -181,6 +219,7 @@ fn after_compaction(ctx: &Context, session: &Session) -> StartContext {
             say::user_compacted(id.as_str())
         }),
         handoff: Some(id.to_string()),
+        failed: false,
     }
 }
 

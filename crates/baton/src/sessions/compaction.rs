@@ -46,13 +46,14 @@ pub(crate) fn before(
     let mut carried = None;
     if (window || ctx.seals(session)) && !is_ordered {
         // The agent's own words, if it has just handed some over, follow what the user asked to keep.
-        let words = session.request.as_ref().and_then(|request| match seal::requested_text(request) {
-            Ok(words) => Some(words),
-            Err(e) => {
-                ctx.fault("read the handoff that was handed over", &e);
-                None
-            }
-        });
+        let words =
+            session.request.as_ref().and_then(|request| match seal::requested_text(&ctx.store, request) {
+                Ok(words) => Some(words),
+                Err(e) => {
+                    ctx.fault("read the handoff that was handed over", &e);
+                    None
+                }
+            });
         let has_words = words.is_some();
         let wish = instructions.map(str::trim).filter(|words| !words.is_empty()).map(wished);
         let parts: Vec<String> = wish.into_iter().chain(words).collect();

@@ -81,6 +81,8 @@ pub(crate) fn try_register(
     // Whoever takes it up again wants it after all.
     session.taken_back = false;
     session.remind_at = ctx.store.reminders().next_of(&agent.id);
+    // No hook of its start came through, and its agent waits for a fresh context: the first prompt loads the handoff.
+    session.unloaded |= seen && agent.rotation.as_ref().is_some_and(|r| r.session != session.id);
     session.headless = caller.headless;
     session.shared = caller.shared;
     session.opens_window =

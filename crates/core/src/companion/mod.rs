@@ -32,6 +32,8 @@ const LATE: SignedDuration = SignedDuration::from_mins(1);
 /// How often to look at the files while something waits for the end of a turn: every report of that end may be lost.
 const POLL: SignedDuration = SignedDuration::from_secs(10);
 
+const NOT_LOADED: &str = "the context is clear, but no hook loaded the handoff";
+
 /// A companion's knowledge. One thing is under way at a time; the next begins when it is answered.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct State {
@@ -56,6 +58,9 @@ pub struct State {
     carries_out: Option<Timestamp>,
     /// A fresh context was loaded while a turn seemed to run; the next look tells whether that turn is its first.
     unprompted: bool,
+    /// The hooks of the fresh context could not load this handoff, as on a full disk. We submitted the continuation all
+    /// the same, because the hook of a first prompt tries again.
+    loads_late: Option<HandoffId>,
     /// When we heard that a turn began, and when the last one ended.
     began: Option<Timestamp>,
     ended: Option<Timestamp>,
@@ -68,8 +73,10 @@ pub struct State {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Look {
     pub request: Option<RotationRequest>,
-    /// The request belongs to a conversation that is over: the hooks of the current one are loading the handoff.
-    pub under_way: bool,
+    /// The request belongs to a conversation that is over. Since then another one runs, and its hooks load the handoff.
+    pub under_way: Option<Timestamp>,
+    /// The handoff that the current conversation was given.
+    pub continues: Option<HandoffId>,
     /// Queued messages.
     pub mail: usize,
     /// The id of the newest urgent one.
@@ -86,6 +93,17 @@ pub struct Look {
     pub pending: Option<Unsealed>,
     /// When the client's usage limit ends; begin nothing before.
     pub limit: Option<Timestamp>,
+}
+
+impl Look {
+    fn wants(&self, handoff: &HandoffId) -> bool {
+        self.request.as_ref().is_some_and(|r| &r.handoff == handoff)
+    }
+
+    /// The hook that loads a handoff removes its request. So does whoever sees a context at work without it.
+    fn has_loaded(&self, handoff: &HandoffId) -> bool {
+        !self.wants(handoff) && self.continues.as_ref() == Some(handoff)
+    }
 }
 
 /// When a handed-over document can be sealed.
@@ -185,6 +203,8 @@ pub enum Order {
     Loaded(HandoffId),
     /// Journal: no rotation now, and why.
     GiveUp(String),
+    /// Ask no more for a context with this handoff: one is at work without it.
+    Withdraw(HandoffId),
     Submit(u64, Text),
     /// The client took it.
     Accepted(Text),
@@ -244,6 +264,9 @@ impl State {
     fn turn_ended(&mut self, aborted: bool, now: Timestamp, orders: &mut Vec<Order>) {
         self.fell_idle(now);
         self.braked = aborted;
+        if self.doing.is_none() {
+            self.give_up_late(orders);
+        }
         let ours = |d: &mut Doing| matches!(d.what, Progress::Aborting { .. });
         let Some(Doing { what: Progress::Aborting { urgent, .. }, .. }) = self.doing.take_if(ours) else {
             return;
@@ -256,24 +279,59 @@ impl State {
     }
 
     fn looked(&mut self, look: Look, now: Timestamp, orders: &mut Vec<Order>) {
+        if self.look.under_way.is_none() && look.under_way.is_some() {
+            // The clear that was given up came after all.
+            self.given_up = None;
+        }
         (self.look, self.carries_out, self.unprompted) = (look, None, false);
         if self.working && self.unheard_end().is_some_and(|settled| settled <= now) {
             self.fell_idle(now);
         }
-        let request = self.look.request.as_ref().map(|r| &r.handoff);
-        if request.is_none_or(|r| self.given_up.as_ref() != Some(r)) {
-            self.given_up = None;
-        }
-        // The hook that loads a handoff removes its request.
+        let look = &self.look;
+        self.given_up.take_if(|handoff| !look.wants(handoff));
         match &mut self.doing {
             Some(Doing { what: Progress::Clearing { request: ours, loaded, .. }, .. }) => {
-                *loaded = request != Some(&ours.handoff);
+                *loaded = look.has_loaded(&ours.handoff);
             }
-            Some(Doing { what: Progress::Loading { handoff }, .. }) if request != Some(&*handoff) => {
+            Some(Doing { what: Progress::Loading { handoff }, .. }) if !look.wants(handoff) => {
                 let handoff = handoff.clone();
-                self.loaded(handoff, orders);
+                self.doing = None;
+                if self.look.has_loaded(&handoff) {
+                    self.loaded(handoff, orders);
+                } else {
+                    orders.push(Order::GiveUp(NOT_LOADED.to_owned()));
+                }
             }
             _ => {}
+        }
+        self.loaded_late(orders);
+    }
+
+    /// Journals what became of a handoff that was left to the first prompt's hook, once nobody asks for it any more.
+    fn loaded_late(&mut self, orders: &mut Vec<Order>) {
+        let look = &self.look;
+        if let Some(handoff) = self.loads_late.take_if(|handoff| !look.wants(handoff)) {
+            orders.push(if look.has_loaded(&handoff) {
+                Order::Loaded(handoff)
+            } else {
+                Order::GiveUp(NOT_LOADED.to_owned())
+            });
+        }
+    }
+
+    /// The turn of that prompt is over, and none of its hooks said a word.
+    fn give_up_late(&mut self, orders: &mut Vec<Order>) {
+        if let Some(handoff) = self.loads_late.take() {
+            orders.extend([Order::GiveUp(NOT_LOADED.to_owned()), Order::Withdraw(handoff.clone())]);
+            self.given_up = Some(handoff);
+        }
+    }
+
+    /// The client did not take the prompt whose hook was to load the handoff.
+    fn not_prompted(&mut self, text: &Text, orders: &mut Vec<Order>) {
+        let is_its = |handoff: &mut HandoffId| matches!(text, Text::Continuation(of) if of == handoff);
+        if self.loads_late.take_if(is_its).is_some() {
+            orders.push(Order::GiveUp(NOT_LOADED.to_owned()));
         }
     }
 
@@ -315,6 +373,7 @@ impl State {
             }
             (Progress::Submitting { order: ours, text }, Some(_)) if ours == order => {
                 (self.doing, self.braked) = (None, true);
+                self.not_prompted(&text, orders);
                 orders.push(Order::Back(text));
             }
             // The message waits for the end of the turn or the next tool call.
@@ -342,7 +401,7 @@ impl State {
         now: Timestamp,
         orders: &mut Vec<Order>,
     ) {
-        let loaded = self.look.request.as_ref().is_none_or(|r| r.handoff != request.handoff);
+        let loaded = self.look.has_loaded(&request.handoff);
         let rotating = |d: &Doing| matches!(d.what, Progress::Clearing { .. } | Progress::Loading { .. });
         let prompted = self.working || self.braked || self.doing.is_some();
         if refused || prompted && !loaded || self.doing.as_ref().is_some_and(rotating) {
@@ -399,18 +458,25 @@ impl State {
                 self.cleared(request.handoff, true, now, orders);
             }
             Progress::Clearing { order, request, .. } => {
-                self.given_up = Some(request.handoff.clone());
+                // Where the hooks tell of a fresh context, only its handoff is missing.
+                self.given_up = Some(request.handoff.clone()).filter(|_| self.look.under_way.is_none());
                 self.late = Some((order, request));
                 orders.push(Order::GiveUp("the client did not answer the order to clear".to_owned()));
             }
-            Progress::Loading { handoff } => {
+            // The hook of the prompt that began this turn tries again, or that of the next one.
+            Progress::Loading { handoff } if self.working || self.braked => {
                 self.given_up = Some(handoff);
-                orders.push(Order::GiveUp("the context is clear, but no hook loaded the handoff".to_owned()));
+                orders.push(Order::GiveUp(NOT_LOADED.to_owned()));
+            }
+            Progress::Loading { handoff } => {
+                self.loads_late = Some(handoff.clone());
+                self.submit(Text::Continuation(handoff), orders);
             }
             Progress::Submitting { text, .. } => {
                 // A fresh context without a prompt would stand still: retry once, then leave it to the person.
                 let again = !text.is_mail() && !self.retried;
                 (self.retried, self.braked) = (again, !again);
+                self.not_prompted(&text, orders);
                 orders.push(Order::Back(text));
             }
             Progress::Aborting { .. } => {}
@@ -470,9 +536,23 @@ impl State {
             });
             return;
         }
-        let wanted =
-            |r: &&RotationRequest| !self.look.under_way && self.given_up.as_ref() != Some(&r.handoff);
-        if let Some(request) = self.look.request.as_ref().filter(wanted) {
+        self.give_up_late(orders);
+        let is_wanted = |r: &RotationRequest| self.given_up.as_ref() != Some(&r.handoff);
+        let under_way = self.look.request.clone().zip(self.look.under_way);
+        if let Some((request, since)) = under_way.filter(|(r, _)| is_wanted(r)) {
+            if now < since + LOAD {
+                self.held_until = Some(since + LOAD);
+                return;
+            }
+            // Nobody waits for the hooks any more, because an earlier companion ended or the client told us nothing.
+            let handoff = request.handoff.clone();
+            (self.loads_late, self.late) = (Some(handoff.clone()), None);
+            orders.extend([Order::Begin(request), Order::Cleared]);
+            self.submit(Text::Continuation(handoff), orders);
+            return;
+        }
+        let is_to_clear = |r: &&RotationRequest| self.look.under_way.is_none() && is_wanted(r);
+        if let Some(request) = self.look.request.as_ref().filter(is_to_clear) {
             self.last_order += 1;
             orders.push(Order::Begin(request.clone()));
             orders.push(Order::Clear(self.last_order));

@@ -46,6 +46,8 @@ enum Bug {
     SleepsWhileItWaits,
     /// A document scheduled while no turn ran went unnoticed until the next event.
     HearsNothingOfCopies,
+    /// A fresh context whose hooks could not load the handoff was left to itself.
+    LeavesUnloadedAlone,
 }
 
 #[derive(Debug, Default)]
@@ -62,6 +64,8 @@ struct Client {
     /// Whether the current context has the handoff, and how often it was consumed.
     has_it: bool,
     loads: u32,
+    /// The hooks of its start could not load the handoff; those of its prompts try again.
+    unloaded: bool,
 }
 
 struct Companion {
@@ -82,6 +86,10 @@ struct World {
     told: VecDeque<Input>,
     /// On disk.
     request: Option<RotationRequest>,
+    /// The request was withdrawn, because a context began to work without its handoff.
+    withdrawn: bool,
+    /// When the current context began, if the hook of its start recorded that.
+    started: Option<Timestamp>,
     /// The agent has handed over a document that nobody has sealed.
     pending: bool,
     /// Whether it was pending at the companion's last look.
@@ -160,6 +168,8 @@ impl World {
             sent: VecDeque::new(),
             told: VecDeque::new(),
             request,
+            withdrawn: false,
+            started: None,
             pending,
             seen_pending: false,
             handed_over: Timestamp::UNIX_EPOCH,
@@ -211,8 +221,7 @@ impl World {
     fn start_companion(&mut self) {
         self.told.clear();
         self.companions += 1;
-        let loaded = self.request.is_none() && !self.is_unsealed();
-        self.settle(Facts { old_alive: true, new_alive: false, loaded });
+        self.settle(Facts { old_alive: true, new_alive: false, loaded: self.is_loaded() });
         self.companion = Some(Companion { state: State::default(), rotation: None });
         let interrupted_for = self.interrupted_for.clone();
         self.feed(Input::Started { interactive: true, working: self.client.turn, interrupted_for });
@@ -238,9 +247,14 @@ impl World {
         };
         let holds_mail = self.bug == Some(Bug::OnlyStopSeals) && self.pending;
         let (working, since) = self.recorded;
+        // A context that works without its handoff: nobody fulfils the request any more.
+        let is_stale =
+            self.client.clears > 0 && !self.client.has_it && self.started.is_some_and(|at| since > at);
+        self.withdrawn |= is_stale && self.request.take().is_some();
         let look = Look {
             request: self.request.clone(),
-            under_way: self.client.clears > 0,
+            under_way: self.started,
+            continues: self.client.has_it.then(handoff),
             mail: if holds_mail { 0 } else { self.mail },
             urgent: self.urgent.clone().filter(|_| !holds_mail),
             owed: (rotated && unprompted).then(handoff),
@@ -322,6 +336,13 @@ impl World {
                 companion.rotation = Some(rotation);
             }
             Order::Clear(n) => self.sent.push_back(Sent::Clear(n)),
+            Order::Submit(_, Text::Continuation(handoff))
+                if !self.client.has_it && self.bug == Some(Bug::LeavesUnloadedAlone) =>
+            {
+                let state = &mut companion.state;
+                (state.doing, state.loads_late, state.given_up) = (None, None, Some(handoff));
+                self.carry_out(companion, Order::GiveUp("no hook loaded the handoff".into()));
+            }
             Order::Submit(n, text) => self.sent.push_back(Sent::Submit(n, text)),
             Order::Cleared => self.advance(companion, Event::Stopped),
             Order::Loaded(id) => {
@@ -333,6 +354,7 @@ impl World {
                 (rotation.step, rotation.note) = (Journaled::Failed, Some(why));
                 self.put(&rotation);
             }
+            Order::Withdraw(_) => self.withdrawn |= self.request.take().is_some(),
             Order::Accepted(Text::Mail | Text::Urgent(_)) => (self.mail, self.urgent) = (0, None),
             Order::Abort(n, urgent) => {
                 // A document scheduled after the look and before the turn begins is unknown to the companion.
@@ -381,7 +403,16 @@ impl World {
 
     /// Nothing has been written or sealed in this run yet.
     fn is_unsealed(&self) -> bool {
-        self.pending || (self.request.is_none() && !self.client.has_it && self.client.loads == 0)
+        self.pending || self.is_unwritten()
+    }
+
+    /// Whether a session's record names the handoff as the one that it continues.
+    fn is_loaded(&self) -> bool {
+        self.client.has_it || self.client.loads > 0
+    }
+
+    fn is_unwritten(&self) -> bool {
+        self.request.is_none() && !self.withdrawn && !self.client.has_it && self.client.loads == 0
     }
 
     /// Seals the handed-over document and requests the fresh context, once. The process that does it may be killed in
@@ -412,8 +443,7 @@ impl World {
 
     /// Hands over a document: writes its copy first, then the record.
     fn hand_over(&mut self) {
-        let unwritten = self.request.is_none() && !self.client.has_it && self.client.loads == 0;
-        if unwritten && !self.given_up && !self.pending {
+        if self.is_unwritten() && !self.given_up && !self.pending {
             (self.pending, self.handed_over, self.tries) = (true, self.now, 0);
             self.copied = self.bug != Some(Bug::HearsNothingOfCopies);
         }
@@ -466,10 +496,14 @@ impl World {
             Sent::Clear(_) => {
                 // A context that ends before its first prompt returns the handoff to the next one.
                 let again = self.client.has_it && self.client.prompts == 0;
-                let killed = self.fails(10) && !again;
                 (self.client.clears, self.client.prompts) = (self.client.clears + 1, 0);
-                // SessionStart(clear) loads the waiting handoff and removes the request.
-                self.client.has_it = !killed && (self.request.take().is_some() || again);
+                // SessionStart(clear) loads the waiting handoff and removes the request, unless it is killed or nothing
+                // can be written.
+                let killed = self.fails(10) && !again;
+                let loads = !killed && !self.full;
+                self.started = Some(self.now).filter(|_| !killed);
+                self.client.unloaded = !loads && !again;
+                self.client.has_it = again || loads && self.request.take().is_some();
                 self.limit = None;
                 self.tell(Input::Done(number));
             }
@@ -486,12 +520,27 @@ impl World {
         (self.client.turn, self.client.stopped, self.client.idle_since) = (true, false, None);
         self.limit = None;
         self.client.prompts += 1;
-        self.client.loads += u32::from(self.client.has_it && self.client.prompts == 1);
-        if !self.fails(40) {
+        let is_hooked = !self.fails(40);
+        let loads_late = self.client.unloaded && is_hooked && !self.full;
+        if loads_late && (self.withdrawn || self.request.take().is_some()) {
+            (self.client.has_it, self.client.unloaded, self.withdrawn) = (true, false, false);
+            self.client.loads += 1;
+        } else {
+            self.client.loads += u32::from(self.client.has_it && self.client.prompts == 1);
+        }
+        if is_hooked {
+            self.register();
             self.recorded = (true, self.now);
         }
         self.notified = false;
         self.tell(Input::TurnBegan);
+    }
+
+    /// Any hook registers a fresh context if the one of its start did not.
+    fn register(&mut self) {
+        if self.client.clears > 0 {
+            self.started = self.started.or(Some(self.now));
+        }
     }
 
     fn end_turn(&mut self, end: End) {
@@ -500,6 +549,7 @@ impl World {
         self.client.idle_since = Some(self.now);
         // No hook fires after an interruption; any other hook may be killed.
         if !aborted && !self.fails(8) {
+            self.register();
             self.recorded = (false, self.now);
             if end == End::Limit {
                 self.limit = Some(self.now + SignedDuration::from_secs(20));
@@ -658,8 +708,7 @@ impl World {
         // The next companion or `baton run` ends what was left open.
         let old_alive = self.client.alive;
         if self.companion.is_none() {
-            let loaded = self.request.is_none() && !self.is_unsealed();
-            self.settle(Facts { old_alive, new_alive: false, loaded });
+            self.settle(Facts { old_alive, new_alive: false, loaded: self.is_loaded() });
         }
     }
 
@@ -667,7 +716,9 @@ impl World {
     fn news(&self) -> bool {
         let Some(companion) = &self.companion else { return false };
         let look = &companion.state.look;
-        look.request != self.request || look.mail < self.mail || self.copied || self.woken
+        // A hook that registers a fresh context writes the agent's record.
+        let is_fresh = self.request.is_some() && look.under_way != self.started;
+        look.request != self.request || look.mail < self.mail || self.copied || self.woken || is_fresh
     }
 
     /// Whether it ignores its deadline, as with the old bug.
@@ -697,7 +748,7 @@ impl World {
         let journaled = self.journal.iter().any(|r| r.note.is_some());
         let explained = [
             (self.pending, !self.notified && !self.client.stopped && self.bug != Some(Bug::OnlyStopSeals)),
-            (self.request.is_some(), journaled && (state.given_up.is_some() || self.client.clears > 0)),
+            (self.request.is_some(), journaled && state.given_up.is_some()),
             (self.limit.is_some(), false),
             (self.mail > 0, false),
         ];
@@ -718,7 +769,8 @@ impl World {
             return Err(wrong);
         }
         let written = !self.is_unsealed() || has_it;
-        holds(!written || has_it == self.request.is_none(), "the handoff is lost")?;
+        let waits = self.request.is_some() || self.withdrawn;
+        holds(!written || has_it != waits, "the handoff is lost")?;
         for rotation in &self.journal {
             // No client runs and no context has the handoff: the agent's next start finishes the rotation.
             let taken_over = rotation.step == Journaled::Starting && !client.alive;
@@ -733,6 +785,9 @@ impl World {
         let braked = self.companion.as_ref().is_none_or(|c| c.state.braked);
         if client.alive && !braked && !client.stopped {
             holds(!self.pending, "a handoff is pending forever")?;
+            // A clear of which neither the hook nor the client told is waited for, and the journal says so.
+            let is_unloaded = self.request.is_some() && self.started.is_some();
+            holds(!is_unloaded, "a fresh context stands without its handoff")?;
             holds(self.limit.is_none(), "an agent stands at a limit that has ended")?;
             holds(self.mail == 0, "a message was never submitted")?;
         }
@@ -803,6 +858,7 @@ fn each_of_the_old_bugs_is_found_when_it_is_put_back() {
         Bug::CarriesOutWithoutEnd,
         Bug::SleepsWhileItWaits,
         Bug::HearsNothingOfCopies,
+        Bug::LeavesUnloadedAlone,
     ] {
         let found = (1..=20_000u64).find(|seed| play_with(*seed, true, false, Some(bug)).judge().is_err());
         assert!(found.is_some(), "{bug:?} goes unnoticed");

@@ -19,8 +19,10 @@ fn request(n: u8) -> RotationRequest {
     }
 }
 
+/// Where nothing is asked for, the context has its handoff.
 fn looked(request: Option<RotationRequest>, mail: usize) -> Input {
-    Input::Looked(Look { request, mail, ..Look::default() })
+    let continues = request.is_none().then(|| id(1));
+    Input::Looked(Look { request, mail, continues, ..Look::default() })
 }
 
 fn urgent(id: &str) -> Input {
@@ -83,8 +85,39 @@ fn a_load_that_the_hooks_tell_of_is_enough_when_the_client_does_not_answer() {
 #[test]
 fn a_request_of_the_conversation_before_is_left_to_the_hooks_that_load_it() {
     let look = |under_way| Input::Looked(Look { request: Some(request(1)), under_way, ..Look::default() });
-    let orders = play(vec![START, look(true), look(false)]);
+    let orders = play(vec![START, look(Some(Timestamp::UNIX_EPOCH)), look(None)]);
     assert_eq!(orders[1..], [vec![], vec![Order::Begin(request(1)), Order::Clear(1)]]);
+}
+
+/// Regression: the hook of the fresh context met a full disk, and nobody ever prompted that context.
+#[test]
+fn a_fresh_context_whose_hooks_could_not_load_its_handoff_is_prompted_and_its_prompt_loads_it() {
+    let unloaded = || {
+        let (request, under_way) = (Some(request(1)), Some(Timestamp::UNIX_EPOCH));
+        Input::Looked(Look { request, under_way, mail: 1, ..Look::default() })
+    };
+    let go_on = Text::Continuation(id(1));
+    let mut inputs = vec![START, looked(Some(request(1)), 0), Input::Done(1), unloaded()];
+    inputs.extend(std::iter::repeat_n(Input::Tick, 9));
+    inputs.extend([Input::Done(2), looked(None, 1)]);
+    let orders = play(inputs);
+    assert_eq!(orders[3..12].concat(), [], "they are given their time");
+    assert_eq!(orders[12], [Order::Submit(2, go_on.clone())]);
+    assert_eq!(orders[13..], [vec![Order::Accepted(go_on.clone())], vec![Order::Loaded(id(1))]]);
+    // The next companion finds it like that.
+    let mut inputs = vec![START, unloaded()];
+    inputs.extend(std::iter::repeat_n(Input::Tick, 9));
+    let nobody_loads = Look { idle: Some(Timestamp::UNIX_EPOCH), ..Look::default() };
+    inputs.extend([Input::Done(1), Input::Looked(nobody_loads)]);
+    let orders = play(inputs);
+    assert_eq!(orders[2..10].concat(), []);
+    assert_eq!(orders[10], [Order::Begin(request(1)), Order::Cleared, Order::Submit(1, go_on.clone())]);
+    assert_eq!(orders[11], [Order::Accepted(go_on)]);
+    assert!(
+        matches!(orders[12][..], [Order::GiveUp(_)]),
+        "the prompt did not load it either: {:?}",
+        orders[12]
+    );
 }
 
 #[test]
@@ -301,15 +334,16 @@ fn after_esc_not_even_an_urgent_message_starts_a_turn() {
 
 #[test]
 fn a_rotation_that_no_hook_completes_is_given_up_once_and_not_tried_for_ever() {
-    let mut inputs = vec![START, looked(Some(request(1)), 0), Input::Done(1)];
-    inputs.extend(std::iter::repeat_n(Input::Tick, 11));
+    let mut inputs = vec![START, looked(Some(request(1)), 0), Input::Done(1), Input::TurnBegan];
+    inputs.extend(std::iter::repeat_n(Input::Tick, 10));
+    inputs.push(Input::TurnEnded { aborted: false });
     inputs.push(looked(Some(request(1)), 0));
     inputs.push(looked(Some(request(2)), 0));
     let orders = play(inputs);
     let given_up = orders.iter().flatten().filter(|o| matches!(o, Order::GiveUp(_))).count();
     assert_eq!(given_up, 1);
-    assert_eq!(orders[14], []);
-    assert_eq!(orders[15], [Order::Begin(request(2)), Order::Clear(2)]);
+    assert_eq!(orders[15], []);
+    assert_eq!(orders[16], [Order::Begin(request(2)), Order::Clear(2)]);
 }
 
 #[test]
@@ -348,6 +382,11 @@ fn input() -> impl Strategy<Value = Input> {
         4 => Just(Input::TurnBegan),
         4 => prop::bool::weighted(0.2).prop_map(|aborted| Input::TurnEnded { aborted }),
         4 => (prop::option::of(0u8..3), 0usize..3).prop_map(|(r, mail)| looked(r.map(request), mail)),
+        2 => (0u8..3, prop::option::of(0u8..3), 0i64..60).prop_map(|(r, continues, n)| {
+            let under_way = Timestamp::from_second(n).ok();
+            let (request, continues) = (Some(request(r)), continues.map(id));
+            Input::Looked(Look { request, under_way, continues, ..Look::default() })
+        }),
         2 => (0u8..4).prop_map(|n| urgent(&format!("m{n}"))),
         2 => (0u8..4).prop_map(|n| {
             let urgent = Some(format!("m{n}"));
@@ -409,7 +448,9 @@ proptest! {
                         open_order = Some(*n);
                         clearing = matches!(order, Order::Clear(_));
                         if let Order::Submit(_, Text::Continuation(id)) = order {
-                            prop_assert!(loaded.as_ref() == Some(id) || before.look.owed.as_ref() == Some(id));
+                            // It has its handoff, or its hook is to load it.
+                            let has_it = loaded.as_ref() == Some(id) || before.look.owed.as_ref() == Some(id);
+                            prop_assert!(has_it || next.loads_late.as_ref() == Some(id));
                         } else {
                             prop_assert!(!next.working && !next.braked && next.interactive);
                         }
@@ -432,8 +473,9 @@ proptest! {
                     }
                     Order::GiveUp(_) => {
                         prop_assert!(open_rotation.take().is_some());
-                        open_order = None;
+                        open_order = open_order.filter(|_| !clearing);
                     }
+                    Order::Withdraw(_) => prop_assert!(open_rotation.is_none() && !next.working),
                     Order::Accepted(_) | Order::Back(_) => {
                         prop_assert!(open_order.take().is_some());
                     }

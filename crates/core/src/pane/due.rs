@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Doing, Effect, LOAD, Phase, RETURN, SOON, State, TASKS, Text};
+use super::{Doing, Effect, LOAD, NOT_LOADED, Phase, RETURN, SOON, State, TASKS, Text};
 use crate::session::Turn;
 
 impl State {
@@ -57,6 +57,27 @@ impl State {
         self.doing = Some(Doing { step, until: now + SOON });
     }
 
+    /// Prompts a fresh context whose hooks could not load its handoff and to which nobody attends: the hook of that prompt
+    /// tries again. `Some(None)` while its hooks may still load it.
+    fn unloaded(&mut self, now: Timestamp, effects: &mut Vec<Effect>) -> Option<Option<Phase>> {
+        let is_waiting = self.is_unloaded() && !self.look.heard && self.look.turn == Turn::Idle;
+        let request = self.look.request.clone().filter(|_| is_waiting && self.open.is_none())?;
+        if self.given_up.as_ref() == Some(&request.handoff) {
+            return None;
+        }
+        let from = self.look.turn_since.map_or(now, |at| at + LOAD);
+        if now < from {
+            self.not_before = Some(from);
+            return Some(None);
+        }
+        let handoff = request.handoff.clone();
+        self.open = Some(handoff.clone());
+        (self.to_continue, self.loads_late) = (Some(handoff.clone()), true);
+        effects.extend([Effect::Begin(request), Effect::Cleared]);
+        let text = Text::Continuation(handoff);
+        Some(Some(Phase::Reading { text, left_mode: false, stashed: None }))
+    }
+
     fn due(&mut self, now: Timestamp, effects: &mut Vec<Effect>) -> Option<Phase> {
         let reading = |text| Some(Phase::Reading { text, left_mode: false, stashed: None });
         if !self.look.ready {
@@ -66,14 +87,23 @@ impl State {
         let may_interrupt =
             working && self.look.turn_since.is_some() && self.interrupted != self.look.turn_since;
         if let Some(handoff) = self.to_continue.clone() {
-            if self.look.turn == Turn::Idle && (self.loads_late || !self.look.heard) {
+            // Before its first hook we know only of the session that is over.
+            let is_lazy = self.loads_late && !self.is_unloaded();
+            if self.look.turn == Turn::Idle && (is_lazy || !self.look.heard) {
                 return reading(Text::Continuation(handoff));
             }
+            if self.is_unloaded() {
+                // It was prompted, and no hook of that prompt loaded the handoff.
+                self.give_up(NOT_LOADED, effects);
+            }
             // Someone else began the first turn of the fresh context. It has its handoff, so we need not prompt it.
-            self.to_continue = None;
+            (self.to_continue, self.loads_late) = (None, false);
         }
         if self.open.is_some() && self.look.request.as_ref().map(|r| &r.handoff) != self.open.as_ref() {
             self.give_up("nobody asks for it any more", effects);
+        }
+        if let Some(step) = self.unloaded(now, effects) {
+            return step;
         }
         let request = self.look.request.as_ref().filter(|r| {
             self.given_up.as_ref() != Some(&r.handoff) && Some(&r.session) == self.look.session.as_ref()

@@ -61,6 +61,8 @@ pub struct Look {
     pub unseen: usize,
     /// A hook or the transcript shows that this context had its first prompt.
     pub heard: bool,
+    /// The handoff that the session was given.
+    pub continues: Option<HandoffId>,
     /// Somebody ordered an empty conversation in place of this one.
     pub clear: bool,
     /// It stopped at a usage limit that has ended since, and nobody has told it.
@@ -142,6 +144,7 @@ pub enum Effect {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark(pub u64);
 
+const NOT_LOADED: &str = "the context is clear, but no hook loaded the handoff";
 pub const DRAFT: &str = "a draft is in the composer";
 pub const HIDDEN: &str = "a dialog or a menu is open";
 pub const MODE: &str = "somebody scrolls in the pane";
@@ -160,7 +163,8 @@ pub struct State {
     to_continue: Option<HandoffId>,
     /// We do not know whether the awaited text was typed at all.
     resumed: bool,
-    /// That continuation also makes the fresh context load its handoff.
+    /// That continuation also makes the fresh context load its handoff: its hooks fire only then, or could not load it at
+    /// its start, as on a full disk.
     loads_late: bool,
     /// We found text of ours in the composer and sent it; if it stays there, leave it to others.
     entered_own: bool,
@@ -362,13 +366,16 @@ impl State {
     }
 
     fn confirm(&mut self, text: Text, effects: &mut Vec<Effect>) {
-        (self.doing, self.resumed, self.was_back) = (None, false, self.put_by.is_some());
+        // If we only resumed, a person may have sent what we confirm: the draft is where an attendant stashed it.
+        self.was_back = self.put_by.is_some() && !self.resumed;
+        (self.doing, self.resumed) = (None, false);
         if let Text::Continuation(handoff) = &text {
             let waits = self.look.request.as_ref().is_some_and(|r| &r.handoff == handoff);
+            let is_loaded = !waits && self.look.continues.as_ref() == Some(handoff);
             if std::mem::take(&mut self.loads_late) {
-                effects.push(if waits {
+                effects.push(if !is_loaded {
                     (self.given_up, self.open) = (Some(handoff.clone()), None);
-                    Effect::GiveUp("no hook loaded the handoff".to_owned())
+                    Effect::GiveUp(NOT_LOADED.to_owned())
                 } else {
                     self.open = None;
                     Effect::Loaded(handoff.clone())
@@ -450,19 +457,27 @@ impl State {
                         self.left_clear = true;
                         self.give_up("the client did not clear its context", effects);
                     }
+                    Text::Continuation(_) if self.is_unloaded() => {
+                        self.loads_late = false;
+                        self.give_up(NOT_LOADED, effects);
+                    }
                     Text::Continuation(_) => {
                         // The handoff is loaded; only the continuation is missing.
                         self.to_continue = None;
                     }
                 }
             }
-            Phase::Loading { .. } => {
-                self.give_up("the context is clear, but no hook loaded the handoff", effects);
-            }
+            // The hook of its first prompt tries again.
+            Phase::Loading { .. } => self.loads_late = true,
             Phase::Interrupted | Phase::Reading { .. } | Phase::Interrupting { .. } => {
                 self.not_before = Some(now + SOON);
             }
         }
+    }
+
+    /// Whether the handoff is asked for by a session that is over, and the current one has not loaded it.
+    pub(super) fn is_unloaded(&self) -> bool {
+        self.look.request.as_ref().is_some_and(|r| Some(&r.session) != self.look.session.as_ref())
     }
 
     pub(super) fn give_up(&mut self, why: &str, effects: &mut Vec<Effect>) {

@@ -87,9 +87,41 @@ fn a_client_that_starts_silently_is_given_the_prompt_and_must_then_show_a_new_se
     assert_eq!(e, [Effect::Type(Text::Continuation(handoff()))]);
     let (s, _) = s.next(Input::Typed(true), CODEX, at(6));
     let (session, turn_since) = (Some(sid("s2")), Some(at(7)));
-    let fresh = Look { ready: true, session, turn: Turn::Working, turn_since, ..Look::default() };
+    let continues = Some(handoff());
+    let fresh = Look { ready: true, session, turn: Turn::Working, turn_since, continues, ..Look::default() };
     let (_, e) = s.next(Input::Looked(fresh), CODEX, at(7));
     assert_eq!(e, [Effect::Loaded(handoff()), Effect::Confirmed(Text::Continuation(handoff()))]);
+}
+
+/// Regression: the hook of the fresh context met a full disk. The rotation was given up, and the agent stood still.
+#[test]
+fn a_fresh_context_whose_hooks_could_not_load_its_handoff_is_prompted_and_its_prompt_loads_it() {
+    let unloaded = || {
+        let turn_since = Some(at(2));
+        Input::Looked(Look { session: Some(sid("s2")), turn_since, mail: 1, ..rotating() })
+    };
+    let go_on = Text::Continuation(handoff());
+    let (s, _) =
+        play(CLAUDE, [(1, Input::Looked(rotating())), (1, screen(Composer::Empty)), (1, Input::Typed(true))]);
+    let (s, e) = s.next(unloaded(), CLAUDE, at(2));
+    assert_eq!(e, [Effect::Cleared]);
+    assert_eq!(s.deadline(), Some(at(12)), "its hooks are given their time");
+    let (s, e) = s.next(Input::Tick, CLAUDE, at(12));
+    assert_eq!(e, [Effect::Read]);
+    let (s, e) = s.next(screen(Composer::Empty), CLAUDE, at(12));
+    assert_eq!(e, [Effect::Type(go_on.clone())]);
+    let (s, _) = s.next(Input::Typed(true), CLAUDE, at(12));
+    let at_work = Look { request: None, turn: Turn::Working, turn_since: Some(at(13)), ..rotating() };
+    let loaded = Look { continues: Some(handoff()), ..at_work.clone() };
+    let (_, e) = s.clone().next(Input::Looked(loaded), CLAUDE, at(13));
+    assert_eq!(e, [Effect::Loaded(handoff()), Effect::Confirmed(go_on.clone())]);
+    let (_, e) = s.next(Input::Looked(at_work), CLAUDE, at(13));
+    assert!(matches!(e[..], [Effect::GiveUp(_), Effect::Confirmed(_)]), "nor did its prompt load it: {e:?}");
+    // An attendant that knows nothing of the rotation finds it like that.
+    let (s, e) = State::default().next(unloaded(), CLAUDE, at(3));
+    assert_eq!((e, s.deadline()), (vec![], Some(at(12))));
+    let (_, e) = s.next(unloaded(), CLAUDE, at(12));
+    assert_eq!(e, [Effect::Begin(request()), Effect::Cleared, Effect::Read]);
 }
 
 /// The Stop hook fires before the client's own screen has ended the turn.

@@ -100,7 +100,11 @@ impl State {
                         self.send_off_own(Text::Mail, now, effects);
                     }
                     // Our continuation is there and a person appended to it: they will send it.
-                    Composer::Draft(draft) if is_mixed(draft) && matches!(text, Text::Continuation(_)) => {
+                    Composer::Draft(draft)
+                        if is_mixed(draft)
+                            && matches!(text, Text::Continuation(_))
+                            && !self.is_unloaded() =>
+                    {
                         (self.doing, self.to_continue) = (None, None);
                         effects.push(Effect::Back(text));
                     }

@@ -48,7 +48,7 @@ impl World {
         let (number, inherits) = (attendant.number, attendant.inherits);
         let late = attendant.state.deadline().is_some_and(|at| at <= self.now);
         if inherits.is_some_and(|at| at <= self.now) {
-            self.settle(|_| true);
+            self.settle(|holder| holder != number);
             self.attendant.as_mut().unwrap().inherits = None;
         }
         if late {
@@ -90,7 +90,7 @@ impl World {
         let look = Look {
             ready: true,
             turn: if idle || unpark { Turn::Idle } else { files.turn },
-            turn_since: files.turn_since.or(Some(Timestamp::UNIX_EPOCH)),
+            turn_since: files.turn_since.or(Some(files.started)),
             session: Some(sid(files.session)),
             request: files.request.clone(),
             hold_until: None,
@@ -99,6 +99,7 @@ impl World {
             unpark,
             clear: false,
             unseen: self.mail.iter().filter(|m| m.place == MailPlace::Held(number)).count(),
+            continues: files.continues.clone(),
             heard: in_transcript || (files.claim.is_none() && files.turn_since.is_some()),
         };
         self.feed(Input::Looked(look));
@@ -314,7 +315,9 @@ impl World {
             if held.is_empty() {
                 return Input::Nothing;
             }
-            if self.files.request.is_some() {
+            // If the clear has come and nothing was loaded, this prompt's hook loads it.
+            let session = sid(self.files.session);
+            if self.files.request.as_ref().is_some_and(|r| r.session == session) {
                 self.wrong("mail was typed before a clear");
             }
         }
@@ -330,6 +333,9 @@ impl World {
         }
         if !self.client.composer.is_empty() || self.client.dialog || self.client.in_mode {
             self.wrong("typed over a draft, into a dialog or into copy mode");
+        }
+        if matches!(text, Text::Continuation(_)) {
+            self.prompted.push(self.files.session);
         }
         let piece = vec![Piece::Ours(text, held)];
         match self.random(24) {

@@ -38,7 +38,11 @@ struct Files {
     session: u32,
     turn: Turn,
     turn_since: Option<Timestamp>,
+    started: Timestamp,
     claim: Option<u32>,
+    /// The handoff that the session was given, and whether the hook of its start could not load one.
+    continues: Option<HandoffId>,
+    unloaded: bool,
     request: Option<RotationRequest>,
     /// A sealed handoff that nobody has consumed.
     waits: Option<HandoffId>,
@@ -49,6 +53,14 @@ struct Files {
     put_by: Option<Mark>,
     /// When its usage limit ends.
     limit: Option<Timestamp>,
+}
+
+impl Files {
+    /// A fresh context.
+    fn begin(&mut self, session: u32, now: Timestamp) {
+        (self.session, self.turn, self.turn_since) = (session, Turn::Idle, None);
+        (self.started, self.continues, self.unloaded) = (now, None, false);
+    }
 }
 
 struct Attendant {
@@ -76,6 +88,8 @@ struct World {
     bug: Option<Bug>,
     attendant: Option<Attendant>,
     attendants: u32,
+    /// The sessions that a continuation was typed into, whether they took it or not.
+    prompted: Vec<u32>,
     wrong: Option<&'static str>,
     trace: Option<Vec<String>>,
 }
@@ -115,7 +129,10 @@ impl World {
                 session: 1,
                 turn: Turn::Working,
                 turn_since: Some(Timestamp::UNIX_EPOCH),
+                started: Timestamp::UNIX_EPOCH,
                 claim: None,
+                continues: None,
+                unloaded: false,
                 request: None,
                 waits: None,
                 consumed: Vec::new(),
@@ -130,6 +147,7 @@ impl World {
             bug: None,
             attendant: None,
             attendants: 0,
+            prompted: Vec::new(),
             wrong: None,
             trace: traced.then(Vec::new),
         }
@@ -188,10 +206,15 @@ impl World {
                 if *session > files.session =>
             {
                 // A session whose start was lost is recognised by its first prompt.
-                (files.session, files.turn, files.turn_since) = (*session, Turn::Idle, None);
+                files.begin(*session, now);
+                files.unloaded = files.request.is_some();
                 self.hook(hook);
             }
             Hook::Prompt { session, mail } if *session == files.session => {
+                if files.unloaded {
+                    self.load();
+                }
+                let files = &mut self.files;
                 (files.turn, files.turn_since, files.limit) = (Turn::Working, Some(now), None);
                 self.consume(*session);
                 for id in mail {
@@ -214,14 +237,23 @@ impl World {
             }
             Hook::End { session } if files.claim == Some(*session) => files.claim = None,
             Hook::Start { session } if *session > files.session => {
-                (files.session, files.turn, files.turn_since) = (*session, Turn::Idle, None);
+                files.begin(*session, now);
                 files.limit = None;
-                if files.waits.is_some() {
-                    files.claim = Some(*session);
-                    files.request = None;
-                }
+                self.load();
             }
             _ => {}
+        }
+    }
+
+    /// The session's hook loads the handoff that waits, unless nothing can be written now.
+    fn load(&mut self) {
+        self.files.unloaded = self.files.waits.is_some() && self.fails(8);
+        if self.files.unloaded {
+            self.note(|| "nothing could be loaded".to_owned());
+        } else if self.files.waits.is_some() {
+            let files = &mut self.files;
+            (files.claim, files.request) = (Some(files.session), None);
+            files.continues.clone_from(&files.waits);
         }
     }
 
@@ -510,6 +542,17 @@ impl World {
         holds(!self.scheduled, "a handoff is pending forever")?;
         holds(self.files.turn == Turn::Idle, "an agent stands at a limit that has ended")?;
         holds(self.files.request.is_none(), "a rotation is stuck")?;
+        // Those that a person began are theirs to prompt.
+        let led_here = |r: &&Rotation| r.from == sid(self.files.session - 1);
+        let is_rotated = self
+            .files
+            .journal
+            .iter()
+            .filter(led_here)
+            .any(|r| r.step != Journaled::Failed || r.note.as_deref() == Some(NOT_LOADED));
+        let is_prompted = self.files.turn_since.is_some() || self.prompted.contains(&self.files.session);
+        let stands = self.files.unloaded && is_rotated && !is_prompted;
+        holds(!stands, "a fresh context stands without its handoff")?;
         holds(self.client.shown.len() == self.mail.len(), "a message was never shown")?;
         let busy = self.attendant.as_ref().is_some_and(|a| a.state.doing.is_some());
         holds(!busy, "the attendant is not at rest")

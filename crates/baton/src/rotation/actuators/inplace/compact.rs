@@ -175,7 +175,10 @@ fn rotate(
 
 /// The agent's own words of this cycle, if any.
 fn own_words(ctx: &Context, session: &Session) -> Option<String> {
-    let requested = session.request.as_ref().and_then(|r| seal::requested_text(r).ok());
+    let requested = session.request.as_ref().and_then(|request| {
+        let words = seal::requested_text(&ctx.store, request);
+        words.inspect_err(|e| ctx.fault("read the handoff that was handed over", &e)).ok()
+    });
     let waiting = || {
         let agent = ctx.store.agents().readable(&session.agent)?;
         let request = agent.rotation.filter(|r| r.session == session.id)?;

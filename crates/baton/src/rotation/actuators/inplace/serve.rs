@@ -304,7 +304,10 @@ impl Companion {
             Some(request) if self.may_rotate(&agent, session.as_ref())? => Some(request),
             _ => None,
         };
-        let under_way = request.as_ref().is_some_and(|r| agent.session.as_ref() != Some(&r.session));
+        let is_fresh = request.as_ref().is_some_and(|r| agent.session.as_ref() != Some(&r.session));
+        // A record that cannot be read now may be of a context that began just now.
+        let under_way = is_fresh.then(|| session.as_ref().map_or_else(Timestamp::now, |s| s.started));
+        let continues = session.as_ref().and_then(|s| s.continues.clone());
         let mail = if at_limit { 0 } else { Mail::of(&self.store).waiting(&agent.id) };
         let urgent = if mail > 0 { Mail::of(&self.store).urgent(&agent.id) } else { None };
         let is_over = |s: &&Session| matches!(s.turn, Turn::Idle | Turn::Limit);
@@ -320,7 +323,7 @@ impl Companion {
             .and_then(|s| s.claim)
             .filter(|id| journal::was_carried_out(&self.store, &agent, Actuator::InPlace, id));
         self.agent = Some(agent);
-        Ok(Look { request, under_way, mail, urgent, owed, idle, began, pending, limit })
+        Ok(Look { request, under_way, continues, mail, urgent, owed, idle, began, pending, limit })
     }
 
     /// When the client's usage limit ends, if the agent is to resume by itself then.
@@ -420,8 +423,13 @@ impl Companion {
                 }
                 self.log("rotation-waits", &why);
             }
+            Order::Withdraw(handoff) => {
+                if let Some(agent) = &self.agent {
+                    request::withdraw(&self.store, &agent.id, &handoff, PATIENCE)?;
+                }
+            }
             Order::Submit(order, Text::Continuation(handoff)) => {
-                let append = self.files().map(Into::into);
+                let append = self.files(&handoff).map(Into::into);
                 print(&ModLine::Submit { order, text: self.continuation(&handoff).into(), append })?;
             }
             Order::Submit(order, Text::Mail) => self.submit_mail(order, None)?,
@@ -475,10 +483,15 @@ impl Companion {
     }
 
     /// The files that wait for the first prompt. The client expands no paths in a prompt that a mod submits.
-    fn files(&self) -> Option<String> {
+    fn files(&self, handoff: &HandoffId) -> Option<String> {
         let agent = self.agent.as_ref()?;
         let ctx = Context::at(&agent.cwd, providers::of(&agent.provider))?;
-        Waiting::take(&self.store, agent.session.as_ref()?)?.all(&self.store, &ctx.config)
+        let session = agent.session.as_ref()?;
+        // Where the hooks could not load the handoff, none wait: the hook of this prompt has no room for them.
+        let is_loaded = agent.rotation.as_ref().is_none_or(|r| &r.handoff != handoff);
+        let waiting = Waiting::take(&self.store, session)
+            .or_else(|| (!is_loaded).then(|| Waiting::of(&self.store, &ctx.config, handoff)));
+        waiting?.all(&self.store, &ctx.config)
     }
 
     fn journal(&mut self, event: Event) -> anyhow::Result<()> {

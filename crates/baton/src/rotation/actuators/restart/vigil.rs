@@ -8,7 +8,7 @@ use baton_core::handoff::Kind;
 use baton_core::rotation::{Event, Step};
 use baton_core::session::due_at;
 use baton_core::session::{Session, Turn};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
@@ -78,6 +78,8 @@ fn is_due(at: &mut Option<Instant>) -> bool {
 
 /// How long after a turn nobody must have typed. Longer than the granularity of the terminal's clock.
 const QUIET: Duration = Duration::from_secs(10);
+/// How long hooks and companion may take to give a fresh context its handoff and its prompt.
+const UNLOADED: SignedDuration = SignedDuration::from_mins(1);
 /// How often to look at the files while a handoff is pending.
 const POLL: Duration = Duration::from_secs(10);
 /// What `agents` shows while a draft may be in the way.
@@ -284,8 +286,22 @@ impl Supervisor {
         }
         // The hook that loaded this handoff is about to remove its request.
         let fulfilled = self.rotation.as_ref().is_some_and(|r| r.handoff == request.handoff);
-        if fulfilled || agent.session.as_ref().is_some_and(|s| *s != request.session) {
+        if fulfilled {
             return Ok(None);
+        }
+        if agent.session.as_ref().is_some_and(|s| *s != request.session) {
+            // The hooks of the fresh context load it; where they could not, its companion prompts it.
+            let unloaded = session.as_ref().filter(|s| s.turn_since.is_none()).map(|s| s.started + UNLOADED);
+            let now = Timestamp::now();
+            match unloaded {
+                None => return Ok(None),
+                Some(from) if now < from => {
+                    vigil.look_at = Some(Instant::now() + until(from, now));
+                    return Ok(None);
+                }
+                // Neither did: nothing is lost with a context that nobody has prompted.
+                Some(_) => {}
+            }
         }
         // A newer handoff that is still pending comes first.
         if session.as_ref().is_some_and(|s| s.request.is_some() && s.turn == Turn::Idle) {

@@ -66,6 +66,7 @@ pub(super) fn look(store: &Store, config: &Config, agent: &Agent, typing: &Typin
     }
     found.look.heard = session.claim.is_none() && session.turn_since.is_some_and(|at| at > session.started);
     found.look.turn_since = session.turn_since.or(Some(session.started));
+    found.look.continues.clone_from(&session.continues);
     let is_pending = session.request.is_some();
     if is_pending && !matches!(found.look.turn, Turn::Working | Turn::Blocked) {
         found.over = Some(session.clone());

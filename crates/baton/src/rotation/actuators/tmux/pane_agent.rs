@@ -236,7 +236,7 @@ impl PaneAgent {
     fn has_heard(&self, store: &Store) -> bool {
         let session = self.session().and_then(|id| store.sessions().readable(id));
         let (Some(session), Some(rotation)) = (session, &self.rotation) else { return false };
-        session.claim.as_ref() == Some(&rotation.handoff) && {
+        (session.claim.as_ref() == Some(&rotation.handoff) || session.unloaded) && {
             facts::was_prompted(&session, self.typing, &rotation.continuation())
         }
     }
