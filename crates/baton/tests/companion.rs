@@ -56,6 +56,12 @@ impl Companion {
         self.lines.as_ref().unwrap().recv_timeout(SOON).expect("an order comes")
     }
 
+    /// The next line, where the companion gives the hooks their time first.
+    #[track_caller]
+    fn next_late(&self) -> Value {
+        self.lines.as_ref().unwrap().recv_timeout(SOON * 3).expect("an order comes")
+    }
+
     #[track_caller]
     fn is_silent(&self) {
         let line = self.lines.as_ref().unwrap().recv_timeout(Duration::from_millis(300));
@@ -130,6 +136,38 @@ fn a_handed_over_context_is_cleared_at_the_end_of_the_turn_and_prompted_when_loa
     let rotations = records(&home.state().join("rotations"));
     assert_eq!((rotations.len(), &rotations[0]["step"]), (1, &"done".into()));
     assert_eq!(rotations[0]["actuator"], "mod");
+}
+
+/// Regression: the rotation stayed open for ever, and nobody prompted the fresh context.
+#[test]
+fn a_context_that_was_cleared_while_the_disk_was_full_is_prompted_and_that_prompt_brings_the_handoff() {
+    let home = Home::new(BATON);
+    let mut client = client(&home);
+    client.starts("startup");
+    let companion = Companion::start(&home, &client.session);
+    client.hook("UserPromptSubmit");
+    client.answers(150_000);
+    let mut handoff = home.baton(["handoff", "-"]);
+    client.dress(&mut handoff);
+    assert_eq!(call(handoff, "Half done; MARK.").0, Some(0));
+    client.hook("Stop");
+    companion.tell(&home, &json!({ "event": "turn-ended", "session": client.session }));
+    let clear = companion.next();
+    let (folder, aside) = (home.store(), home.path().join("aside"));
+    std::fs::rename(&folder, &aside).unwrap();
+    std::fs::write(&folder, "full").unwrap();
+    assert_eq!(client.clears().context(), None, "nothing can be loaded");
+    std::fs::remove_file(&folder).unwrap();
+    std::fs::rename(&aside, &folder).unwrap();
+    companion.tell(&home, &json!({ "event": "done", "order": clear["order"] }));
+    let submit = companion.next_late();
+    assert_eq!(submit["do"], "submit", "{submit}");
+    let heard = client.hook("UserPromptSubmit");
+    assert!(heard.context().is_some_and(|c| c.contains("MARK")), "{heard:?}");
+    companion.tell(&home, &json!({ "event": "done", "order": submit["order"] }));
+    let rotations = || records(&home.state().join("rotations"));
+    wait_until("the rotation to be over", || rotations()[0]["step"] == "done");
+    assert_eq!(rotations().len(), 1);
 }
 
 #[test]
