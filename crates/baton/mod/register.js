@@ -72,7 +72,9 @@ async function companion($, interactive) {
     let rest = ''
     try {
       const [{ version }, session] = await Promise.all([$.session.version(), $.session.id()])
-      const hello = JSON.stringify({ v: VERSION, session, interactive, client: version, plugin: PLUGIN })
+      // Only one that was here before knows: this copy of the mod may have been loaded in the middle of a turn.
+      const runs = life > 0 ? turn !== undefined : undefined
+      const hello = JSON.stringify({ v: VERSION, session, interactive, client: version, plugin: PLUGIN, turn: runs })
       for await (const chunk of $.process.spawn({ argv: [BATON, 'companion'], input: hello + '\n' })) {
         if (chunk.stream !== 'stdout') continue
         const lines = (rest + chunk.text).split('\n')

@@ -33,14 +33,20 @@ impl Companion {
     }
 
     fn start_with(home: &Home, session: &str, plugin: &std::path::Path) -> Self {
-        let mut child = home
+        let child = home
             .baton(["companion"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .expect("the binary starts");
-        let hello = json!({ "v": 1, "session": session, "interactive": true, "client": "2.1.325",
-            "plugin": plugin });
+        Self::greet(
+            child,
+            &json!({ "v": 1, "session": session, "interactive": true, "client": "2.1.325",
+            "plugin": plugin }),
+        )
+    }
+
+    fn greet(mut child: Child, hello: &Value) -> Self {
         writeln!(child.stdin.take().unwrap(), "{hello}").unwrap();
         let lines = read(child.stdout.take().unwrap());
         let mut companion = Self { child, lines: Some(lines), socket: String::new() };
@@ -136,6 +142,28 @@ fn a_handed_over_context_is_cleared_at_the_end_of_the_turn_and_prompted_when_loa
     let rotations = records(&home.state().join("rotations"));
     assert_eq!((rotations.len(), &rotations[0]["step"]), (1, &"done".into()));
     assert_eq!(rotations[0]["actuator"], "mod");
+}
+
+/// Regression: Esc took a prompt back before the client had begun a turn, and no hook tells of that. The next companion took
+/// the turn in the record for one that runs, and everything waited for its end.
+#[test]
+fn a_turn_that_only_the_hooks_saw_begin_holds_nothing_if_the_mod_knows_of_none() {
+    let home = Home::new(BATON);
+    let client = client(&home);
+    client.starts("startup");
+    client.hook("UserPromptSubmit");
+    assert_eq!(client.kept()["turn"], "working");
+    let plugin = home.write("plugin/hooks/register.js", "");
+    let plugin = plugin.parent().unwrap().parent().unwrap();
+    let child = home.baton(["companion"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let companion = Companion::greet(
+        child,
+        &json!({ "v": 1, "session": client.session, "interactive": true,
+        "client": "2.1.325", "plugin": plugin, "turn": false }),
+    );
+    home.run(&format!("send {} hello", client.agent())).ok();
+    let submit = companion.next();
+    assert!(submit["do"] == "submit" && submit["text"].as_str().unwrap().contains("hello"), "{submit}");
 }
 
 /// Regression: the rotation stayed open for ever, and nobody prompted the fresh context.

@@ -22,7 +22,7 @@ fn request(n: u8) -> RotationRequest {
 /// Where nothing is asked for, the context has its handoff.
 fn looked(request: Option<RotationRequest>, mail: usize) -> Input {
     let continues = request.is_none().then(|| id(1));
-    Input::Looked(Look { request, mail, continues, ..Look::default() })
+    Input::Looked(Look { request, continues, mail, ..Look::default() })
 }
 
 fn urgent(id: &str) -> Input {

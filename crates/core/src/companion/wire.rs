@@ -58,6 +58,10 @@ pub struct Hello {
     /// The folder from which the mod was loaded.
     #[serde(default)]
     pub plugin: Option<String>,
+    /// Whether a turn runs, if the mod knows. The hooks see a turn begin whose prompt Esc took back at once, and nothing
+    /// tells them of its end.
+    #[serde(default)]
+    pub turn: Option<bool>,
 }
 
 /// A line that the companion prints.

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::{Doing, Effect, LOAD, NOT_LOADED, Phase, RETURN, SOON, State, TASKS, Text};
+use crate::agent::RotationRequest;
 use crate::session::Turn;
 
 impl State {
@@ -57,25 +58,31 @@ impl State {
         self.doing = Some(Doing { step, until: now + SOON });
     }
 
-    /// Prompts a fresh context whose hooks could not load its handoff and to which nobody attends: the hook of that prompt
-    /// tries again. `Some(None)` while its hooks may still load it.
-    fn unloaded(&mut self, now: Timestamp, effects: &mut Vec<Effect>) -> Option<Option<Phase>> {
+    /// The request whose fresh context runs without its handoff, and to which nobody attends.
+    fn unloaded(&self) -> Option<RotationRequest> {
         let is_waiting = self.is_unloaded() && !self.look.heard && self.look.turn == Turn::Idle;
-        let request = self.look.request.clone().filter(|_| is_waiting && self.open.is_none())?;
-        if self.given_up.as_ref() == Some(&request.handoff) {
-            return None;
-        }
+        let request = self.look.request.clone().filter(|_| is_waiting && self.open.is_none());
+        request.filter(|request| self.given_up.as_ref() != Some(&request.handoff))
+    }
+
+    /// Prompts such a context once its hooks have had their time: the hook of that prompt tries again.
+    fn prompt_unloaded(
+        &mut self,
+        request: RotationRequest,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Phase> {
         let from = self.look.turn_since.map_or(now, |at| at + LOAD);
         if now < from {
             self.not_before = Some(from);
-            return Some(None);
+            return None;
         }
         let handoff = request.handoff.clone();
         self.open = Some(handoff.clone());
         (self.to_continue, self.loads_late) = (Some(handoff.clone()), true);
         effects.extend([Effect::Begin(request), Effect::Cleared]);
         let text = Text::Continuation(handoff);
-        Some(Some(Phase::Reading { text, left_mode: false, stashed: None }))
+        Some(Phase::Reading { text, left_mode: false, stashed: None })
     }
 
     fn due(&mut self, now: Timestamp, effects: &mut Vec<Effect>) -> Option<Phase> {
@@ -102,8 +109,8 @@ impl State {
         if self.open.is_some() && self.look.request.as_ref().map(|r| &r.handoff) != self.open.as_ref() {
             self.give_up("nobody asks for it any more", effects);
         }
-        if let Some(step) = self.unloaded(now, effects) {
-            return step;
+        if let Some(request) = self.unloaded() {
+            return self.prompt_unloaded(request, now, effects);
         }
         let request = self.look.request.as_ref().filter(|r| {
             self.given_up.as_ref() != Some(&r.handoff) && Some(&r.session) == self.look.session.as_ref()

@@ -373,12 +373,12 @@ impl State {
             let waits = self.look.request.as_ref().is_some_and(|r| &r.handoff == handoff);
             let is_loaded = !waits && self.look.continues.as_ref() == Some(handoff);
             if std::mem::take(&mut self.loads_late) {
-                effects.push(if !is_loaded {
-                    (self.given_up, self.open) = (Some(handoff.clone()), None);
-                    Effect::GiveUp(NOT_LOADED.to_owned())
-                } else {
-                    self.open = None;
+                self.open = None;
+                effects.push(if is_loaded {
                     Effect::Loaded(handoff.clone())
+                } else {
+                    self.given_up = Some(handoff.clone());
+                    Effect::GiveUp(NOT_LOADED.to_owned())
                 });
             }
             self.to_continue = None;

@@ -99,7 +99,7 @@ pub(super) fn run() -> anyhow::Result<()> {
         status: false,
         again: None,
     };
-    let outcome = companion.live(hello.interactive);
+    let outcome = companion.live(hello.interactive, hello.turn);
     if companion.home.has_records() {
         companion.leave();
     }
@@ -161,9 +161,10 @@ struct Companion {
 }
 
 impl Companion {
-    fn live(&mut self, interactive: bool) -> anyhow::Result<()> {
+    fn live(&mut self, interactive: bool, turn: Option<bool>) -> anyhow::Result<()> {
         let interrupted_for = self.about.interrupted_for.clone();
-        self.feed(Input::Started { interactive, working: self.in_turn(), interrupted_for });
+        let working = turn.unwrap_or_else(|| self.in_turn());
+        self.feed(Input::Started { interactive, working, interrupted_for });
         let mut look = true;
         loop {
             if look {

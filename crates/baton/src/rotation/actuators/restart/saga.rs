@@ -128,6 +128,14 @@ impl Supervisor {
         }
     }
 
+    /// Whether the fresh context was given a newer handoff of the same conversation, sealed while that one ended.
+    fn has_newer(&self, agent: &Agent, rotation: &Rotation) -> bool {
+        let session = self.session(agent).filter(|session| session.id != rotation.from);
+        let Some(id) = session.and_then(|session| session.continues) else { return false };
+        let found = self.store.handoffs(&self.config).find(&agent.channel, &id);
+        found.is_ok_and(|found| found.is_some_and(|found| found.entry.session_id == rotation.from))
+    }
+
     /// Closes the rotation if the fresh context has loaded its handoff. The handoff's own entry shows who has it.
     pub(crate) fn confirm(&mut self) {
         let Some(rotation) = self.rotation.as_ref().filter(|r| r.step == Step::Started) else { return };
@@ -144,7 +152,7 @@ impl Supervisor {
                 false
             }
         };
-        if loaded {
+        if loaded || self.has_newer(&agent, rotation) {
             let handoff = rotation.handoff.clone();
             self.advance(&Event::Loaded(handoff), None);
             self.log_json("rotated", self.times.told());
