@@ -94,6 +94,7 @@ const INSTALLED: &[Case] = &[
     ("baton sessions search parser", ""),
     ("baton sessions resume --last", ""),
     ("baton sessions tree", ""),
+    ("baton sessions fetch 0248d5f4", ""),
     ("baton backup", ""),
     ("baton backup list --here", ""),
     ("baton backup verify", ""),
@@ -253,7 +254,7 @@ fn all(home: &Home, masks: &Mask, cases: &[Case], replace: &[(&str, &str)]) -> S
             let (text, code) = shown(home, width, coloured, (&typed, keys));
             let text = masks.apply(&home.tidy(&text));
             for name in CHANGED {
-                restore(&kept.path().join(name), &home.path().join(name));
+                restore(&kept.path().join(name), &home.path().join(name), &typed);
             }
             (text, code)
         };
@@ -279,13 +280,15 @@ fn all(home: &Home, masks: &Mask, cases: &[Case], replace: &[(&str, &str)]) -> S
 }
 
 /// Makes what is in `to` what is in `from`; the folder itself stays, because somebody may work in it.
-fn restore(from: &Path, to: &Path) {
+fn restore(from: &Path, to: &Path, after: &str) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(to).unwrap() {
         let path = entry.unwrap().path();
         let is_dir = path.symlink_metadata().unwrap().is_dir();
         let removed = if is_dir { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
-        removed.unwrap_or_else(|e| panic!("something still writes below {}: {e}", path.display()));
+        removed.unwrap_or_else(|e| {
+            panic!("after {after:?} something still writes below {}: {e}", path.display())
+        });
     }
     let copied = std::process::Command::new("cp").arg("-a").arg(from.join(".")).arg(to).status().unwrap();
     assert!(copied.success());

@@ -371,10 +371,10 @@ fn waiting_for_an_agent_at_its_limit_says_until_when_and_what_waits_for_it() {
     world.spawn("alpha", &["--prompt", "begin"]).ok();
     world.wait_for_turn("alpha", "limit");
     let said = world.baton(&["wait", "alpha"]).ok();
-    assert!(said.starts_with("alpha: limit (until ") && !said.contains("message"), "{said}");
+    assert!(said.starts_with("alpha: limit until ") && !said.contains("message"), "{said}");
     world.send("alpha", &["hello"]);
     let said = world.baton(&["wait", "alpha"]).ok();
-    assert!(said.contains("; 1 message waits)"), "{said}");
+    assert!(said.trim_end().ends_with("; 1 message waits"), "{said}");
     let retired = world.baton(&["retire", "alpha"]).ok();
     assert!(retired.contains("1 message to it was never read; `baton inbox alpha` shows it."), "{retired}");
 }

@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::cli::args::MoveArgs;
 use crate::cli::ui::{print, print_json};
 use crate::cli::{App, Outcome};
+use crate::fleet::config::Membership;
 use crate::fleet::handoffs::{Departed, Departure, depart};
 use crate::handoffs::transcripts;
 use crate::rotation::verbs;
@@ -64,6 +65,7 @@ pub(super) fn hand_to(
 }
 
 fn go(app: &App, departure: &Departure<'_>, as_json: bool) -> anyhow::Result<(String, Outcome)> {
+    Membership::required(&app.paths.state)?;
     crate::daemon::client::ensure(&app.paths, &[])?;
     transcripts::catch_up(departure.session);
     let departed = depart(&app.store(), &app.resolved.config, departure)?;

@@ -112,7 +112,7 @@ fn stands(store: &Store, name: &AgentId) -> anyhow::Result<Standing> {
             let words = Halt::Blocked(session.blocked_on.as_deref()).words(Audience::Agent);
             return Ok(Standing::Resting(AgentState::Blocked, Some(words)));
         }
-        Turn::Limit => return Ok(Standing::Resting(AgentState::Limit, at_limit(&session, unseen))),
+        Turn::Limit => return Ok(Standing::Resting(AgentState::Limit, Some(at_limit(&session, unseen)))),
         Turn::Working | Turn::Idle => {}
     }
     if let Some(pending) = session.pending(presence.is_braked()) {
@@ -162,13 +162,15 @@ fn messages(unseen: usize) -> Option<String> {
 }
 
 /// Until when a usage limit stops it, and what waits for that.
-fn at_limit(session: &Session, unseen: usize) -> Option<String> {
-    let until = session.parked().map(|parked| {
-        let until = clock(parked.until, Timestamp::now());
-        Halt::Limit(Some(LimitEnd::of(&parked, &until))).words(Audience::User)
-    });
-    let words: Vec<String> = [until, messages(unseen)].into_iter().flatten().collect();
-    (!words.is_empty()).then(|| words.join("; "))
+fn at_limit(session: &Session, unseen: usize) -> String {
+    let parked = session.parked();
+    let until = parked.as_ref().map(|parked| clock(parked.until, Timestamp::now()));
+    let end = parked.as_ref().zip(until.as_deref()).map(|(parked, until)| LimitEnd::of(parked, until));
+    let words = Halt::Limit(end).words(Audience::User);
+    match messages(unseen) {
+        Some(messages) => format!("{words}; {messages}"),
+        None => words,
+    }
 }
 
 /// It was started with a prompt and has not come to it yet.

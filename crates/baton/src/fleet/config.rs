@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use baton_core::fleet::MachineName;
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +59,11 @@ impl Membership {
 
     pub(crate) fn read(state: &Path) -> Result<Option<Self>, FileError> {
         record::read(&Self::path(state))
+    }
+
+    /// For what cannot be done outside a fleet.
+    pub(crate) fn required(state: &Path) -> anyhow::Result<Self> {
+        Self::read(state)?.context("this machine is in no fleet; `baton help fleet` tells how to join one")
     }
 
     #[cfg(feature = "fleet")]

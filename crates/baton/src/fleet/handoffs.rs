@@ -153,8 +153,7 @@ pub(crate) enum Departed {
 
 /// Refuses what needs the database while it is away.
 fn require_link(state: &Path) -> anyhow::Result<Membership> {
-    let membership = Membership::read(state)?
-        .context("this machine is in no fleet; `baton fleet` tells how to join one")?;
+    let membership = Membership::required(state)?;
     let link = LinkView::read(state)?;
     if let Some(link) = link.filter(|link| link.state != LinkState::Connected) {
         anyhow::bail!(

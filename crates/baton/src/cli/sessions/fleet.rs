@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::cli::sessions::Output;
 use crate::cli::ui::{Paint, age, page, print, print_json, size, table_ranked};
 use crate::cli::{App, Outcome};
+use crate::fleet::config::Membership;
 use crate::fleet::conversations::{self, Listed};
 
 /// How long `fetch` waits before it leaves the rest to the daemon.
@@ -18,6 +19,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What the others share, newest first; asks them first.
 fn listed(app: &App) -> anyhow::Result<Vec<Listed>> {
+    Membership::required(&app.paths.state)?;
     crate::daemon::client::ensure(&app.paths, &[])?;
     conversations::ask_all(&app.paths.state)
 }

@@ -159,8 +159,7 @@ impl Cut {
 
 /// Asks the machines that are awake what they share, and gives them a moment; those that sleep as they last said.
 pub(crate) fn ask_all(state: &Path) -> anyhow::Result<Vec<Listed>> {
-    let membership = Membership::read(state)?
-        .context("this machine is in no fleet; `baton fleet` tells how to join one")?;
+    let membership = Membership::required(state)?;
     let roll = fresh_roll(state)?
         .context("nothing was heard of other machines yet; `baton fleet status` tells why")?;
     let asked = Timestamp::now();

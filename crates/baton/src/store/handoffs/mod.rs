@@ -528,6 +528,7 @@ impl Handoffs {
     }
 
     /// Makes an ended handoff the active one again.
+    #[cfg(feature = "fleet")]
     pub(crate) fn reactivate(
         &self,
         channel: &ChannelName,
