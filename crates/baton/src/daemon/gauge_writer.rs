@@ -156,7 +156,13 @@ pub(crate) fn write(daemon: &Daemon, session: &SessionId) -> bool {
         return false;
     }
     publish(daemon, session, &pending);
-    daemon.roster().pending.written(session, &pending.gauge)
+    let mut roster = daemon.roster();
+    let newer = roster.pending.written(session, &pending.gauge);
+    if !newer {
+        // A hook may have written while we published, and the roster then still showed ours.
+        roster.discard_gauge(session);
+    }
+    newer
 }
 
 fn publish(daemon: &Daemon, session: &SessionId, pending: &PendingGauge) {
