@@ -158,7 +158,9 @@ impl Message {
     /// with the id by which a transcript shows that it was seen. Head and end carry a word that the text cannot know.
     pub fn framed(&self, key: &Key, path: &str) -> String {
         let word = key.word(&self.id);
-        let head = format!("{HEAD}{} from {}] {word}", self.id, plain_line(&self.from, 80));
+        // A name that another machine sent may contain our first line.
+        let from = plain_line(&self.from, 80).replace(['[', ']'], "");
+        let head = format!("{HEAD}{} from {from}] {word}", self.id);
         let mut chars = self.text.char_indices();
         let cut = chars.by_ref().nth(MAX_INJECTED).map(|(at, _)| at);
         let begin = &self.text[..cut.unwrap_or(self.text.len())];

@@ -120,9 +120,11 @@ fn comment_line(text: &str) -> Option<(&str, &str, &str)> {
     Some((key.trim(), value.trim(), after))
 }
 
-/// A value that can neither end the comment nor start a new line.
+/// A value that can neither end the comment nor start a new line, and that is read back as it is written.
 fn comment_safe(value: &str) -> String {
-    value.replace("-->", "--%3E").chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    let value: String =
+        value.replace("-->", "--%3E").chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    value.trim().to_owned()
 }
 
 #[cfg(test)]

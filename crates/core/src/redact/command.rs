@@ -145,14 +145,11 @@ pub(super) fn passwords(
     while let Some(word) = line.word() {
         let text = &reader.bytes[word.clone()];
         if let Some(takes) = program.and_then(|program| option(program, text)) {
-            let value = match takes {
+            found.extend(match takes {
                 (Takes::Attached, 0) => None,
-                (_, 0) => line.value(),
-                (_, attached) => Some(unquoted(reader, word.start + text.len() - attached..word.end)),
-            };
-            if let Some(value) = value {
-                found.extend(secret(reader, takes.0, value));
-            }
+                (takes, 0) => line.value().and_then(|value| secret(reader, takes, value)),
+                (takes, attached) => attached_secret(reader, takes, word.end - attached..word.end),
+            });
             continue;
         }
         let name = &text[text.iter().rposition(|b| *b == b'/').map_or(0, |at| at + 1)..];
@@ -214,6 +211,23 @@ fn secret(reader: &Reader<'_>, takes: Takes, value: Range<usize>) -> Option<(usi
             (is_secret && !text.starts_with(['@', '/'])).then_some((1, value))
         }
     }
+}
+
+/// The secret in a value that follows its option in the same word. It is the whole value if a quote opens before the
+/// secret and closes within it: a quote left open would take in the rest of the line.
+fn attached_secret(
+    reader: &Reader<'_>,
+    takes: Takes,
+    value: Range<usize>,
+) -> Option<(usize, Range<usize>)> {
+    let (kind, range) = secret(reader, takes, unquoted(reader, value.clone()))?;
+    let open = reader.bytes[value.start..range.start].iter().fold(None, |open, b| match (open, b) {
+        (None, b'"' | b'\'') => Some(*b),
+        (Some(quote), b) if quote == *b => None,
+        (open, _) => open,
+    });
+    let closes = open.is_some_and(|quote| reader.bytes[range.clone()].contains(&quote));
+    Some((kind, if closes { value } else { range }))
 }
 
 fn unquoted(reader: &Reader<'_>, range: Range<usize>) -> Range<usize> {
