@@ -300,3 +300,31 @@ fn a_port_can_be_a_setting_of_the_user_and_never_of_a_project() {
     assert_eq!(setting["from"], "default", "{setting}");
     assert_eq!(told["ignored"][0]["what"], "serve.http", "{told}");
 }
+
+/// Editors and builds take this user's 128 inotify instances quickly.
+#[test]
+fn without_a_free_inotify_instance_it_looks_for_changes_itself() {
+    let home = Home::new(BATON);
+    let starved = |args: &[&str]| {
+        let mut command = home.command("unshare");
+        let starve = r#"echo 0 > /proc/sys/user/max_inotify_instances && exec "$0" "$@""#;
+        command.args(["--user", "--map-root-user", "sh", "-c", starve, BATON]).args(args);
+        command
+    };
+    if !starved(&["--version"]).output().is_ok_and(|out| out.status.success()) {
+        eprintln!("skipped: this system allows no user namespaces");
+        return;
+    }
+    let client = crate::api::started(&home);
+    let served = Served::start(&home, starved(&["serve"]));
+    client.hook("UserPromptSubmit").ok();
+    wait_until("the daemon to see the turn", || served.get("/sessions/app")["state"] == "working");
+
+    let mut waiting = starved(&["wait", "app", "--timeout", "60s"]);
+    let waiting = waiting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    client.hook("Stop").ok();
+    let out = waiting.wait_with_output().unwrap();
+    assert!(out.status.success(), "{out:?}");
+    let found = baton_testkit::home::run(&mut starved(&["doctor", "--json"])).json();
+    assert!(found.to_string().contains("No inotify instance is free"), "{found}");
+}

@@ -248,7 +248,7 @@ pub(crate) fn show(ctx: &Context, request: Request, id: RequestId) -> Result<(),
 
 impl Pending {
     fn new(id: RequestId, dir: &Path, until: Timestamp, client: Option<&Process>) -> anyhow::Result<Self> {
-        let watch = Watch::new()?;
+        let mut watch = Watch::new()?;
         match watch.add(dir, Interest::Queue) {
             // It was already answered and moved.
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
@@ -309,7 +309,7 @@ impl Pending {
 
     /// Why to stop waiting; `None` if something else woke us.
     fn sleep(&mut self, left: Duration) -> Result<Option<Closing>, anyhow::Error> {
-        let wakes = Watch::WAKES && self.client.as_ref().is_none_or(|client| client.fd().is_some());
+        let wakes = self.watch.wakes() && self.client.as_ref().is_none_or(|client| client.fd().is_some());
         let left = if wakes { left } else { left.min(POLL) };
         let timeout = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
         let because = {

@@ -9,7 +9,6 @@ use baton_core::ids::AgentId;
 use baton_core::plain::plain_line;
 use baton_core::redact::redact;
 use jiff::Timestamp;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 
 use crate::approvals::{self, Dialog};
@@ -110,12 +109,7 @@ fn watch(app: &App, as_json: bool) -> anyhow::Result<Outcome> {
             }
         }
         dialogs = blocked;
-        let pause = Timespec { tv_sec: LOOK_EVERY.as_secs().cast_signed(), tv_nsec: 0 };
-        match watch.fd() {
-            Some(fd) => drop(poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&pause))),
-            None => std::thread::sleep(LOOK_EVERY),
-        }
-        watch.drain(|_| true);
+        watch.wait(LOOK_EVERY);
     }
 }
 

@@ -15,7 +15,6 @@ use baton_core::plain::plain;
 use baton_core::session::{Session, Turn};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
 use crate::cli::args::SendArgs;
@@ -213,13 +212,7 @@ fn wait_for_answer(
         if left.is_some_and(|left| left.is_zero()) {
             return Ok(None);
         }
-        let pause = left.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY));
-        let pause = Timespec { tv_sec: pause.as_secs().cast_signed(), tv_nsec: pause.subsec_nanos().into() };
-        match watch.fd() {
-            Some(fd) => drop(poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&pause))),
-            None => std::thread::sleep(LOOK_EVERY),
-        }
-        watch.drain(|_| true);
+        watch.wait(left.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY)));
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::path::Path;
+use std::time::Duration;
 
 use baton_core::agent::{Agent, AgentState, LISTED, over_since};
 use baton_core::compaction::{CompactionPoint, compaction_point};
@@ -18,7 +19,6 @@ use baton_core::redact::redact;
 use baton_core::rotation::Actuator;
 use baton_core::session::Session;
 use jiff::Timestamp;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
 use crate::cli::args::StatusArgs;
@@ -58,7 +58,7 @@ fn watch(
     wanted: impl Fn(&Agent, &ChannelName) -> bool,
     nothing: impl Fn(&ChannelName) -> String,
 ) -> anyhow::Result<Outcome> {
-    const AT_LEAST: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+    const AT_LEAST: Duration = Duration::from_secs(5);
     let state = app.store().state.clone();
     let folders: Vec<_> = ["agents", "sessions", "mail"].iter().map(|name| state.join(name)).collect();
     for dir in &folders {
@@ -72,11 +72,8 @@ fn watch(
             print_raw("\x1b[H\x1b[2J")?;
         }
         show(app, &wanted, &nothing, false)?;
-        let mut fds: Vec<_> =
-            watched.fd().iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
-        let _ = poll(&mut fds, Some(&AT_LEAST));
         // Whatever changed, redraw everything.
-        watched.drain(|_| true);
+        watched.wait(AT_LEAST);
     }
 }
 

@@ -9,7 +9,6 @@ use baton_core::session::Session;
 use baton_core::transcript::entries::{Act, Entry};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
 use crate::cli::args::TailArgs;
@@ -109,12 +108,7 @@ fn follow(
     let mut watch = Watch::folders(&[&store.state.join("agents"), &store.state.join("sessions")])?;
     follower.conversation.news();
     loop {
-        let pause = Timespec { tv_sec: 0, tv_nsec: LOOK_EVERY.subsec_nanos().into() };
-        match watch.fd() {
-            Some(fd) => drop(poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&pause))),
-            None => std::thread::sleep(LOOK_EVERY),
-        }
-        watch.drain(|_| true);
+        watch.wait(LOOK_EVERY);
         // The client may have written more than its hooks have reported.
         let _ = follower.read_on();
         let mut news = follower.conversation.news();

@@ -9,7 +9,6 @@ use baton_core::launch::Launch;
 use baton_core::pending::Pending;
 use baton_core::session::{Session, Turn};
 use jiff::Timestamp;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
 use crate::cli::args::WaitArgs;
@@ -58,14 +57,8 @@ pub(super) fn run(app: &App, args: &WaitArgs) -> anyhow::Result<Outcome> {
             eprintln!("baton: still at work: {}", busy.join(", "));
             return Ok(Outcome::Failed);
         }
-        let pause = left.map_or(LOOK_EVERY, |l| l.min(LOOK_EVERY));
-        let pause = Timespec { tv_sec: pause.as_secs().cast_signed(), tv_nsec: pause.subsec_nanos().into() };
-        match watch.fd() {
-            Some(fd) => drop(poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&pause))),
-            None => std::thread::sleep(LOOK_EVERY),
-        }
         // Whatever changed, read the states again.
-        watch.drain(|_| true);
+        watch.wait(left.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY)));
     }
 }
 

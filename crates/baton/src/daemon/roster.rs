@@ -174,6 +174,11 @@ impl Roster {
         Ok(roster)
     }
 
+    /// Whether every change wakes the event loop.
+    pub(crate) fn wakes(&self) -> bool {
+        self.watch.wakes()
+    }
+
     /// Wakes the event loop on changes.
     pub(crate) fn wakeups(&self) -> std::io::Result<Wakeups> {
         self.watch.wakeups()

@@ -17,7 +17,6 @@ use crate::mail::remind;
 use crate::sys::handle::Handle;
 use crate::sys::process;
 use crate::sys::ready::readable;
-use crate::sys::watch::Watch;
 
 /// The shortest wait for a due notice, so that several that are due together are handled together.
 const SHORTEST_WAIT: Duration = Duration::from_millis(50);
@@ -34,6 +33,7 @@ pub(crate) async fn run(daemon: Arc<Daemon>) {
         Ok(wakeups) => wakeups,
         Err(e) => return daemon.fault("watch the records", &e),
     };
+    let wakes = daemon.roster().wakes();
     let (ended, mut ended_processes) = mpsc::channel(64);
     let mut watched = HashSet::new();
     let mut due: BTreeMap<AgentId, Timestamp> = BTreeMap::new();
@@ -98,7 +98,7 @@ pub(crate) async fn run(daemon: Arc<Daemon>) {
         }
         let mut wait =
             next_retention.saturating_duration_since(tokio::time::Instant::now()).min(LONGEST_WAIT);
-        if some_unwatched || !Watch::WAKES {
+        if some_unwatched || !wakes {
             wait = wait.min(POLL);
         }
         if let Some(next) = due.values().copied().chain(next_reminder).min() {

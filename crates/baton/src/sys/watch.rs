@@ -4,16 +4,21 @@
 //! file never sees a version older than one whose write was acknowledged.
 //!
 //! Without inotify nothing wakes the caller: it looks from time to time, and each drain reports that everything may
-//! have changed.
+//! have changed. So it is on other systems, and on Linux when this user has used up its instances (128 by default,
+//! and editors take many) or its watches.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Others write all day in the folders that we watch. Changes that come within this time of an irrelevant one are read
 /// together instead of waking the process one by one.
 const DEBOUNCE: Duration = Duration::from_millis(20);
+/// How often to look where nothing wakes us.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// A watched folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,16 +50,22 @@ pub(crate) enum FolderChange<'a> {
 /// A set of watched folders.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    #[cfg(target_os = "linux")]
-    fd: std::os::fd::OwnedFd,
+    /// `None` without inotify: on other systems, or when this user has used up its instances.
+    fd: Option<std::os::fd::OwnedFd>,
+    /// Some folder could not be watched: this user has used up its watches.
+    is_partial: bool,
     /// The last changes concerned others: let more of them collect before the next read.
     is_debouncing: bool,
 }
 
 impl Watch {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { fd: inotify::open()?, is_partial: false, is_debouncing: false })
+    }
+
     /// Watches the files of these folders. Skips one that does not exist yet.
     pub(crate) fn folders(dirs: &[&Path]) -> io::Result<Self> {
-        let watch = Self::new()?;
+        let mut watch = Self::new()?;
         for dir in dirs {
             match watch.add(dir, Interest::Files) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
@@ -64,17 +75,66 @@ impl Watch {
         Ok(watch)
     }
 
+    /// Watches one more folder. Watching a folder twice gives the same id.
+    pub(crate) fn add(&mut self, dir: &Path, interest: Interest) -> io::Result<FolderId> {
+        let Some(fd) = &self.fd else { return Ok(FolderId(0)) };
+        let id = inotify::add(fd, dir, interest)?;
+        self.is_partial |= id.is_none();
+        Ok(id.unwrap_or(FolderId(0)))
+    }
+
+    /// Whether every change wakes the caller.
+    pub(crate) fn wakes(&self) -> bool {
+        self.fd.is_some() && !self.is_partial
+    }
+
+    /// Readable when something has changed; `None` while changes collect.
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.fd.as_ref().filter(|_| !self.is_debouncing).map(AsFd::as_fd)
+    }
+
+    /// Like [`Watch::fd`], for the daemon's event loop.
+    pub(crate) fn wakeups(&self) -> io::Result<Wakeups> {
+        let fd = self.fd.as_ref().map(std::os::fd::OwnedFd::try_clone).transpose()?;
+        Ok(Wakeups(fd.map(crate::sys::ready::readable).transpose()?))
+    }
+
     /// How long to poll [`Watch::fd`] at most, for a caller that would wait for `left`. Drain afterwards, whatever woke
     /// the caller, because the descriptor does not wake it while changes collect.
     pub(crate) fn timeout(&self, left: Option<Duration>) -> Option<Duration> {
-        if self.is_debouncing { Some(left.map_or(DEBOUNCE, |left| left.min(DEBOUNCE))) } else { left }
+        let longest = match (self.is_debouncing, self.wakes()) {
+            (true, _) => Some(DEBOUNCE),
+            (false, false) => Some(LOOK),
+            (false, true) => None,
+        };
+        left.into_iter().chain(longest).min()
+    }
+
+    /// Sleeps until something changes, but not longer than this, and forgets what changed.
+    pub(crate) fn wait(&mut self, longest: Duration) {
+        let timeout = self
+            .timeout(Some(longest))
+            .map(|t| Timespec { tv_sec: t.as_secs().cast_signed(), tv_nsec: t.subsec_nanos().into() });
+        let mut fds: Vec<_> =
+            self.fd().into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        // Interrupted or not, the caller looks again.
+        let _ = poll(&mut fds, timeout.as_ref());
+        self.drain(|_| true);
     }
 
     /// Reads what is queued. `concerns_us` decides whether a change is of interest; returns whether any was.
     /// [`FolderChange::Everything`] always is.
     pub(crate) fn drain(&mut self, mut concerns_us: impl FnMut(FolderChange<'_>) -> bool) -> bool {
+        if !self.wakes() {
+            concerns_us(FolderChange::Everything);
+            if let Some(fd) = &self.fd {
+                inotify::read(fd, |_| {});
+            }
+            return true;
+        }
+        let Some(fd) = &self.fd else { return true };
         let (mut any, mut ours) = (false, false);
-        self.read(|change| {
+        inotify::read(fd, |change| {
             any = true;
             ours |= concerns_us(change) || change == FolderChange::Everything;
         });
@@ -84,43 +144,41 @@ impl Watch {
 }
 
 #[cfg(target_os = "linux")]
-impl Watch {
-    /// Whether changes wake the caller.
-    pub(crate) const WAKES: bool = true;
+mod inotify {
+    use std::os::fd::OwnedFd;
 
-    pub(crate) fn new() -> io::Result<Self> {
-        use rustix::fs::inotify::{CreateFlags, init};
-        Ok(Self { fd: init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?, is_debouncing: false })
+    use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
+    use rustix::io::Errno;
+
+    use super::{FolderChange, FolderId, Interest, Path, io};
+
+    /// `None` if this user, this process or the system has no more of them.
+    pub(super) fn open() -> io::Result<Option<OwnedFd>> {
+        match init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK) {
+            Ok(fd) => Ok(Some(fd)),
+            Err(Errno::MFILE | Errno::NFILE) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
     }
 
-    /// Watches one more folder. Watching a folder twice gives the same id.
-    pub(crate) fn add(&self, dir: &Path, interest: Interest) -> io::Result<FolderId> {
-        use rustix::fs::inotify::{WatchFlags, add_watch};
+    /// `None` if this user may not watch more folders.
+    pub(super) fn add(fd: &OwnedFd, dir: &Path, interest: Interest) -> io::Result<Option<FolderId>> {
         let flags = match interest {
             Interest::Files => WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE | WatchFlags::DELETE,
             Interest::Queue => WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::DELETE,
             Interest::Folders => WatchFlags::CREATE | WatchFlags::MOVED_TO,
             Interest::Loss => WatchFlags::DELETE | WatchFlags::MOVED_FROM,
         };
-        Ok(FolderId(add_watch(&self.fd, dir, flags | WatchFlags::ONLYDIR)?))
+        match add_watch(fd, dir, flags | WatchFlags::ONLYDIR) {
+            Ok(id) => Ok(Some(FolderId(id))),
+            Err(Errno::NOSPC) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
     }
 
-    /// Readable when something has changed; `None` while changes collect.
-    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        use std::os::fd::AsFd as _;
-        (!self.is_debouncing).then(|| self.fd.as_fd())
-    }
-
-    /// Like [`Watch::fd`], for the daemon's event loop.
-    pub(crate) fn wakeups(&self) -> io::Result<Wakeups> {
-        crate::sys::ready::readable(self.fd.try_clone()?).map(Wakeups)
-    }
-
-    fn read(&self, mut each: impl FnMut(FolderChange<'_>)) {
-        use rustix::fs::inotify::{ReadFlags, Reader};
-        use rustix::io::Errno;
+    pub(super) fn read(fd: &OwnedFd, mut each: impl FnMut(FolderChange<'_>)) {
         let mut buffer = [std::mem::MaybeUninit::uninit(); 8192];
-        let mut reader = Reader::new(&self.fd, &mut buffer);
+        let mut reader = Reader::new(fd, &mut buffer);
         loop {
             match reader.next() {
                 Ok(event) if event.events().contains(ReadFlags::QUEUE_OVERFLOW) => {
@@ -142,48 +200,37 @@ impl Watch {
 }
 
 #[cfg(not(target_os = "linux"))]
-impl Watch {
-    pub(crate) const WAKES: bool = false;
+mod inotify {
+    use std::os::fd::OwnedFd;
 
-    pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { is_debouncing: false })
+    use super::{FolderChange, FolderId, Interest, Path, io};
+
+    pub(super) fn open() -> io::Result<Option<OwnedFd>> {
+        Ok(None)
     }
 
-    pub(crate) fn add(&self, _dir: &Path, _interest: Interest) -> io::Result<FolderId> {
-        Ok(FolderId(0))
+    pub(super) fn add(_: &OwnedFd, _: &Path, _: Interest) -> io::Result<Option<FolderId>> {
+        Ok(None)
     }
 
-    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    pub(crate) fn wakeups(&self) -> io::Result<Wakeups> {
-        Ok(Wakeups())
-    }
-
-    fn read(&self, mut each: impl FnMut(FolderChange<'_>)) {
-        each(FolderChange::Everything);
-    }
+    pub(super) fn read(_: &OwnedFd, _: impl FnMut(FolderChange<'_>)) {}
 }
 
 /// Wakes the daemon's event loop for changes.
-pub(crate) struct Wakeups(#[cfg(target_os = "linux")] tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>);
+pub(crate) struct Wakeups(Option<tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>>);
 
 impl Wakeups {
     /// Returns when something has changed, and changes had a moment to collect. Drain afterwards.
-    #[cfg(target_os = "linux")]
     pub(crate) async fn next(&self) {
-        match self.0.readable().await {
-            Ok(mut ready) => ready.clear_ready(),
-            // The event loop is shutting down.
-            Err(_) => std::future::pending().await,
+        match &self.0 {
+            Some(fd) => match fd.readable().await {
+                Ok(mut ready) => ready.clear_ready(),
+                // The event loop is shutting down.
+                Err(_) => std::future::pending().await,
+            },
+            None => std::future::pending().await,
         }
         tokio::time::sleep(DEBOUNCE).await;
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    pub(crate) async fn next(&self) {
-        std::future::pending().await
     }
 }
 
@@ -210,7 +257,7 @@ mod tests {
 
     fn watched() -> (tempfile::TempDir, Watch, FolderId) {
         let dir = tempfile::tempdir().unwrap();
-        let watch = Watch::new().unwrap();
+        let mut watch = Watch::new().unwrap();
         let folder = watch.add(dir.path(), Interest::Files).unwrap();
         (dir, watch, folder)
     }
@@ -265,6 +312,22 @@ mod tests {
         );
         assert!(watch.fd().is_some() && watch.timeout(Some(hour)) == Some(hour));
         assert!(!watch.drain(|_| true) && watch.fd().is_some(), "nothing changed");
+    }
+
+    #[test]
+    fn without_inotify_the_caller_looks_from_time_to_time() {
+        let (dir, _, _) = watched();
+        let mut watch = Watch { fd: None, is_partial: false, is_debouncing: false };
+        let folder = watch.add(dir.path(), Interest::Files).unwrap();
+        assert!(!watch.wakes() && watch.fd().is_none());
+        assert_eq!([watch.timeout(None), watch.timeout(Some(Duration::from_hours(1)))], [Some(LOOK); 2]);
+        assert_eq!(watch.timeout(Some(DEBOUNCE)), Some(DEBOUNCE));
+        assert_eq!(drain(&mut watch, folder), (vec![], 1));
+        // Some folders are watched and others not: their changes still wake, and everything is looked at.
+        let mut watch = Watch { is_partial: true, ..Watch::folders(&[dir.path()]).unwrap() };
+        assert!(!watch.wakes() && watch.fd().is_some() && watch.timeout(None) == Some(LOOK));
+        std::fs::write(dir.path().join("a"), "").unwrap();
+        assert_eq!(drain(&mut watch, folder), (vec![], 1));
     }
 
     #[test]

@@ -11,7 +11,6 @@ use baton_core::agent::Agent;
 use baton_core::ids::AgentId;
 use baton_core::transcript::pages::Part;
 use jiff::{SignedDuration, Timestamp};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -278,12 +277,8 @@ impl Source {
             }
             match &mut watch {
                 Some(watch) => {
-                    let limit = Timespec { tv_sec: 5, tv_nsec: 0 };
-                    let mut fds: Vec<_> =
-                        watch.fd().iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
-                    let _ = poll(&mut fds, Some(&limit));
+                    watch.wait(Duration::from_secs(5));
                     std::thread::sleep(TOGETHER);
-                    watch.drain(|_| true);
                 }
                 None => std::thread::sleep(AT_LEAST),
             }

@@ -215,11 +215,7 @@ fn secret(reader: &Reader<'_>, takes: Takes, value: Range<usize>) -> Option<(usi
 
 /// The secret in a value that follows its option in the same word. It is the whole value if a quote opens before the
 /// secret and closes within it: a quote left open would take in the rest of the line.
-fn attached_secret(
-    reader: &Reader<'_>,
-    takes: Takes,
-    value: Range<usize>,
-) -> Option<(usize, Range<usize>)> {
+fn attached_secret(reader: &Reader<'_>, takes: Takes, value: Range<usize>) -> Option<(usize, Range<usize>)> {
     let (kind, range) = secret(reader, takes, unquoted(reader, value.clone()))?;
     let open = reader.bytes[value.start..range.start].iter().fold(None, |open, b| match (open, b) {
         (None, b'"' | b'\'') => Some(*b),

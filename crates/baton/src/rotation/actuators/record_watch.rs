@@ -32,7 +32,7 @@ pub(crate) struct RecordWatch {
 impl RecordWatch {
     /// The folders of the records must exist.
     pub(crate) fn new(store: &Store) -> io::Result<Self> {
-        let watch = Watch::new()?;
+        let mut watch = Watch::new()?;
         let agents = watch.add(store.agents().folder(), Interest::Files)?;
         let sessions = watch.add(store.sessions().folder(), Interest::Files)?;
         Ok(Self { watch, agents, sessions, mailboxes: HashMap::new() })

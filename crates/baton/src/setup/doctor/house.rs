@@ -11,6 +11,7 @@ use crate::setup::doctor::{Finding, Scene};
 use crate::setup::install::record::Record;
 use crate::setup::install::{files, is_installed, version};
 use crate::sys::lock::{Lock, LockError};
+use crate::sys::watch::Watch;
 use crate::sys::{fs, process};
 
 pub(super) fn program(scene: &Scene) -> Vec<Finding> {
@@ -195,6 +196,12 @@ pub(super) fn listeners(scene: &Scene) -> Vec<Finding> {
         let what = format!("Nobody listens any more at {}", names.join(", "));
         let fix = move || dead.iter().try_for_each(|path| Ok(fs::remove(path)?));
         findings.push(Finding::warn(what, "`baton doctor --fix` removes them").fixed_by(fix));
+    }
+    if cfg!(target_os = "linux") && Watch::new().is_ok_and(|watch| !watch.wakes()) {
+        findings.push(Finding::warn(
+            "No inotify instance is free, so baton looks for changes twice a second instead of being woken",
+            "allow more of them: `sudo sysctl fs.inotify.max_user_instances=1024`",
+        ));
     }
     findings
 }

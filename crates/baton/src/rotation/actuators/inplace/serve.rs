@@ -116,7 +116,7 @@ struct Home {
 
 impl Home {
     fn new(module: Option<PathBuf>, record: PathBuf) -> anyhow::Result<Self> {
-        let lost = Watch::new()?;
+        let mut lost = Watch::new()?;
         for dir in [module.as_deref(), Some(&*record)].into_iter().flatten().filter_map(Path::parent) {
             match lost.add(dir, Interest::Loss) {
                 // Already gone; the first check notices.
@@ -200,7 +200,7 @@ impl Companion {
         }
         let next = [self.state.deadline(), self.again].into_iter().flatten().min();
         let left = next.map(|d| Duration::try_from(d.duration_since(Timestamp::now())).unwrap_or_default());
-        let timeout = self.watch.timeout(left).map(|left| Timespec {
+        let timeout = self.home.lost.timeout(self.watch.timeout(left)).map(|left| Timespec {
             tv_sec: left.as_secs().cast_signed(),
             tv_nsec: left.subsec_nanos().into(),
         });

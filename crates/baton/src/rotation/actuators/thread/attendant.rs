@@ -376,7 +376,7 @@ impl ThreadAttendant {
         let next = self.agents.values().filter_map(ThreadAgent::next_deadline);
         let next = next.chain(self.requests.next_deadline()).min();
         let left = next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
-        let timeout = self.records.timeout(left).map(|left| Timespec {
+        let timeout = self.requests.timeout(self.records.timeout(left)).map(|left| Timespec {
             tv_sec: left.as_secs().cast_signed(),
             tv_nsec: left.subsec_nanos().into(),
         });

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use baton_core::approval::{Answer, Author, Closing, Request, RequestId, Verdict};
@@ -62,6 +63,11 @@ impl Requests {
     /// Readable when somebody has answered.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.answers.fd()
+    }
+
+    /// See [`Watch::timeout`].
+    pub(super) fn timeout(&self, left: Option<Duration>) -> Option<Duration> {
+        self.answers.timeout(left)
     }
 
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
