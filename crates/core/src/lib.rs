@@ -55,6 +55,7 @@ pub mod marks;
 pub mod message;
 pub mod nearest;
 pub mod need;
+pub mod nesting;
 pub mod notice;
 pub mod pane;
 pub mod pending;

@@ -96,6 +96,11 @@ pub const CLONES: &[HostileClone] = &[
         write(dir, ".baton.toml", format!("[notify]\ncommand = \"{command}\"\n"));
     }),
     clone!("settings open a port", |dir, _| write(dir, ".baton.toml", "[serve]\nhttp = \"0.0.0.0:8420\"\n")),
+    clone!("settings that use up the parser's stack", |dir, _| {
+        let deep = format!("x={}", "{[]a=".repeat(100_000));
+        write(dir, ".baton.toml", &deep);
+        write(dir, ".codex/config.toml", &deep);
+    }),
     clone!("settings ask at once", |dir, _| {
         write(
             dir,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use baton_core::approval::rules::{BadRule, Decision, Rule, Whose};
 use baton_core::ids::AgentId;
 use baton_core::nearest::nearest;
+use baton_core::nesting::is_too_deep;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -125,6 +126,9 @@ fn apply(
         place: SettingSource::Line(path.to_owned(), line_of(span)),
         problem,
     };
+    if is_too_deep(&text) {
+        return Err(wrong(&(0..0), "its brackets nest too deep".to_owned()));
+    }
     let table =
         DeTable::parse(&text).map_err(|e| wrong(&e.span().unwrap_or(0..0), e.message().trim().to_owned()))?;
     for (key, value) in table.get_ref() {

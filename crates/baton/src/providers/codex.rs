@@ -7,6 +7,7 @@ use baton_core::compaction::CompactionSettings;
 use baton_core::event::HookEvent;
 use baton_core::ids::SessionId;
 use baton_core::launch::{Grammar, Resume};
+use baton_core::nesting::is_too_deep;
 use baton_core::transcript::rollout;
 use baton_core::wire::claude::output::permission;
 use baton_core::wire::codex::{BASE_TOKENS, parse_hook, refuse_tool, veto};
@@ -199,11 +200,17 @@ fn has_window(paths: &Paths, cwd: &Path, caller: &Caller) -> bool {
     }
 }
 
-/// A feature in one of its configuration files: `true`, or a table that says `enabled`.
-fn read_feature(path: &Path, name: &str) -> Option<bool> {
+/// One of its configuration files, if it can be parsed safely: a project brings its own.
+fn config_text(path: &Path) -> Option<String> {
     let real = std::fs::canonicalize(path).ok()?;
     let bytes = fs::read(&real, 4 << 20).ok()??;
-    let text = String::from_utf8_lossy(&bytes);
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    (!is_too_deep(&text)).then_some(text)
+}
+
+/// A feature in one of its configuration files: `true`, or a table that says `enabled`.
+fn read_feature(path: &Path, name: &str) -> Option<bool> {
+    let text = config_text(path)?;
     let table = DeTable::parse(&text).ok()?;
     match table.get_ref().get("features")?.get_ref().get(name)?.get_ref() {
         DeValue::Boolean(is_on) => Some(*is_on),
@@ -232,9 +239,7 @@ fn config_override<'a>(args: &'a [String], key: &str) -> Option<&'a str> {
 
 /// A top-level number or text in one of its configuration files.
 fn read_config(path: &Path, key: &str) -> Option<String> {
-    let real = std::fs::canonicalize(path).ok()?;
-    let bytes = fs::read(&real, 4 << 20).ok()??;
-    let text = String::from_utf8_lossy(&bytes);
+    let text = config_text(path)?;
     let table = DeTable::parse(&text).ok()?;
     match table.get_ref().get(key)?.get_ref() {
         DeValue::Integer(n) => Some(n.as_str().replace('_', "")),

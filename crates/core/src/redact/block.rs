@@ -18,7 +18,13 @@ const MAX_HEADERS: usize = 4;
 pub(super) fn private_key(reader: &Reader<'_>, keyword: Range<usize>) -> Option<(usize, Range<usize>)> {
     let label_end = label(reader, keyword.end)?;
     let range = if reader.bytes[keyword.clone()].ends_with(b"N") {
-        let end = body(reader, label_end, line_prefix(reader, keyword.start), MIN_BODY)?;
+        let name = line_prefix(reader, keyword.start);
+        // What stands before BEGIN need not be a file's name: it may be the end of another key, as the next lines are.
+        let end = body(reader, label_end, name, MIN_BODY).max(if name.is_empty() {
+            None
+        } else {
+            body(reader, label_end, b"", MIN_BODY)
+        })?;
         keyword.start..end
     } else {
         beginning(reader, keyword.start)?..label_end

@@ -126,6 +126,13 @@ fn private_keys_are_removed_as_a_whole_block() {
     assert_eq!(redact(&cut).text, "[REDACTED:private-key]\n... (truncated)\nnext words");
 }
 
+/// As a diff shows them: the dash before the armour is not part of a file's name.
+#[test]
+fn keys_that_follow_each_other_on_a_line_are_all_removed() {
+    let key = "------BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG4w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTa \"";
+    assert_eq!(redact(&key.repeat(40)).hits.len(), 40);
+}
+
 #[test]
 fn public_keys_and_mentions_of_a_private_key_stay() {
     unchanged(&armoured("PUBLIC KEY", "\n"));

@@ -3,6 +3,7 @@
 //!
 //! Pure: text in, text out. Keeps the file's layout, comments and order.
 
+use baton_core::nesting::is_too_deep;
 use serde_json::{Map, Value, json};
 use toml_edit::{DocumentMut, Item, Table, TableLike};
 
@@ -104,6 +105,9 @@ fn sorted(value: &Value) -> String {
 }
 
 pub(super) fn parse(config: &str) -> Result<DocumentMut, Refusal> {
+    if is_too_deep(config) {
+        return Err(Refusal::Unparsable("its brackets nest too deep".to_owned()));
+    }
     config.parse().map_err(|e: toml_edit::TomlError| Refusal::Unparsable(e.message().trim().to_owned()))
 }
 
