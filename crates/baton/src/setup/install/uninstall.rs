@@ -181,13 +181,16 @@ pub(crate) fn remains(paths: &Paths, scope: &Scope) -> Vec<String> {
         found.push(format!("{} is still there", paths.short(&dir)));
     }
     let settings = scope.settings(paths);
-    let bytes = files::real(&settings).ok().and_then(|real| fs::read(&real, 16 << 20).ok().flatten());
-    match bytes.map(|b| settings::look(&b)) {
-        Some(Ok(now)) if now.has_ours() => {
-            found.push(format!("{} still has entries", paths.short(&settings)));
-        }
-        Some(Err(e)) => found.push(format!("{} cannot be checked: {e}", paths.short(&settings))),
-        _ => {}
+    let unchecked = |e: &dyn std::fmt::Display| format!("{} cannot be checked: {e}", paths.short(&settings));
+    // A file that cannot be read may still have our entries.
+    match files::real(&settings).and_then(|real| Ok(fs::read(&real, 16 << 20)?)) {
+        Ok(Some(bytes)) => match settings::look(&bytes) {
+            Ok(now) if now.has_ours() => found.push(format!("{} still has entries", paths.short(&settings))),
+            Ok(_) => {}
+            Err(e) => found.push(unchecked(&e)),
+        },
+        Ok(None) => {}
+        Err(e) => found.push(unchecked(&e)),
     }
     found
 }
