@@ -419,6 +419,44 @@ fn after_esc_mail_and_rotation_are_typed_where_there_is_a_pane() {
     drop(braked);
 }
 
+/// Esc took a prompt back before its turn began: the hook has recorded a turn, nothing is in the transcript, and no event
+/// tells of an end. Mail and rotations waited for that end for ever.
+#[test]
+fn a_prompt_that_esc_took_back_before_its_turn_began_holds_neither_mail_nor_a_rotation() {
+    let Some(world) = World::new(
+        "context\nturn\n  tokens 20%\n  say Ready.\nturn\n  say Heard.\ncontext\nturn\n  recall\n",
+    ) else {
+        return;
+    };
+    world.spawn("alpha", &["--prompt", "begin"]).ok();
+    wait_for("its answer", || world.texts("alpha", "said").contains(&"Ready.".to_owned()).then_some(()));
+    let take_back = || {
+        world.wait_for_turn("alpha", "idle");
+        let session = world.session("alpha");
+        let payload = json!({ "session_id": session["id"], "transcript_path": session["transcript"],
+            "cwd": session["cwd"], "hook_event_name": "UserPromptSubmit", "prompt": "half a thought" });
+        let payload = world.home.write("prompt.json", payload.to_string());
+        let mut hook = world.command(&["hook", "UserPromptSubmit"]);
+        run(hook.stdin(std::fs::File::open(payload).unwrap())).ok();
+        assert_eq!(world.session("alpha")["turn"], "working");
+    };
+    take_back();
+    let id = world.send("alpha", &["hello"]);
+    wait_for_or(
+        "the mail",
+        || world.told("alpha"),
+        || (world.state_of("alpha", &id) == "delivered").then_some(()),
+    );
+    wait_for("its answer", || world.texts("alpha", "said").contains(&"Heard.".to_owned()).then_some(()));
+    take_back();
+    world.baton(&["rotate", "alpha"]).ok();
+    wait_for_or(
+        "the fresh context",
+        || world.told("alpha"),
+        || (world.agent("alpha")["rotation"].is_null() && world.prompts("alpha").len() == 3).then_some(()),
+    );
+}
+
 /// The record and the lock of a companion whose user has pressed Esc.
 fn braked_companion(world: &World, name: &str) -> std::fs::File {
     let client = world.agent(name)["process"].clone();

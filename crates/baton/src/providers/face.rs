@@ -22,6 +22,8 @@ pub(crate) struct Typing {
     pub interrupted: &'static str,
     /// Texts by which records of the conversation itself are known; others are the client's notes.
     pub speaks: &'static [&'static str],
+    /// Texts by which records of tools are known: the turn goes on after them.
+    pub tools: &'static [&'static str],
     /// Texts by which records of prompts are known.
     pub prompts: &'static [&'static str],
 }
@@ -37,6 +39,7 @@ const ROWS: &[Typing] = &[
         interrupt: "Escape",
         interrupted: "[Request interrupted by user",
         speaks: &["\"type\":\"user\"", "\"type\":\"assistant\""],
+        tools: &["\"tool_use\"", "\"tool_result\""],
         prompts: &["\"type\":\"user\"", "\"type\":\"queue-operation\""],
     },
     Typing {
@@ -55,6 +58,7 @@ const ROWS: &[Typing] = &[
         interrupt: "Escape",
         interrupted: "turn_aborted",
         speaks: &["turn_aborted", "\"task_started\"", "\"task_complete\"", "\"response_item\""],
+        tools: &["\"task_started\"", "\"response_item\""],
         prompts: &["\"user_message\""],
     },
     Typing {
@@ -69,6 +73,7 @@ const ROWS: &[Typing] = &[
         interrupt: "Escape",
         interrupted: "[Request interrupted by user",
         speaks: &["\"type\":\"user\"", "\"type\":\"assistant\""],
+        tools: &["\"tool_use\"", "\"tool_result\""],
         prompts: &["\"type\":\"user\"", "\"type\":\"queue-operation\""],
     },
 ];

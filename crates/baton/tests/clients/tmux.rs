@@ -399,3 +399,38 @@ fn after_esc_with_the_mod_mail_and_rotation_are_typed_into_claudes_pane() -> Res
     assert_eq!(rotations.last().context("no rotation")?["actuator"], "tmux", "{rotations:?}");
     Ok(())
 }
+
+/// Esc takes a prompt back before its turn begins: our hook has seen it, the transcript never shows it, and nothing tells
+/// of an end. Mail waited for that end for ever.
+#[test]
+fn mail_reaches_a_claude_whose_prompt_esc_took_back_before_its_turn_began() -> Result<()> {
+    let script = Script::new().otherwise(text("Answer.").usage(20_000));
+    let Some(panes) = claude(script, &[])? else { return Ok(()) };
+    // A slow hook of somebody else's behind ours: the turn begins when all hooks have ended.
+    let path = panes.scene.place.home().join(".claude/settings.json");
+    let mut settings: Value = serde_json::from_slice(&std::fs::read(&path)?)?;
+    let slow = json!({ "type": "command", "command": "while [ ! -e go ]; do sleep 0.1; done" });
+    let hooks = settings["hooks"]["UserPromptSubmit"].as_array_mut().context("no hooks")?;
+    hooks.push(json!({ "hooks": [slow] }));
+    std::fs::write(&path, settings.to_string())?;
+    panes.ready("alpha", &[])?;
+    let first = panes.send("alpha", &["FIRST-MAIL"])?;
+    panes.wait_for_turn("alpha", "working")?;
+    panes.keys("alpha", &["Escape"])?;
+    let in_composer = || {
+        let screen = panes.screen("alpha").ok()?;
+        screen.lines().any(|line| line.starts_with("❯\u{a0}[baton message")).then_some(())
+    };
+    panes.wait_for("the prompt in the composer", in_composer)?;
+    assert!(panes.scene.asked().is_empty(), "no turn has begun");
+    panes.scene.place.write_project("go", "")?;
+    let second = panes.send("alpha", &["SECOND-MAIL"])?;
+    panes.wait_for_state("alpha", &second, "delivered")?;
+    panes.wait_for_request(&format!("[baton message {second} "))?;
+    let asked = panes.scene.asked();
+    let last = asked.last().context("no request")?.text();
+    for id in [&first, &second] {
+        assert_eq!(last.matches(&format!("[baton message {id} ")).count(), 1, "{id} was shown once: {last}");
+    }
+    Ok(())
+}

@@ -185,6 +185,12 @@ impl PaneAgent {
                 found.again = [found.again, later].into_iter().flatten().min();
             }
         }
+        if let Some((session, prompt)) = found.silent.take()
+            && self.was_taken_back(store, &session, &prompt, now)?
+        {
+            found = facts::look(store, &ctx.config, &self.agent, self.typing, now);
+            found.again = Some(now);
+        }
         self.again = found.again;
         if let Some(why) = found.refused {
             self.log(store, "rotation-refused", &why);
@@ -198,6 +204,31 @@ impl PaneAgent {
             self.feed(store, Input::Tick)?;
         }
         Ok(PaneStatus::Open)
+    }
+
+    /// Records the end of a turn whose prompt is back in the composer: Esc came before anything was sent to the model, and no
+    /// hook tells of it. Returns whether it was so.
+    fn was_taken_back(
+        &mut self,
+        store: &Store,
+        session: &Session,
+        prompt: &str,
+        now: Timestamp,
+    ) -> anyhow::Result<bool> {
+        let Some(screen) = self.read()? else { return Ok(false) };
+        let is_back = matches!(&screen.composer, Composer::Draft(draft) if facts::is_prompt(prompt, draft));
+        if !is_back {
+            return Ok(false);
+        }
+        self.log(store, "prompt-taken-back", "");
+        let ended = store.sessions().update(&session.id, PATIENCE, |s| {
+            let is_same = s.turn == Turn::Working && s.turn_since == session.turn_since;
+            if is_same {
+                (s.turn, s.turn_since) = (Turn::Idle, Some(now));
+            }
+            is_same
+        })?;
+        Ok(ended == Some(true))
     }
 
     /// Drops held messages that have arrived: a hook has moved them or, with `ask_transcript`, the transcript shows
