@@ -18,7 +18,13 @@ pub fn run(input: &[u8]) {
     let channel = manifest.channel.clone();
     let sound = manifest.check(&channel).is_ok();
     let now = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(500_000);
-    let world = World { now, expiry: SignedDuration::from_hours(24), alive: &|_| false, wanted: &|_| false };
+    let world = World {
+        now,
+        expiry: SignedDuration::from_hours(24),
+        alive: &|_| false,
+        wanted: &|_| false,
+        private: &|_| false,
+    };
     manifest.release_dead(&world);
     manifest.sweep(&world);
     if sound {

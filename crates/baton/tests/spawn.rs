@@ -501,6 +501,60 @@ fn a_crashed_agents_work_waits_for_it_and_is_never_given_to_the_next_spawn() {
     assert_eq!((&crashes[0]["for_agent"], &crashes[0]["status"]), (&"q1".into(), &"consumed".into()));
 }
 
+/// What a spawned agent had handed over was loaded by the next client in its folder once it was retired, and by a new agent
+/// under its name; that one's `undo` went back into the conversation of the retired one.
+#[test]
+fn what_a_retired_agent_left_is_for_nobody_and_a_new_agent_of_its_name_begins_afresh() {
+    let script = "context\nturn\n  tokens 20%\n  write h.md Go on with the parser.\n  bash baton handoff h.md\n\
+                  context\nturn\n  tokens 5%\n  recall\n";
+    let Some(world) = World::unattended(script) else { return };
+    world.spawn("boss", &[]).ok();
+    world.spawn("q1", &["--parent", "boss", "--role", "parser", "--prompt", "Port the parser"]).ok();
+    let waits = || world.agent("q1")["rotation"]["handoff"].as_str().map(str::to_owned);
+    let id = wait_for("the handoff", waits);
+    world.baton(&["retire", "q1"]).ok();
+    let plain = baton_testkit::hooks::Client::new(&world.home);
+    assert_eq!(plain.starts("startup").context(), None, "another agent's work");
+    let status = || {
+        let handoffs = world.baton(&["handoffs", "--json"]).json();
+        let one = handoffs.as_array().unwrap().iter().find(|handoff| handoff["id"] == id.as_str());
+        one.map(|handoff| handoff["status"].clone()).unwrap_or_default()
+    };
+    assert_eq!(status(), "active");
+
+    world.spawn("q1", &["--prompt", "Write the manual"]).ok();
+    world.wait_for_prompt("q1", "Write the manual");
+    let contexts = world.texts("q1", "context");
+    assert!(!contexts.iter().any(|c| c.contains("=== HANDOFF LOADED")), "{contexts:?}");
+    assert!(contexts.last().is_some_and(|c| c.contains("You are the agent q1; your user spawned you")));
+    assert_eq!(status(), "cleared");
+    let agent = world.agent("q1");
+    assert!(agent["parent"].is_null() && agent["role"].is_null(), "{agent}");
+    let said = world.baton(&["undo", "q1"]).fails(3);
+    assert!(said.contains("nothing more to undo"), "{said}");
+}
+
+#[test]
+fn an_agent_that_is_spawned_again_is_waited_for_and_undo_does_not_go_back_behind_that() {
+    let Some(world) = World::new("turn\n  tokens 20%\n  say Half of it is done.\n") else { return };
+    world.spawn("q1", &["--prompt", "Port the parser"]).ok();
+    first_turn_is_over(&world, "q1");
+    let pid = i32::try_from(world.agent("q1")["process"]["pid"].as_i64().unwrap()).unwrap();
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    wait_for("its end", || (!baton_testkit::tmux::is_running(pid.as_raw_nonzero().get())).then_some(()));
+    world.spawn("q1", &["--prompt", "Write the manual"]).ok();
+    assert_eq!(world.baton(&["wait", "q1", "--timeout", "60s"]).ok(), "q1: idle\n");
+    assert_eq!(
+        world.texts("q1", "said").len(),
+        2,
+        "waited for its first turn: {:?}",
+        world.texts("q1", "said")
+    );
+    let said = world.baton(&["undo", "q1"]).fails(3);
+    assert!(said.contains("nothing more to undo"), "{said}");
+}
+
 /// No daemon runs, so the attendant of the panes or the supervisor must notice.
 #[test]
 fn a_parent_hears_that_its_child_in_a_pane_or_under_a_supervisor_died_and_how() {

@@ -56,6 +56,9 @@ pub struct Agent {
     /// All its conversations, oldest first.
     #[serde(default)]
     pub sessions: Vec<SessionId>,
+    /// The last conversation before it was started anew under its name, with another task: nothing goes back to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anew_after: Option<SessionId>,
     /// The conversation whose rotation was undone, from then until another one begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<SessionId>,
@@ -252,6 +255,7 @@ impl Agent {
             supervisor: None,
             session: None,
             sessions: Vec::new(),
+            anew_after: None,
             undone: None,
             last_handoff: None,
             last_handoff_path: None,
@@ -296,10 +300,17 @@ impl Agent {
         self.ended = None;
     }
 
+    /// Its conversations since it was last started anew, oldest first.
+    pub fn since_anew(&self) -> &[SessionId] {
+        let before =
+            self.anew_after.as_ref().and_then(|last| self.sessions.iter().rposition(|id| id == last));
+        &self.sessions[before.map_or(0, |at| at + 1)..]
+    }
+
     /// The conversation that undoing the last rotation returns to. None if there was no rotation, if it was undone
     /// already, or if the present conversation is itself one that was returned to: going back from there would be a redo.
     pub fn before_rotation(&self) -> Option<&SessionId> {
-        let [earlier @ .., present] = self.sessions.as_slice() else { return None };
+        let [earlier @ .., present] = self.since_anew() else { return None };
         if earlier.contains(present) || self.was_taken_back(present) { None } else { earlier.last() }
     }
 
@@ -421,6 +432,19 @@ mod tests {
         assert_eq!(agent.before_rotation(), Some(&sid("s1")));
         agent.undone = agent.session.clone();
         assert_eq!(agent.before_rotation(), None, "it is undone before the earlier conversation is resumed");
+        agent.enter(&sid("s4"), None);
+        assert_eq!(agent.before_rotation(), Some(&sid("s3")));
+    }
+
+    #[test]
+    fn nothing_goes_back_behind_a_start_with_another_task() {
+        let mut agent = agent("app-1");
+        agent.enter(&sid("s1"), None);
+        agent.enter(&sid("s2"), None);
+        agent.anew_after = Some(sid("s2"));
+        assert_eq!((agent.before_rotation(), agent.since_anew()), (None, &[][..]));
+        agent.enter(&sid("s3"), None);
+        assert_eq!((agent.before_rotation(), agent.since_anew()), (None, &[sid("s3")][..]));
         agent.enter(&sid("s4"), None);
         assert_eq!(agent.before_rotation(), Some(&sid("s3")));
     }

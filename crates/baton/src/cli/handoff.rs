@@ -208,6 +208,7 @@ fn spawn(app: &App, moved: &Moved, session: &Session, socket: String) -> anyhow:
     let spec = Spec {
         role: None,
         worktree: None,
+        anew: true,
         name: moved.agent.clone(),
         provider: moved.provider,
         channel: session.channel.clone(),

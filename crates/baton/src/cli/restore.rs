@@ -126,6 +126,7 @@ fn restore(app: &App, agent: &Agent) -> anyhow::Result<Option<String>> {
         approver: agent.approver.clone(),
         role: agent.role.clone(),
         worktree: agent.worktree.as_ref().map(Into::into),
+        anew: false,
         args,
         socket,
     };

@@ -170,7 +170,7 @@ fn at_limit(session: &Session, unseen: usize) -> String {
 fn is_about_to_begin(agent: &Agent, has_worked: bool) -> bool {
     let prompted = providers::find(&agent.provider)
         .is_some_and(|p| Launch::parse(&p.grammar, &agent.launch).chooses_its_beginning(&p.grammar));
-    prompted && !has_worked && agent.sessions.len() <= 1
+    prompted && !has_worked && agent.since_anew().len() <= 1
 }
 
 fn tell(args: &WaitArgs, states: &[(&AgentId, Standing)]) -> anyhow::Result<Outcome> {

@@ -115,7 +115,7 @@ fn is_emptied(ctx: &Context, session: &Session) -> bool {
 /// Tells a spawned agent who it is and how it reports: in its first context, and in an emptied one.
 fn primer(ctx: &Context, session: &Session, source: &StartSource<'_>, is_emptied: bool) -> Option<String> {
     let agent = ctx.agent(&session.agent)?;
-    let is_first = matches!(source, StartSource::Startup) && agent.sessions.len() <= 1;
+    let is_first = matches!(source, StartSource::Startup) && agent.since_anew().len() <= 1;
     let is_spawned = agent.pane.as_ref().is_some_and(|pane| pane.spawned);
     let parent = agent.parent.as_ref().map(baton_core::ids::AgentId::as_str);
     ((is_first || is_emptied) && is_spawned)

@@ -96,7 +96,7 @@ fn note_askers(ctx: &Context, session: &Session, text: &str, shown: &[&str]) {
 /// The first turn of a conversation answers the agent's spawner, or those whom the conversation before it answered.
 fn first_askers(ctx: &Context, session: &Session) -> Vec<String> {
     let Some(agent) = ctx.agent(&session.agent) else { return Vec::new() };
-    let before = agent.sessions.iter().rev().find(|id| **id != session.id);
+    let before = agent.since_anew().iter().rev().find(|id| **id != session.id);
     match before.map(|id| ctx.store.sessions().get(id)) {
         Some(Ok(Some(before))) => before.asked_by,
         None if agent.pane.as_ref().is_some_and(|pane| pane.spawned) || agent.parent.is_some() => {

@@ -33,7 +33,7 @@ pub(crate) enum SendError {
     TooLarge(usize),
     #[error("there is no text to send")]
     Empty,
-    #[error("{0} was retired and reads nothing any more; `baton spawn {0}` starts it again")]
+    #[error("{0} was retired and reads nothing any more; `baton spawn {0}` starts a new agent of that name")]
     Retired(AgentId),
     #[error(transparent)]
     File(#[from] FileError),

@@ -122,7 +122,9 @@ impl Store {
     pub fn handoffs(&self, config: &Config) -> handoffs::Handoffs {
         let store = self.clone();
         let wanted = Box::new(move |entry: &Entry| store.is_wanted(entry));
-        handoffs::Handoffs::new(config.handoff.dir.clone(), config.handoff.expiry, wanted)
+        let store = self.clone();
+        let private = Box::new(move |entry: &Entry| store.is_private(entry));
+        handoffs::Handoffs::new(config.handoff.dir.clone(), config.handoff.expiry, wanted).keeping(private)
     }
 
     /// Whether `agents restore` brings the agent back: it lived in a pane of ours, is gone, and was neither retired,
@@ -139,6 +141,12 @@ impl Store {
             && !said_goodbye
             && !is_done
             && self.presence(agent).liveness() != Liveness::Running
+    }
+
+    /// Whether a handoff is addressed to an agent with a task of its own. One whose record cannot be read may have one.
+    fn is_private(&self, entry: &Entry) -> bool {
+        let Some(id) = &entry.for_agent else { return false };
+        self.agents().get(id).map_or(true, |agent| agent.is_some_and(|agent| agent.keeps_to_itself()))
     }
 
     /// Whether the addressee of a handoff may still come to load it. An addressee whose record cannot be read may be

@@ -116,7 +116,7 @@ pub(crate) fn attribute(entries: &mut [Entry], agent: &Agent, session: &Session)
     let provider = providers::of(&agent.provider);
     let launch = Launch::parse(&provider.grammar, &agent.launch);
     let Some(given) = launch.prompt(&provider.grammar) else { return };
-    if agent.sessions.first() != Some(&session.id) {
+    if agent.since_anew().first() != Some(&session.id) {
         return;
     }
     let given = redact(&plain(given.trim())).text.into_owned();

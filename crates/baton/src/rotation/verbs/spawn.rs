@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use baton_core::agent::Agent;
+use baton_core::handoff::Status;
 use baton_core::ids::{AgentId, ChannelName};
 use baton_core::launch::Launch;
 use baton_core::plain::plain_line;
+use jiff::Timestamp;
 
 use crate::config::Config;
 use crate::handoffs::offer;
@@ -83,9 +85,10 @@ pub(crate) fn spawn(
         };
         permit(store, caller, "spawn agents for", &agent)?;
     }
-    // A new agent under the name of an ended one gets its mail and handoffs.
-    if let Some(known) = store.agents().get(name)? {
-        permit(store, caller, "bring back", &known)?;
+    // An agent that ended comes back with its mail and handoffs. One that was retired does not: it is a new agent.
+    let known = store.agents().get(name)?;
+    if let Some(known) = &known {
+        permit(store, caller, "bring back", known)?;
     }
     let asking = if let Caller::Agent(id) = caller { Some(id.clone()) } else { None };
     let spawner = asking.clone();
@@ -111,14 +114,30 @@ pub(crate) fn spawn(
         approver: order.approver,
         role: order.role,
         worktree: made,
+        anew: true,
         args,
         socket: order.socket.unwrap_or_else(|| config.panes.socket.clone()),
     };
+    if let Some(retired) = known.filter(|known| known.retired.is_some() && !store.is_running(name)) {
+        clear_left(store, config, &retired)?;
+    }
     let mut agent = launch::start(store, &spec)?;
     // Whoever comes back under its name may be somebody else's now.
     store.agents().update(name, PATIENCE, |agent| agent.spawned_by.clone_from(&spawner))?;
     agent.spawned_by = spawner;
     Ok(agent)
+}
+
+/// Clears what still waits for a retired agent, because a new agent under its name has another task. It stays in the
+/// archive.
+fn clear_left(store: &Store, config: &Config, retired: &Agent) -> anyhow::Result<()> {
+    let handoffs = store.handoffs(config);
+    for entry in handoffs.manifest(&retired.channel)?.entries() {
+        if entry.status == Status::Active && entry.for_agent.as_ref() == Some(&retired.id) {
+            handoffs.clear(&retired.channel, Some(&entry.id), Timestamp::now())?;
+        }
+    }
+    Ok(())
 }
 
 /// Refuses an approver that nobody knows: whoever took its name later would have its rights.

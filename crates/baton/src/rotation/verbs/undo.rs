@@ -111,7 +111,7 @@ pub(crate) fn undo(
 }
 
 fn why_nothing(agent: &Agent) -> String {
-    match agent.sessions.as_slice() {
+    match agent.since_anew() {
         [] | [_] => format!("{} has had no rotation yet", agent.id),
         [.., earlier, last] if agent.was_taken_back(last) => {
             format!("the rotation of {} is undone, and session {earlier} waits to be resumed", agent.id)
@@ -185,6 +185,7 @@ fn start(store: &Store, agent: &Agent, pane: &Pane, args: Vec<String>) -> anyhow
         approver: agent.approver.clone(),
         role: agent.role.clone(),
         worktree: agent.worktree.as_ref().map(Into::into),
+        anew: false,
         args,
         socket: pane.socket.clone(),
     };

@@ -120,13 +120,20 @@ pub struct Handoffs {
     root: PathBuf,
     expiry: SignedDuration,
     wanted: Wanted,
+    private: Wanted,
     /// How long to wait for another process that is changing the same channel.
     pub patience: Duration,
 }
 
 impl Handoffs {
     pub fn new(root: PathBuf, expiry: SignedDuration, wanted: Wanted) -> Self {
-        Self { root, expiry, wanted, patience: Duration::from_secs(5) }
+        Self { root, expiry, wanted, private: Box::new(|_| false), patience: Duration::from_secs(5) }
+    }
+
+    /// Those for which `private` holds are for their addressee alone.
+    #[must_use]
+    pub(crate) fn keeping(self, private: Wanted) -> Self {
+        Self { private, ..self }
     }
 
     pub fn manifest_path(&self, channel: &ChannelName) -> PathBuf {
@@ -162,7 +169,13 @@ impl Handoffs {
     }
 
     fn world<T>(&self, now: Timestamp, act: impl FnOnce(&World<'_>) -> T) -> T {
-        act(&World { now, expiry: self.expiry, alive: &process::is_alive, wanted: &*self.wanted })
+        act(&World {
+            now,
+            expiry: self.expiry,
+            alive: &process::is_alive,
+            wanted: &*self.wanted,
+            private: &*self.private,
+        })
     }
 
     /// The channel's manifest; an empty one if nothing was ever sealed.

@@ -68,6 +68,8 @@ pub struct World<'a> {
     pub alive: &'a dyn Fn(&Process) -> bool,
     /// Does somebody still need this handoff: its addressee lives, or its rotation is open?
     pub wanted: &'a dyn Fn(&Entry) -> bool,
+    /// Is it addressed to an agent with a task of its own, whose work is for nobody else even when it is gone for good?
+    pub private: &'a dyn Fn(&Entry) -> bool,
 }
 
 /// A manifest that contradicts itself or its channel.
@@ -327,9 +329,9 @@ fn is_for(entry: &Entry, who: &Claimant<'_>) -> bool {
 }
 
 /// Whether nobody but its addressee may load it. What a crash left of an agent comes back with that agent or not at
-/// all, however long it is gone.
+/// all, however long it is gone; so does whatever an agent with a task of its own has left.
 fn is_kept_for(entry: &Entry, world: &World<'_>) -> bool {
-    entry.is_addressed() && (entry.kind == Kind::Crash || (world.wanted)(entry))
+    entry.is_addressed() && (entry.kind == Kind::Crash || (world.wanted)(entry) || (world.private)(entry))
 }
 
 fn addressee(entry: &Entry) -> String {

@@ -40,11 +40,12 @@ struct Setting {
     second: i64,
     alive: Vec<Process>,
     wanted: Vec<HandoffId>,
+    private: Vec<HandoffId>,
 }
 
 impl Setting {
     fn at(second: i64) -> Self {
-        Self { second, alive: (0..50).map(process).collect(), wanted: Vec::new() }
+        Self { second, alive: (0..50).map(process).collect(), wanted: Vec::new(), private: Vec::new() }
     }
 
     fn with<T>(&self, act: impl FnOnce(&World<'_>) -> T) -> T {
@@ -53,6 +54,7 @@ impl Setting {
             expiry: SignedDuration::from_hours(2),
             alive: &|p| self.alive.contains(p),
             wanted: &|e| self.wanted.contains(&e.id),
+            private: &|e| self.private.contains(&e.id),
         })
     }
 }
@@ -130,6 +132,22 @@ fn nobody_else_takes_an_addressed_handoff_while_it_is_wanted() {
     assert_eq!(refused, Refusal::Addressed(sealed.id.clone(), "agent app-1".into()));
     now.wanted.clear();
     assert_eq!(now.with(|w| m.claim(&who(&s9, None, &p, "/p"), w)).unwrap().id, sealed.id);
+}
+
+#[test]
+fn nobody_else_takes_what_an_agent_with_a_task_of_its_own_left_and_it_expires() {
+    let (a1, s9, p) = (agent(1), session(9), process(9));
+    let mut m = manifest("app");
+    let mut now = Setting::at(0);
+    let sealed = entry(1, 0, Some(a1.clone()));
+    now.private = vec![sealed.id.clone()];
+    now.with(|w| m.seal(sealed.clone(), w));
+    let refused = now.with(|w| m.claim(&who(&s9, None, &p, "/p"), w)).unwrap_err();
+    assert_eq!(refused, Refusal::Addressed(sealed.id.clone(), "agent app-1".into()));
+    now.second = 3 * 3600;
+    assert_eq!(now.with(|w| m.clone().sweep(w)).len(), 1, "nobody waits for it");
+    now.second = 1;
+    assert_eq!(now.with(|w| m.claim(&who(&s9, Some(&a1), &p, "/p"), w)).unwrap().id, sealed.id);
 }
 
 #[test]

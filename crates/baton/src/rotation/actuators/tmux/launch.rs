@@ -42,6 +42,8 @@ pub(crate) struct Spec {
     pub role: Option<String>,
     /// The git worktree that was made for it.
     pub worktree: Option<PathBuf>,
+    /// It begins with a task of its own instead of going on with what it did under this name.
+    pub anew: bool,
     /// The client's own arguments, and its first prompt among them.
     pub args: Vec<String>,
     /// The tmux server, by name or path.
@@ -125,8 +127,15 @@ fn register(store: &Store, spec: &Spec) -> anyhow::Result<Option<Pane>> {
         if [&known.process, &known.supervisor].into_iter().flatten().any(process::is_alive) {
             return None;
         }
-        // An agent that has ended comes back under its name.
         let before = known.pane.take();
+        if spec.anew && known.retired.is_some() {
+            known.clone_from(&new);
+            return Some(before);
+        }
+        // An agent that has ended comes back under its name.
+        if spec.anew {
+            known.anew_after = known.sessions.last().cloned();
+        }
         (known.process, known.supervisor) = (new.process.clone(), None);
         (known.ended, known.retired, known.order, known.waits) = (None, None, None, None);
         (known.rotation, known.session) = (None, None);
