@@ -93,7 +93,7 @@ fn without_the_daemon_the_files_are_read_and_nothing_is_started() {
     client.hook("UserPromptSubmit").ok();
     pty.wait_for("● app").unwrap();
     pty.send("3").unwrap();
-    pty.wait_for("startup").unwrap();
+    pty.wait_for("started").unwrap();
     pty.send("q").unwrap();
     pty.wait_for_end().unwrap();
     assert!(!home.state().join("run/daemon.sock").exists());

@@ -7,6 +7,7 @@ pub(crate) mod ask;
 pub(crate) mod settle;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use baton_core::agent::Agent;
 use baton_core::approval::rules::is_wider;
@@ -27,6 +28,7 @@ use crate::store::Store;
 use crate::store::approvals::ApprovalError;
 use crate::store::log::LogLine;
 use crate::sys::fs::FileError;
+use crate::sys::paths::Paths;
 use crate::sys::process;
 
 /// What to do with a request.
@@ -305,8 +307,10 @@ pub fn answer(
 }
 
 /// A request as JSON for programs.
-pub(crate) fn row(case: &Case) -> Value {
+pub(crate) fn row(paths: &Paths, case: &Case) -> Value {
     let mut row = json!(case.request);
+    row["asks_for"] = json!(case.request.asks_for());
+    row["folder"] = json!(paths.short(Path::new(&case.request.cwd)));
     row["id"] = json!(case.id);
     row["short"] = json!(case.id.short());
     row["state"] = json!(case.state());

@@ -34,8 +34,11 @@ fn list(app: &App, as_json: bool) -> anyhow::Result<Outcome> {
     let cases = approvals::waiting(&store, now)?;
     let blocked = approvals::at_terminals(&store, &cases);
     if as_json {
-        let rows: Vec<Value> =
-            cases.iter().map(approvals::row).chain(blocked.iter().map(|dialog| json!(dialog))).collect();
+        let rows: Vec<Value> = cases
+            .iter()
+            .map(|case| approvals::row(&app.paths, case))
+            .chain(blocked.iter().map(|dialog| json!(dialog)))
+            .collect();
         print_json(&rows)?;
         return Ok(if rows.is_empty() { Outcome::Nothing } else { Outcome::Done });
     }
@@ -82,7 +85,7 @@ fn watch(app: &App, as_json: bool) -> anyhow::Result<Outcome> {
         let cases = approvals::waiting(&store, now)?;
         for case in cases.iter().filter(|case| !shown.contains(&case.id)) {
             if as_json {
-                print(&format!("{}\n", escaped(&approvals::row(case).to_string())))?;
+                print(&format!("{}\n", escaped(&approvals::row(&app.paths, case).to_string())))?;
             } else {
                 let paint = Paint::stdout();
                 let text = request::text(paint, &app.paths, case, now);
@@ -120,7 +123,7 @@ fn log(app: &App, agent: Option<&AgentId>, count: usize, as_json: bool) -> anyho
     cases.retain(|case| agent.is_none_or(|agent| *agent == case.request.agent));
     cases.truncate(count);
     if as_json {
-        print_json(&cases.iter().map(approvals::row).collect::<Vec<_>>())?;
+        print_json(&cases.iter().map(|case| approvals::row(&app.paths, case)).collect::<Vec<_>>())?;
         return Ok(if cases.is_empty() { Outcome::Nothing } else { Outcome::Done });
     }
     if cases.is_empty() {

@@ -4,6 +4,7 @@ use std::io::IsTerminal as _;
 
 use crate::cli::args::TopArgs;
 use crate::cli::{App, Outcome};
+use crate::setup::install;
 use crate::tui::{self, Options};
 
 pub(super) fn run(app: &App, args: &TopArgs) -> anyhow::Result<Outcome> {
@@ -13,7 +14,8 @@ pub(super) fn run(app: &App, args: &TopArgs) -> anyhow::Result<Outcome> {
         );
         return Ok(Outcome::Usage);
     }
-    let options = Options { files: args.no_daemon, all: args.all };
+    let is_installed = install::is_installed(&app.paths, &app.cwd);
+    let options = Options { files: args.no_daemon, all: args.all, is_installed };
     tui::run(&app.paths, &app.resolved.config, &options)?;
     Ok(Outcome::Done)
 }

@@ -343,7 +343,7 @@ fn schemas() -> Value {
     let approval = {
         let mut approval = object(&json!({
             "id": text(), "short": text(), "agent": text(), "session": text(), "provider": text(), "cwd": text(),
-            "tool": text(), "at": stamp(), "questions": { "type": "array" },
+            "folder": text(), "tool": text(), "asks_for": text(), "at": stamp(), "questions": { "type": "array" },
             "state": { "type": "string",
                 "enum": ["waiting", "offered", "allowed", "denied", "too-late", "closed"] },
         }));

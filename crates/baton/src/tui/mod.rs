@@ -52,6 +52,7 @@ pub(crate) struct Options {
     /// Read the files instead of asking the daemon.
     pub files: bool,
     pub all: bool,
+    pub is_installed: bool,
 }
 
 /// Shows the screen until the user leaves it.
@@ -76,6 +77,7 @@ pub(crate) fn run(paths: &Paths, config: &Config, options: &Options) -> anyhow::
     let link = if options.files { Link::Files } else { Link::Connecting };
     let mut model = Model::new(width, height, terminal::look(), link, Timestamp::now());
     model.cwd = std::env::current_dir().map(|dir| dir.display().to_string()).unwrap_or_default();
+    model.is_installed = options.is_installed;
     let screen = Screen::enter().context("could not take over the terminal")?;
     let keyboard = Keyboard::default();
     let mut top = Top { model, screen, keyboard, inbox, woken, out, wanted, signals, store };

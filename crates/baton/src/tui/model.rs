@@ -226,6 +226,8 @@ pub(crate) struct Model {
     pub status: Option<(String, bool)>,
     /// The folder in which new agents start by default.
     pub cwd: String,
+    /// Clients call baton, so they show up by themselves.
+    pub is_installed: bool,
 }
 
 impl Model {
@@ -250,6 +252,7 @@ impl Model {
             mode: Mode::Browse,
             status: None,
             cwd: String::new(),
+            is_installed: true,
         }
     }
 

@@ -175,7 +175,7 @@ impl Source {
     fn approvals(&self) -> anyhow::Result<Vec<Value>> {
         if self.files {
             let cases = approvals::waiting(&self.store, Timestamp::now())?;
-            return Ok(cases.iter().map(approvals::row).collect());
+            return Ok(cases.iter().map(|case| approvals::row(&self.paths, case)).collect());
         }
         let answer: Value = self.ask("/approvals")?;
         Ok(answer["approvals"].as_array().cloned().unwrap_or_default())

@@ -494,3 +494,64 @@ fn an_answer_of_the_screen_says_where_it_was_given() {
     assert_eq!(ran(&words(&["deny", "ab", "--", "no"])), words(&["deny", "--door=screen", "ab", "--", "no"]));
     assert_eq!(ran(&words(&["send", "ab", "--", "no"])), words(&["send", "ab", "--", "no"]));
 }
+
+#[test]
+fn why_a_command_failed_is_told_whole_even_on_a_small_screen() {
+    let why = "there is no provider zz; name one of claude, codex, codex-app, demo";
+    for (width, height) in [(60, 20), (80, 24), (160, 45)] {
+        let mut model = screen(width, height, COLOUR);
+        let command = ["spawn", "x", "--provider", "zz", "--cwd", "/home/ada/acme/api/with/a/long/name"];
+        let command = command.map(str::to_owned).to_vec();
+        model.update(Event::Ran { command, ok: false, said: format!("baton: {why}\n") }, now());
+        let lines = shown(&model, false);
+        let foot: Vec<&str> = lines.lines().rev().take(4).collect();
+        let told = foot.into_iter().rev().map(str::trim).collect::<Vec<_>>().join(" ");
+        assert!(told.contains(&format!("{why} · baton spawn x")), "{width}: {lines}");
+        // The keys are back once it has been read.
+        press(&mut model, "\x1b");
+        assert!(shown(&model, false).lines().last().unwrap().contains("? keys"), "{width}");
+    }
+}
+
+#[test]
+fn that_the_daemon_is_gone_is_seen_on_every_width() {
+    for width in [60, 80, 100, 160] {
+        let mut model = screen(width, 20, COLOUR);
+        model.update(Event::Link(Link::Lost), now());
+        let head = shown(&model, false).lines().next().unwrap().to_owned();
+        assert!(head.contains("daemon gone") && head.contains("need you"), "{width}: {head}");
+        assert!(!head.contains("looking") || head.contains("looking for it"), "{width}: {head}");
+    }
+}
+
+#[test]
+fn an_empty_screen_says_how_clients_come_onto_it() {
+    let mut model = Model::new(80, 24, COLOUR, Link::Daemon, now());
+    let said = |model: &Model| {
+        let screen = shown(model, false);
+        screen.lines().skip(2).map(|line| line.trim_matches(['│', ' '])).collect::<Vec<_>>().join(" ")
+    };
+    assert!(said(&model).contains("shows up by itself"), "{}", said(&model));
+    model.is_installed = false;
+    assert!(said(&model).contains("after `baton install`"), "{}", said(&model));
+}
+
+#[test]
+fn a_question_is_called_a_question_and_not_by_the_tool_that_puts_it() {
+    let mut model = screen(140, 40, COLOUR);
+    let mut asked = request();
+    asked["tool"] = "AskUserQuestion".into();
+    asked["folder"] = "~/acme/api".into();
+    asked["asks_for"] = "an answer".into();
+    asked["input"] = serde_json::json!({ "questions": [{ "question": "Which one?", "header": "One", "multiSelect": false,
+        "options": [{ "label": "This", "description": "" }] }] });
+    asked["questions"] =
+        serde_json::json!([{ "question": "Which one?", "options": [["This", ""]], "multiple": false }]);
+    model.update(Event::Approvals(vec![asked]), now());
+    for keys in ["", "a"] {
+        press(&mut model, keys);
+        let whole = shown(&model, false);
+        assert!(whole.contains("asks for an answer") && whole.contains("in ~/acme/api"), "{whole}");
+        assert!(!whole.contains("AskUserQuestion"), "{whole}");
+    }
+}

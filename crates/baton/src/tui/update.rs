@@ -123,7 +123,11 @@ impl Model {
             Event::Approvals(approvals) => self.approvals = approvals,
             Event::Ran { command, ok, said } => {
                 let first = said.lines().next().unwrap_or_default();
-                self.status = Some((format!("{} · {first}", shown(&command)), !ok));
+                self.status = Some(match ok {
+                    true => (format!("{} · {first}", shown(&command)), false),
+                    // Why comes first: the command may be long, and the person has just given it.
+                    false => (format!("{} · {}", first.trim_start_matches("baton: "), shown(&command)), true),
+                });
                 return self.read_all();
             }
         }

@@ -159,6 +159,15 @@ impl Request {
             && self.input.get("plan").and_then(Value::as_str).is_none_or(|p| p.trim().is_empty())
     }
 
+    /// What it asks for, as people say it: a tool by its name.
+    pub fn asks_for(&self) -> &str {
+        match self.tool.as_str() {
+            QUESTION => "an answer",
+            PLAN => "approval of its plan",
+            tool => tool,
+        }
+    }
+
     /// The questions; empty for other tools and for questions that we cannot parse.
     pub fn questions(&self) -> Vec<Question> {
         let questions = self.input.get("questions").and_then(Value::as_array);

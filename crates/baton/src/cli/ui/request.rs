@@ -20,7 +20,7 @@ pub(crate) fn text(paint: Paint, paths: &Paths, case: &Case, now: Timestamp) -> 
         paint.yellow(&paint.bold(case.id.short())),
         paint.bold(request.agent.as_str()),
         subagent.unwrap_or_default(),
-        paint.bold(&visible(&request.tool)),
+        paint.bold(&visible(request.asks_for())),
         age(request.at, now),
         paths.short(Path::new(&request.cwd)),
     );

@@ -50,7 +50,7 @@ impl AnswerBody {
 pub(crate) async fn list(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
     blocking(daemon, move |daemon| match approvals::waiting(&daemon.store, Timestamp::now()) {
         Ok(cases) => Reply::ok(&request.shown_to_caller(json!({
-            "approvals": cases.iter().map(approvals::row).collect::<Vec<_>>(),
+            "approvals": cases.iter().map(|case| approvals::row(&daemon.paths, case)).collect::<Vec<_>>(),
             "at_terminals": approvals::at_terminals(&daemon.store, &cases),
         }))),
         Err(e) => failed(&e),
@@ -80,7 +80,7 @@ pub(crate) async fn answer(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
             Ok(case)
         });
         match given {
-            Ok(case) => Reply::ok(&request.shown_to_caller(approvals::row(&case))),
+            Ok(case) => Reply::ok(&request.shown_to_caller(approvals::row(&daemon.paths, &case))),
             Err(e) => Reply::error(status(&e), &e.to_string()),
         }
     })

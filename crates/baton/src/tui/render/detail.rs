@@ -171,7 +171,7 @@ fn tool(model: &Model, entry: &Entry, text: &str, result: Option<&ToolResult>, c
     };
     let waits = result.is_none() && model.request().is_some();
     let exit = result.and_then(|result| result.exit).map(|exit| format!("exit {exit}"));
-    let took = entry.seconds().filter(|seconds| *seconds > 0).map(|seconds| format!("{seconds}s"));
+    let took = entry.seconds().filter(|seconds| *seconds > 0).map(duration);
     let end = match (result, entry.time()) {
         _ if waits => "waits for you".to_owned(),
         (None, Some(at)) => format!("runs {}", age(at, model.now)),
@@ -189,12 +189,20 @@ fn tool(model: &Model, entry: &Entry, text: &str, result: Option<&ToolResult>, c
         .with(format!("  {end}"), look.style(if waits || tone == Tone::Bad { tone } else { Tone::Dim }))
 }
 
+/// How long a tool call took, in the units of ages.
+fn duration(seconds: u64) -> String {
+    let then = jiff::Timestamp::UNIX_EPOCH;
+    let took = i64::try_from(seconds).unwrap_or(i64::MAX);
+    age(then, then.saturating_add(jiff::SignedDuration::from_secs(took)).unwrap_or(jiff::Timestamp::MAX))
+}
+
 /// A request with the keys that answer it.
 fn asks(model: &Model, asked: &Value, columns: usize) -> Vec<StyledLine> {
     let look = model.look;
     let mut lines = Vec::new();
     let Ok(parsed) = serde_json::from_value::<Request>(asked.clone()) else { return lines };
-    let head = format!("asks for {}, {} ago, in {}", parsed.tool, age(parsed.at, model.now), parsed.cwd);
+    let folder = request::folder(asked, &parsed);
+    let head = format!("asks for {}, {} ago, in {folder}", parsed.asks_for(), age(parsed.at, model.now));
     lines.push(StyledLine::new(cut(&head, columns), look.style(Tone::Need)));
     let mut body = request::lines(model, &parsed, columns.saturating_sub(2));
     let more = body.len().saturating_sub(MAX_REQUEST);
@@ -269,7 +277,7 @@ fn chained(model: &Model, chain: &ChainView, columns: usize) -> Vec<StyledLine> 
         let head = format!(
             "{} {short}  {} {}{until}{filled}",
             look.pick("●", "*"),
-            session.source,
+            begun(session.source.as_str()),
             clock(session.started, model.now)
         );
         lines.push(StyledLine::new(cut(&head, columns), plain));
@@ -286,6 +294,18 @@ fn chained(model: &Model, chain: &ChainView, columns: usize) -> Vec<StyledLine> 
         }
     }
     lines
+}
+
+/// How a session began; the words of the page.
+fn begun(source: &str) -> &str {
+    match source {
+        "startup" => "started",
+        "clear" => "fresh context",
+        "compact" => "compacted",
+        "resume" => "resumed",
+        "fork" => "forked",
+        other => other,
+    }
 }
 
 fn hopped(hop: &HopView) -> String {
@@ -341,7 +361,7 @@ fn approvals(model: &Model, agent: &AgentView, columns: usize) -> Vec<StyledLine
             let at = asked["at"].as_str().and_then(|at| at.parse().ok());
             let ago = at.map_or_else(String::new, |at| format!(", {} ago", age(at, model.now)));
             let need = model.agents.get(who).and_then(|agent| agent.needs.as_ref());
-            let tool = || format!("asks for {}", asked["tool"].as_str().unwrap_or_default());
+            let tool = || format!("asks for {}", asked["asks_for"].as_str().unwrap_or_default());
             let text = format!("{who} {}{ago}", need.map_or_else(tool, |need| need.text.clone()));
             lines.push(StyledLine::new(cut(&text, columns), look.style(Tone::Dim)));
         }

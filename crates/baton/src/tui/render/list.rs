@@ -47,8 +47,12 @@ pub(crate) fn draw(model: &Model, buffer: &mut Buffer, area: Rect) {
         let dim = model.look.style(Tone::Dim);
         let text = match (model.agents.is_empty(), model.filter.is_on()) {
             (_, true) => "Nobody matches; Esc shows all.",
-            (true, _) => {
+            (true, _) if model.is_installed => {
                 "No agent is here. n starts one; a client that you start in a terminal shows up by itself."
+            }
+            (true, _) => {
+                "No agent is here. n starts one. baton is not installed: clients that you start in a terminal show \
+                 up after `baton install`."
             }
             _ => "",
         };
@@ -107,8 +111,10 @@ fn line(model: &Model, row: &TreeRow, agent: &AgentView, name: usize, columns: u
         let said = done.as_deref().or(agent.last_answer.as_deref()).or(agent.now.as_deref());
         let said = said.unwrap_or_default();
         let mail = mail(model, agent);
-        let said = cut(said, rest.saturating_sub(2 + width(&mail)));
-        return line.with(mail, look.style(Tone::Moving)).with(format!("  {said}"), dim);
+        // What it said stands where others have their bar.
+        let gap = if mail.is_empty() { "" } else { "  " };
+        let said = cut(said, rest.saturating_sub(gap.len() + width(&mail)));
+        return line.with(mail, look.style(Tone::Moving)).with(format!("{gap}{said}"), dim);
     }
     let mut line = line;
     for (text, tone) in bar(model, agent) {

@@ -17,7 +17,7 @@ use crate::tui::model::{Link, Mode, Model, Tab};
 use crate::tui::update::inside;
 
 use style::Tone;
-use text::{StyledLine, cut, put, width};
+use text::{StyledLine, cut, put, width, wrap};
 
 /// The whole screen.
 pub(crate) fn render(model: &Model, buffer: &mut Buffer) {
@@ -85,11 +85,6 @@ fn head(model: &Model, buffer: &mut Buffer, area: Rect) {
     let mut line = StyledLine::new(" baton ", look.style(Tone::Bold))
         .with(format!(" {agents}"), look.style(Tone::Plain));
     line.0.extend(needs.0);
-    line = line.with(format!(" · {} working", count("working")), dim);
-    if let unread @ 1.. = model.unread() {
-        line = line.with(format!(" · {}{unread} to you", look.pick("✉", "@")), look.style(Tone::Moving));
-    }
-    put(buffer, area, 0, &line);
     let source = match model.link {
         Link::Connecting => "connecting",
         Link::Daemon => "daemon ok",
@@ -97,9 +92,23 @@ fn head(model: &Model, buffer: &mut Buffer, area: Rect) {
         Link::Files => "from the files",
     };
     let clock = model.now.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M").to_string();
-    let right = format!("{source} · {clock} ");
-    let used: usize = line.0.iter().map(|(text, _)| width(text)).sum();
-    if used + width(&right) + 2 <= usize::from(area.width) {
+    let used = |line: &StyledLine| line.0.iter().map(|(text, _)| width(text)).sum::<usize>();
+    let columns = usize::from(area.width);
+    let working = format!(" · {} working", count("working"));
+    let mut right = format!("{source} · {clock} ");
+    // On a narrow screen, that the daemon is gone matters more than the clock and than who works.
+    let has_room = used(&line) + width(&working) + width(&right) + 2 <= columns;
+    if model.link == Link::Lost && !has_room {
+        "daemon gone ".clone_into(&mut right);
+    } else {
+        line = line.with(working, dim);
+    }
+    if let unread @ 1.. = model.unread() {
+        line = line.with(format!(" · {}{unread} to you", look.pick("✉", "@")), look.style(Tone::Moving));
+    }
+    put(buffer, area, 0, &line);
+    let used = used(&line);
+    if used + width(&right) + 2 <= columns {
         let tone = if model.link == Link::Lost { Tone::Warn } else { Tone::Dim };
         let x = area.width - u16::try_from(width(&right)).unwrap_or(0);
         let place = Rect::new(x, area.y, area.width - x, 1);
@@ -142,14 +151,37 @@ fn foot(model: &Model, buffer: &mut Buffer, area: Rect) {
     }
     let needed: usize = right.0.iter().map(|(text, _)| width(text)).sum();
     let columns = usize::from(area.width);
-    let room = columns.saturating_sub(needed + 2);
+    let room = columns.saturating_sub(needed + 3);
     if let Some((status, failed)) = &model.status {
-        let tone = if *failed { Tone::Bad } else { Tone::Dim };
-        let line = StyledLine::new(format!(" {}", cut(status, room.saturating_sub(1))), look.style(tone));
-        put(buffer, area, 0, &line);
+        let style = look.style(if *failed { Tone::Bad } else { Tone::Dim });
+        // A failure is told whole, over the keys and what is above them; other news is cut.
+        if *failed && width(status) > room {
+            return told(buffer, area, status, style);
+        }
+        put(buffer, area, 0, &StyledLine::new(format!(" {}", cut(status, room)), style));
     }
     let x = area.width.saturating_sub(u16::try_from(needed).unwrap_or(area.width));
     put(buffer, Rect::new(x, area.y, area.width - x, 1), 0, &right);
+}
+
+/// A text in as many rows as it needs, up to a third of the screen, that end with the foot.
+fn told(buffer: &mut Buffer, foot: Rect, text: &str, style: ratatui_core::style::Style) {
+    let lines = wrap(text, usize::from(foot.width).saturating_sub(2));
+    let rows = u16::try_from(lines.len()).unwrap_or(u16::MAX).min(foot.bottom() / 3).max(1);
+    let area = Rect::new(foot.x, foot.bottom() - rows, foot.width, rows);
+    for y in area.top()..area.bottom() {
+        for x in area.left()..area.right() {
+            buffer[(x, y)].reset();
+        }
+    }
+    for (row, line) in lines.into_iter().enumerate() {
+        put(
+            buffer,
+            area,
+            u16::try_from(row).unwrap_or(u16::MAX),
+            &StyledLine::new(format!(" {line}"), style),
+        );
+    }
 }
 
 /// On a small screen, above the agent: the other agents that need a person.

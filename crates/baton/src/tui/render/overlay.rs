@@ -117,7 +117,8 @@ fn asked(model: &Model, value: &serde_json::Value) -> Vec<StyledLine> {
             model.look.style(Tone::Bad),
         )];
     };
-    let head = format!("{} asks for {} in {}", parsed.agent, parsed.tool, parsed.cwd);
+    let folder = request::folder(value, &parsed);
+    let head = format!("{} asks for {} in {folder}", parsed.agent, parsed.asks_for());
     let mut lines = vec![StyledLine::new(cut(&head, columns(model)), model.look.style(Tone::Need))];
     lines.extend(request::lines(model, &parsed, columns(model)));
     lines

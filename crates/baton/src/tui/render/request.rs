@@ -79,6 +79,11 @@ pub(crate) fn lines(model: &Model, request: &Request, columns: usize) -> Vec<Sty
     out
 }
 
+/// Where it was asked, as people write it.
+pub(crate) fn folder<'a>(value: &'a Value, request: &'a Request) -> &'a str {
+    value["folder"].as_str().unwrap_or(&request.cwd)
+}
+
 /// The keys that answer a request, with the equivalent command.
 pub(crate) fn keys(model: &Model, request: &Value) -> StyledLine {
     let look = model.look;
