@@ -461,7 +461,7 @@ pub(crate) const ROUTES: &[Route] = &[
     },
     Route {
         gives: &[(200, "Page"), (403, "Error")],
-        ..post("/page/look", Operation::Unconfirm, None, "From a page: it only looks from now on")
+        ..post("/page/look", Operation::Unconfirm, None, "From a page: it is read-only from now on")
     },
     Route {
         gives: &[(200, "Listening"), (403, "Error"), (409, "Error")],

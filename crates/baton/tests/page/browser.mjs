@@ -236,7 +236,7 @@ const scenarios = {
     const page = await open(await newContext());
     await page.waitForSelector(".group0 .card .request");
     check((await text(page, ".group0 .request pre")).includes("rm -rf build"), "what is asked for");
-    same(await text(page, "#rights"), "only looks", "rights");
+    same(await text(page, "#rights"), "read-only", "rights");
     await page.evaluate(() => (location.hash = "#/inbox"));
     await page.waitForSelector(".stack .request");
     // By keyboard: the next card, allow.
@@ -271,8 +271,8 @@ const scenarios = {
     await ask("retired");
     // And it can be taken back that the page may do such things.
     await page.locator("#rights").click();
-    await page.getByRole("button", { name: "Only look" }).click();
-    await until(page, "it only looks", () => document.getElementById("rights").innerText === "only looks");
+    await page.getByRole("button", { name: "Make it read-only" }).click();
+    await until(page, "it is read-only", () => document.getElementById("rights").innerText === "read-only");
   },
 
   /** A message, and its receipt when the agent has seen it. */
@@ -397,6 +397,50 @@ const scenarios = {
     await page.waitForSelector(".chart");
     await page.setViewportSize({ width: 3840, height: 2160 });
     await until(page, "a large screen", () => document.documentElement.scrollWidth <= document.documentElement.clientWidth);
+  },
+
+  /** Things stand where one expects them, at every width; what is typed or pressed first has the focus. */
+  async looks() {
+    const page = await open(await newContext({ viewport: { width: 1920, height: 1080 } }));
+    const focus = () => page.evaluate(() => document.activeElement.id || document.activeElement.innerText);
+    same(await text(page, ".card[data-agent=porter] .state .mark"), "!", "the mark of a limit");
+    await page.evaluate(() => (location.hash = "#/agent/lead"));
+    for (const width of [360, 1280, 1920, 3840]) {
+      await page.setViewportSize({ width, height: 1080 });
+      await page.waitForSelector(".conversation .words.agent .prose");
+      const places = await page.evaluate(() =>
+        [...document.querySelectorAll(".conversation .words")].map((node) => {
+          const [who, prose] = [node.querySelector(".who"), node.querySelector(".prose")].map((part) => part.getBoundingClientRect());
+          return { left: Math.abs(who.left - prose.left) <= 1, below: prose.top >= who.bottom, gap: prose.top - who.bottom < 10 };
+        }),
+      );
+      check(places.length > 1 && places.every((place) => place.left && place.below && place.gap), width + ": words below who said them: " + JSON.stringify(places));
+    }
+    await page.setViewportSize({ width: 1280, height: 800 });
+    await page.getByRole("button", { name: "Rotate" }).click();
+    await page.waitForSelector("dialog[open]");
+    same(await focus(), "Rotate", "what Enter does");
+    check((await text(page, "dialog[open]")).includes("In a terminal: baton rotate lead"), "the command that does the same");
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: "Retire" }).click();
+    await page.waitForSelector("dialog[open]");
+    same(await focus(), "Cancel", "what Enter does before something that cannot be undone");
+    await page.keyboard.press("Escape");
+    await page.locator("#rights").click();
+    await page.waitForSelector("dialog[open]");
+    same(await focus(), "digits", "what is typed into");
+    await page.keyboard.press("Escape");
+    // Times of day are written one way, by the agents' states, the terminal and the page.
+    check(!/\d [AP]M/.test(await text(page, "main")), "hours of a day of 24: " + (await text(page, "main")));
+    await page.evaluate(() => (location.hash = "#/agent/nobody"));
+    await until(page, "that there is no such agent", () => document.querySelector(".head")?.innerText.includes("There is no such agent"));
+    same(await page.evaluate(() => [...document.querySelectorAll(".split > .agent > .panel")].filter((part) => !part.hidden).length), 1, "parts of an agent that is not there");
+    same(await page.locator(".toast").count(), 0, "complaints about an agent that is not there");
+    await page.evaluate(() => (location.hash = "#/inbox"));
+    await page.waitForSelector(".request");
+    const asked = await text(page, "main");
+    check(asked.includes("app asks for an answer") && asked.includes("reviewer asks for Bash"), "in people's words: " + asked);
+    check(asked.includes("~/work/app"), "a folder as people write it: " + asked);
   },
 
   /** axe-core finds nothing serious, in light and dark; a conversation can be printed. */

@@ -385,6 +385,16 @@ fn it_fits_a_phone_and_a_large_screen() {
 }
 
 #[test]
+fn everything_stands_where_one_looks_for_it_and_the_focus_is_where_one_types() {
+    let Some(browser) = Browser::find() else { return };
+    let home = Home::new(BATON);
+    let staged = stage::Stage::new(&home);
+    let served = Served::on_http(&home);
+    staged.asks();
+    browser.run(&home, &address(&served), "looks", json!({}), nothing);
+}
+
+#[test]
 fn keyboards_and_screen_readers_find_their_way() {
     let Some(browser) = Browser::find() else { return };
     let home = Home::new(BATON);

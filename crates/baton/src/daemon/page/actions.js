@@ -45,20 +45,25 @@ async function order(view, verb, title, words, yes, options) {
   if (answer) toast(answer.said);
 }
 
+/** The command that does the same. */
+function same(verb, view) {
+  return ["In a terminal: ", h("code", null, "baton " + verb + " " + view.id)];
+}
+
 export function rotate(view) {
-  return order(view, "rotate", "Give " + view.id + " a fresh context?", "A handoff is sealed from what its conversation proves; it goes on with that. As baton rotate " + view.id + ".", "Rotate");
+  return order(view, "rotate", "Give " + view.id + " a fresh context?", ["A handoff is sealed from its conversation, and it continues from that. ", same("rotate", view)], "Rotate");
 }
 
 export function undo(view) {
-  return order(view, "undo", "Take back the last rotation of " + view.id + "?", "The conversation before it is resumed. As baton undo " + view.id + ".", "Undo");
+  return order(view, "undo", "Take back the last rotation of " + view.id + "?", ["The conversation before it is resumed. ", same("undo", view)], "Undo");
 }
 
 export function cancel(view) {
-  return order(view, "cancel", "Take back the handoff of " + view.id + "?", "It stays in its present context.", "Take back");
+  return order(view, "cancel", "Take back the handoff of " + view.id + "?", ["It stays in its current context. ", same("handoff --cancel --of", view)], "Take back");
 }
 
 export function retire(view) {
-  return order(view, "retire", "Stop " + view.id + " for good?", "Its client is ended and it is not brought back. Its conversations and handoffs stay. As baton retire " + view.id + ".", "Retire", { danger: true });
+  return order(view, "retire", "Stop " + view.id + " for good?", ["Its client is ended and it is not brought back. Its conversations and handoffs stay. ", same("retire", view)], "Retire", { danger: true });
 }
 
 /** Starts an agent in a pane. */
@@ -140,12 +145,14 @@ export async function showHop(id) {
   const hop = await attempt(() => get("/handoffs/" + encodeURIComponent(id) + "/hop"));
   if (!hop) return null;
   const part = (title, items, mark, open = false) =>
-    h(
-      "details",
-      { open },
-      h("summary", null, title + " \u00b7 " + items.length),
-      h("ul", { class: "items" }, items.map((item) => h("li", null, h("span", { class: "dim" }, mark + " " + item.kind + " "), item.text))),
-    );
+    items.length
+      ? h(
+          "details",
+          { open },
+          h("summary", null, title + " \u00b7 " + items.length),
+          h("ul", { class: "items" }, items.map((item) => h("li", null, h("span", { class: "dim" }, mark + " " + item.kind + " "), item.text))),
+        )
+      : h("p", { class: "dim" }, title + ": nothing");
   return open(
     "What " + hop.id + " carries",
     (close) => [

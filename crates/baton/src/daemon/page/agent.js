@@ -171,7 +171,8 @@ export function agent(root, { id }) {
         "header",
         { class: "bar-line" },
         h("h2", null, "Conversation" + (isPresent ? "" : " " + session.slice(0, 8))),
-        isPresent ? null : button("Show the present one", () => show(view()?.session), { class: "quiet" }),
+        h("span", { class: "spacer" }),
+        isPresent ? null : button("Show the current one", () => show(view()?.session), { class: "quiet" }),
         button("Print", async () => {
           await talking.all();
           print();
@@ -185,9 +186,25 @@ export function agent(root, { id }) {
     if (found && shownSession === session) talk.querySelector(".sub-slot")?.append(found);
   }
 
+  // Nothing of an agent that is not there is asked for or shown.
+  const parts = [
+    h("section", { class: "panel", "aria-label": "Context over time" }, h("div", { class: "bar-line" }, h("h2", null, "Context"), h("span", { class: "spacer" }), ranges), graph, happened),
+    talk,
+    h("section", { class: "panel" }, chain, mail, h("details", null, h("summary", null, "Figures and places"), facts)),
+  ];
+  let isRead = false;
+  function read() {
+    if (isRead || !view()) return;
+    isRead = true;
+    readLevels();
+    readChain();
+    readMail();
+  }
+
   let faceIs = "";
   function face() {
     const is = view();
+    for (const part of parts) part.hidden = !is && store.loaded;
     if (!is) {
       fill(head, h("h1", null, id), h("p", { class: "dim" }, store.loaded ? "There is no such agent, or it ended more than a day ago." : "Loading\u2026"));
       return;
@@ -199,11 +216,15 @@ export function agent(root, { id }) {
     fill(
       head,
       h("div", { class: "bar-line" }, h("h1", null, is.id), h("span", { class: "dim" }, is.project), h("span", { class: "spacer" }),
-        button("Rotate\u2026", () => rotate(view())),
-        is.undo_to ? button("Undo\u2026", () => undo(view())) : null,
-        is.pending || is.rotation ? button("Take handoff back\u2026", () => cancel(view())) : null,
-        button("Draft", showDraft),
-        button("Retire\u2026", () => retire(view())),
+        h(
+          "div",
+          { class: "orders" },
+          button("Rotate\u2026", () => rotate(view())),
+          is.undo_to ? button("Undo\u2026", () => undo(view())) : null,
+          is.pending || is.rotation ? button("Take handoff back\u2026", () => cancel(view())) : null,
+          button("Draft", showDraft),
+          button("Retire\u2026", () => retire(view())),
+        ),
       ),
       stateLine(is),
       bar(is),
@@ -220,7 +241,7 @@ export function agent(root, { id }) {
       fact("lives in", is.place),
       fact("folder", is.cwd),
       fact("tokens", is.tokens === null ? null : tokens(is.tokens) + " of a window of " + tokens(is.window)),
-      fact("speaks / asks / compacts at", is.warn_at ? [is.warn_at, is.ask_at, is.compacts_at].map(tokens).join(" / ") : null),
+      fact("warns / asks / compacts at", is.warn_at ? [is.warn_at, is.ask_at, is.compacts_at].map(tokens).join(" / ") : null),
       is.last_handoff ? [h("dt", null, "last handoff"), h("dd", null, h("button", { type: "button", class: "plain", on: { click: () => showHandoff(is.last_handoff) } }, is.last_handoff))] : null,
       is.parent ? [h("dt", null, "child of"), h("dd", null, h("a", { href: "#/agent/" + encodeURIComponent(is.parent) }, is.parent))] : null,
     );
@@ -244,18 +265,14 @@ export function agent(root, { id }) {
         "div",
         { class: "agent" },
         h("section", { class: "panel" }, head, ask),
-        h("section", { class: "panel", "aria-label": "Context over time" }, h("div", { class: "bar-line" }, h("h2", null, "Context"), h("span", { class: "spacer" }), ranges), graph, happened),
-        talk,
-        h("section", { class: "panel" }, chain, mail, h("details", null, h("summary", null, "Figures and places"), facts)),
+        parts,
       ),
     ),
   );
   fill(side, tree(id));
   face();
   range();
-  readLevels();
-  readChain();
-  readMail();
+  read();
   if (!shownSession) fill(talk, h("h2", null, "Conversation"), h("div", { class: "compose" }, sendAt));
   const sized = new ResizeObserver(() => draw());
   sized.observe(graph);
@@ -264,6 +281,7 @@ export function agent(root, { id }) {
     const isMine = ids.has(id) || kinds.has("agents");
     if (kinds.has("approvals") || kinds.has("rights") || isMine) face();
     if (!isMine) return;
+    read();
     const present = view()?.session;
     if (present && shownSession && present !== shownSession && !agents.get(id).ended && talk.dataset.of === shownSession) show(present);
     talk.dataset.of = present ?? "";

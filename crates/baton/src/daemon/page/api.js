@@ -92,13 +92,13 @@ export function get(path) {
   return call("GET", path, null, headers());
 }
 
-/** Changes something. Where the page only looks, the person is asked for a code first. */
+/** Changes something. Where the page is read-only, the person is asked for a code first. */
 export async function post(path, body) {
   try {
     return await call("POST", path, body, headers());
   } catch (error) {
-    if (!(error.status === 403 && error.message.startsWith("this page only looks")) || asking === null) throw error;
-    if (!(await asking())) throw new Refused(403, "nothing was changed: this page only looks");
+    if (!(error.status === 403 && error.message.startsWith("this page is read-only")) || asking === null) throw error;
+    if (!(await asking())) throw new Refused(403, "nothing was changed: this page is read-only");
     return call("POST", path, body, headers());
   }
 }

@@ -104,8 +104,8 @@ function rights() {
   const node = document.getElementById("rights");
   node.hidden = false;
   node.className = store.mayChange ? "changes" : "quiet";
-  fill(node, store.mayChange ? "may change things" : "only looks");
-  node.title = store.mayChange ? "This page may answer, send, rotate, retire and start. Click to only look." : "Answers and orders need a code. Click to type it.";
+  fill(node, store.mayChange ? "may change things" : "read-only");
+  node.title = store.mayChange ? "This page may answer, send, rotate, retire and start. Click to make it read-only." : "Answers and orders need a code. Click to type it.";
 }
 
 let asking = false;

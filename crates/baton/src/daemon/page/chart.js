@@ -3,7 +3,7 @@
 import { clock, exact, h, svg, tokens } from "./dom.js";
 
 export const MARKS = {
-  warned: ["\u25b3", "was warned that its context fills up"],
+  warned: ["\u25b3", "was warned that its context is filling up"],
   asked: ["\u25b2", "was asked for a handoff"],
   sealed: ["\u25c6", "a handoff was sealed"],
   rotated: ["\u21bb", "a fresh context began with a handoff"],
@@ -44,7 +44,7 @@ export function chart(levels, width, opened) {
   };
   line(levels.compacts_at, "compacts", "compacts");
   line(levels.ask_at, "asks", "asks for a handoff");
-  line(levels.warn_at, "warns", "speaks");
+  line(levels.warn_at, "warns", "warns");
   root.append(svg("line", { class: "axis", x1: LEFT, x2: width - RIGHT, y1: y(0), y2: y(0) }));
   root.append(svg("text", { class: "scale", x: LEFT - 6, y: y(0) + 4, "text-anchor": "end" }, "0"));
   for (const part of width > 520 ? [0, 0.25, 0.5, 0.75, 1] : [0, 0.5, 1]) {

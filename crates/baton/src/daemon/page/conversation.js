@@ -1,7 +1,7 @@
 // A conversation from its newest entry, in pages: older ones come as one scrolls up, newer ones as they happen.
 
 import { get } from "./api.js";
-import { button, clip, clock, exact, fill, h } from "./dom.js";
+import { age, button, clip, clock, exact, fill, h } from "./dom.js";
 import { diff, markdown } from "./markdown.js";
 
 const PAGE = 60;
@@ -10,9 +10,8 @@ const MOST = 600;
 
 /** How long a tool call took. */
 function took(entry) {
-  const ms = Date.parse(entry.result?.at) - Date.parse(entry.at);
-  if (!(ms >= 1000)) return "";
-  return ms < 60000 ? Math.floor(ms / 1000) + "s" : Math.floor(ms / 60000) + "m " + (Math.floor(ms / 1000) % 60) + "s";
+  const end = Date.parse(entry.result?.at);
+  return end - Date.parse(entry.at) >= 1000 ? age(entry.at, end) : "";
 }
 
 function when(at) {
@@ -43,7 +42,7 @@ function tool(entry) {
     if (entry.text.includes("\n") || entry.text.length > 300) node.append(h("pre", { class: "code", tabindex: "0", "aria-label": "call" }, entry.text));
     if (entry.diff) node.append(diff(entry.diff));
     if (result?.text) node.append(h("pre", { class: "code output", tabindex: "0", "aria-label": "output" }, result.text));
-    if (!entry.diff && !result?.text) node.append(h("p", { class: "dim" }, result ? "It gave nothing." : "It has not ended yet."));
+    if (!entry.diff && !result?.text) node.append(h("p", { class: "dim" }, result ? "No output." : "Still running."));
   };
   node.addEventListener("toggle", unfold);
   if (entry.diff) {

@@ -24,6 +24,8 @@ export function open(title, build, { wide = false } = {}) {
       if (event.target === dialog) close(null);
     });
     document.body.append(dialog);
+    // What is to be typed or pressed has the focus, not the cross.
+    if (!dialog.querySelector("[autofocus]")) dialog.querySelector("input, textarea, select")?.setAttribute("autofocus", "");
     dialog.showModal();
   });
 }
@@ -51,8 +53,8 @@ export function confirm(title, words, yes, { danger = false } = {}) {
     h(
       "footer",
       null,
-      button("Cancel", () => close(false)),
-      button(yes, () => close(true), { class: danger ? "danger" : "primary", autofocus: true }),
+      button("Cancel", () => close(false), { autofocus: danger }),
+      button(yes, () => close(true), { class: danger ? "danger" : "primary", autofocus: !danger }),
     ),
   ]);
 }
@@ -96,7 +98,7 @@ async function unlock() {
           },
         },
       },
-      h("p", null, "By itself it only looks. Run ", h("code", null, "baton page --code"), " in a terminal and type the digits that it prints."),
+      h("p", null, "The page is read-only. Run ", h("code", null, "baton page --code"), " in a terminal and type the digits that it prints."),
       h("label", { for: "digits" }, "Code"),
       field,
       why,
@@ -112,18 +114,18 @@ async function unlock() {
 
 onReadOnly(unlock);
 
-/** Switches between looking and changing. */
+/** Switches between read-only and may change things. */
 export async function switchRights() {
   if (!store.mayChange) {
     if (await unlock()) toast("This page may change things until you log out or switch it back.");
     return;
   }
-  if (await confirm("Only look from now on?", "Answers, messages and orders will need a code again.", "Only look")) {
+  if (await confirm("Make this page read-only?", "Answers, messages and orders will need a code again.", "Make it read-only")) {
     const answer = await attempt(() => post("/page/look"));
     if (answer) {
       store.mayChange = answer.may_change;
       changed("rights");
-      toast(answer.may_change ? "The setting page.write lets it change things." : "This page only looks.");
+      toast(answer.may_change ? "The setting page.write lets it change things." : "This page is read-only.");
     }
   }
 }

@@ -73,7 +73,7 @@ export function age(from, to = Date.now()) {
   if (!Number.isFinite(seconds)) return "";
   if (seconds < 60) return seconds + "s";
   if (seconds < 3600) return Math.floor(seconds / 60) + "m";
-  if (seconds < 48 * 3600) return Math.floor(seconds / 3600) + "h";
+  if (seconds < 86400) return Math.floor(seconds / 3600) + "h";
   return Math.floor(seconds / 86400) + "d";
 }
 
@@ -93,11 +93,12 @@ export function tick(root) {
 
 export function exact(at) {
   const date = new Date(at);
-  return Number.isNaN(date.getTime()) ? "" : date.toLocaleString();
+  return Number.isNaN(date.getTime()) ? "" : date.toLocaleString([], { hourCycle: "h23" });
 }
 
+/** A time of day, as the agents' states and the terminal write it. */
 export function clock(at) {
-  return new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  return new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 }
 
 /** Tokens in thousands, rounded down. */

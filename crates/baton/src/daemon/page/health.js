@@ -51,13 +51,13 @@ export function health(root) {
   ]);
   const level = (view) => h("tr", null, h("td", null, h("a", { href: "#/agent/" + encodeURIComponent(view.id) }, view.id)), [view.tokens, view.warn_at, view.ask_at, view.compacts_at, view.window].map((n) => h("td", { class: "number" }, n === null ? "\u2013" : tokens(n))));
   const measured = ordered().filter((view) => view.tokens !== null).slice(0, 200);
-  fill(parts.levels, h("h2", null, "Thresholds that each agent really has"), measured.length ? table(["agent", "now", "speaks at", "asks at", "compacts at", "window"], measured.map(level), "Thresholds") : h("p", { class: "dim" }, "No agent has a reading yet."));
+  fill(parts.levels, h("h2", null, "Thresholds that each agent really has"), measured.length ? table(["agent", "now", "warns at", "asks at", "compacts at", "window"], measured.map(level), "Thresholds") : h("p", { class: "dim" }, "No agent has a reading yet."));
   show("config", "Settings and where they come from", "/config", (is) => {
     const own = is.settings.filter((one) => one.from !== "default");
     const row = (one) => h("tr", null, h("td", null, h("code", null, one.key)), h("td", null, one.value), h("td", { class: "dim" }, one.from), h("td", { class: "dim" }, inline(one.help)));
     const heads = ["setting", "value", "from", "what it does"];
     return [
-      own.length ? table(heads, own.map(row), "Settings of your own") : h("p", null, "Everything is as baton comes."),
+      own.length ? table(heads, own.map(row), "Settings of your own") : h("p", null, "All settings have their defaults."),
       h("details", null, h("summary", null, "All " + is.settings.length), table(heads, is.settings.map(row), "All settings")),
     ];
   });

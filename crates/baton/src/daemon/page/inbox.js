@@ -77,7 +77,7 @@ export function inbox(root) {
             "section",
             { class: "panel" },
             h("div", { class: "bar-line" }, h("h3", null, "Notices"), h("span", { class: "spacer" }), fresh.length ? button("Mark " + fresh.length + " as read", read, { class: "quiet" }) : null),
-            h("ul", { class: "notices" }, list.slice(0, 30).map((message) => h("li", { class: message.state === "queued" ? "new" : "dim", data: { message: message.id } }, since(message.at, "", " ago "), message.text.replace(/^\[baton\] /, "")))),
+            h("ul", { class: "notices" }, list.slice(0, 30).map((message) => h("li", { class: message.state === "queued" ? "new" : "dim", data: { message: message.id } }, since(message.at, "", " ago"), h("span", null, message.text.replace(/^\[baton\] /, ""))))),
           )
         : null,
     );

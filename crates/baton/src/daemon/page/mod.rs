@@ -18,7 +18,7 @@ use crate::sys::hash::hex;
 
 /// What a page that may not change things is told.
 pub(crate) const READ_ONLY: &str =
-    "this page only looks; `baton page --code` prints the code that lets it change things";
+    "this page is read-only; `baton page --code` prints the code that lets it change things";
 
 /// Only what comes from us is loaded, and no text becomes a script: neither by a tag nor by a sink in the page's own
 /// code.

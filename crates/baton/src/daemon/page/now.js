@@ -9,7 +9,7 @@ import { spawn } from "./actions.js";
 // So many cards are made at once; the others follow while nothing else is to do.
 const AT_ONCE = 40;
 
-const MARKS = { asks: "?", needs: "!", error: "!", works: "\u25cf", fresh: "\u21bb", idle: "\u25cb", over: "\u2013" };
+const MARKS = { asks: "?", needs: "!", error: "\u2715", done: "\u2713", works: "\u25cf", fresh: "\u21bb", idle: "\u25cb", over: "\u2013" };
 
 const ASKS = new Set(["permission", "question", "plan"]);
 
@@ -27,7 +27,7 @@ export function stateLine(view) {
   return h(
     "p",
     { class: "state " + kind },
-    h("span", { class: "mark", "aria-hidden": "true" }, ASKS.has(view.needs?.kind) ? MARKS.asks : MARKS[kind]),
+    h("span", { class: "mark", "aria-hidden": "true" }, ASKS.has(view.needs?.kind) ? MARKS.asks : MARKS[kind === "idle" && view.state === "done" ? "done" : kind]),
     h("span", null, view.words, " "),
     since(from),
   );
@@ -57,7 +57,7 @@ export function bar(view) {
         "aria-valuemax": "100",
         "aria-valuenow": String(used),
         "aria-valuetext": used + " % of the way to compaction, " + LEVELS[view.level],
-        title: tokens(view.tokens) + " of " + tokens(end) + " tokens; speaks at " + tokens(view.warn_at) + ", asks at " + tokens(view.ask_at),
+        title: tokens(view.tokens) + " of " + tokens(end) + " tokens; warns at " + tokens(view.warn_at) + ", asks at " + tokens(view.ask_at),
       },
       h("b", { style: { width: used + "%" } }),
       at(view.warn_at),
@@ -145,12 +145,14 @@ export function now(root) {
       const text = one.name + " \u00b7 " + lists[n].length;
       if (one.heading.textContent !== text) one.heading.textContent = text;
     }
-    nothing.hidden = !store.loaded || list.length > 0;
-    if (!nothing.hidden && !nothing.firstChild) {
+    nothing.hidden = list.length > 0;
+    if (!store.loaded) {
+      fill(nothing, h("p", null, "Loading\u2026"));
+    } else if (!nothing.hidden && !nothing.querySelector("code")) {
       fill(
         nothing,
-        h("p", null, "No agent was here today."),
-        h("p", { class: "dim" }, h("code", null, "baton run"), " starts one in a terminal; ", h("code", null, "baton install"), " makes your clients tell of theirs."),
+        h("p", null, "No agent has run today."),
+        h("p", { class: "dim" }, h("code", null, "baton run"), " starts one in a terminal; ", h("code", null, "baton install"), " makes the clients that you start yourself show up."),
       );
     }
     let made = 0;
@@ -186,7 +188,7 @@ export function now(root) {
           one.handoff ? [" ", h("a", { href: "#/handoff/" + encodeURIComponent(one.handoff) }, one.handoff)] : null,
         ),
       ),
-      store.happened.length ? null : h("li", { class: "dim" }, "Nothing of note."),
+      store.happened.length ? null : h("li", { class: "dim" }, "Nothing yet."),
     );
   }
 

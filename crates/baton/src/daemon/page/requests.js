@@ -14,7 +14,7 @@ export function requestOf(agent) {
 export function requestCard(request, { brief = false } = {}) {
   return h(
     "section",
-    { class: "request", data: { request: request.id }, "aria-label": request.agent + " asks for " + request.tool },
+    { class: "request", data: { request: request.id }, "aria-label": request.agent + " asks for " + request.asks_for },
     brief
       ? null
       : h(
@@ -22,9 +22,9 @@ export function requestCard(request, { brief = false } = {}) {
           null,
           h("a", { class: "name", href: "#/agent/" + encodeURIComponent(request.agent) }, request.agent),
           h("span", { class: "dim" }, request.subagent ? " (its subagent " + request.subagent + ")" : "", " asks for "),
-          h("strong", null, request.questions.length ? "an answer" : request.tool),
+          h("strong", null, request.asks_for),
           since(request.at, ", ", " ago"),
-          h("span", { class: "dim path" }, request.cwd),
+          h("span", { class: "dim path" }, request.folder),
         ),
     what(request),
     request.questions.length ? questions(request, brief) : verdicts(request),
@@ -69,12 +69,12 @@ async function answer(request, body, said) {
 
 export function allow(request, grant = "once") {
   const how = grant === "once" ? "once" : "for this session";
-  return answer(request, { verdict: "allow", grant }, "Allowed " + how + ": " + request.tool + " of " + request.agent + ".");
+  return answer(request, { verdict: "allow", grant }, request.agent + " may go on: " + request.asks_for + " allowed " + how + ".");
 }
 
 /** Asks for the reason, which the agent reads, and denies. */
 export function deny(request) {
-  return open("Deny " + request.tool + " of " + request.agent, (close) => {
+  return open("Deny " + request.agent + " " + request.asks_for, (close) => {
     const field = h("textarea", { id: "reason", rows: "3", required: true });
     const taken = draft("deny." + request.id, field);
     return h(

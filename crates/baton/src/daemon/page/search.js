@@ -80,10 +80,8 @@ export function search(root, { query }) {
       { class: "panel result", data: { session: first.session } },
       h(
         "header",
-        { class: "bar-line" },
-        h("h2", null, first.title || "(nothing was asked)"),
-        h("span", { class: "dim" }, [first.project, first.agent, first.session.slice(0, 8)].filter(Boolean).join(" \u00b7 ")),
-        h("span", { class: "spacer" }),
+        null,
+        h("div", null, h("h2", null, first.title || "(no request)"), h("p", { class: "dim" }, [first.project, first.agent, first.session.slice(0, 8)].filter(Boolean).join(" \u00b7 "))),
         button("Copy resume command", () => copy(first.resume), { class: "quiet", title: first.resume, data: { resume: first.resume } }),
       ),
       hits.map((hit) => {

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { showHandoff, showHop } from "./actions.js";
-import { age, button, clip, clock, exact, fill, h, since, tokens } from "./dom.js";
+import { age, button, clip, clock, count, exact, fill, h, since, tokens } from "./dom.js";
 import { subscribe } from "./store.js";
 
 const RANGES = [
@@ -11,7 +11,7 @@ const RANGES = [
   ["30 days", 30],
 ];
 const ENDS = {
-  running: "goes on",
+  running: "running",
   rotated: "handed over to a fresh context",
   left: "the agent went on without a handoff",
   ended: "ended",
@@ -87,7 +87,7 @@ export function tasks(root) {
 
   function hops(task) {
     const last = task.handoffs.at(-1);
-    const words = [task.contexts.length + (task.contexts.length === 1 ? " context" : " contexts"), task.handoffs.length + (task.handoffs.length === 1 ? " handoff" : " handoffs")].join(", ");
+    const words = [count(task.contexts.length, "context"), last ? count(task.handoffs.length, "handoff") : null].filter(Boolean).join(", ");
     return [
       words + ", last ",
       since(task.last, "", " ago"),
