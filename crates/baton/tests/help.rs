@@ -1,6 +1,7 @@
 //! What `baton` says about itself.
 
 use baton_testkit::Home;
+use baton_testkit::pty::{Pty, code};
 
 use crate::BATON;
 
@@ -26,6 +27,26 @@ fn baton_alone_and_its_help_show_the_commands_in_groups_with_those_that_matter_f
     let wide: Vec<&str> =
         help.lines().filter(|line| line.starts_with(' ') && line.chars().count() > 80).collect();
     assert_eq!(wide, [""; 0]);
+}
+
+#[test]
+fn a_newcomer_who_types_baton_alone_sees_what_to_start_with_on_one_screen() {
+    let home = Home::new(BATON);
+    let mut pty = Pty::start(&home.baton([""; 0])).unwrap();
+    let screen = pty.wait_for("baton demo").unwrap();
+    assert_eq!(code(pty.wait_for_end().unwrap()), 0);
+    for words in [
+        "limit of their context window",
+        "install ",
+        "run ",
+        "status ",
+        "handoffs ",
+        "doctor ",
+        "`baton help`",
+    ] {
+        assert!(screen.contains(words), "{words}: {screen}");
+    }
+    assert!(!screen.contains("Many agents"), "{screen}");
 }
 
 #[test]

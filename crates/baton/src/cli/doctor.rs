@@ -50,7 +50,7 @@ fn report(findings: &[(&str, Finding)]) -> String {
             Level::Ok => paint.green("✓"),
             Level::Note => paint.dim("·"),
             Level::Warn => paint.yellow("!"),
-            Level::Fail => paint.bold("✗"),
+            Level::Fail => paint.red("✗"),
         };
         let _ = writeln!(out, "{sign}  {}", finding.what);
         if let Some(todo) = &finding.todo {

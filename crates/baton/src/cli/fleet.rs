@@ -28,7 +28,7 @@ pub(super) fn run(app: &App, args: &FleetArgs) -> anyhow::Result<Outcome> {
 fn membership(app: &App) -> anyhow::Result<Option<Membership>> {
     let membership = Membership::read(&app.paths.state)?;
     if membership.is_none() {
-        eprintln!("baton: this machine is in no fleet; `baton help fleet` tells how to found or join one");
+        eprintln!("baton: this machine is not in a fleet; `baton help fleet` says how to start or join one");
     }
     Ok(membership)
 }
@@ -256,7 +256,7 @@ mod verbs {
             FleetCommand::Take { handoff, into } => {
                 let (store, config) = (app.store(), &app.resolved.config);
                 let into = app.cwd.join(into);
-                anyhow::ensure!(into.is_dir(), "{} is no folder", into.display());
+                anyhow::ensure!(into.is_dir(), "{} is not a folder", into.display());
                 let said = arrive::take(&store, &app.paths, config, handoff, &into)?;
                 print(&format!("{handoff}: {said}.\n"))?;
                 Ok(Outcome::Done)

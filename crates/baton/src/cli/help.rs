@@ -208,11 +208,23 @@ pub(super) fn command() -> Command {
             sessions
         });
     }
-    let listing = listing(&root);
+    let listing = listing(&root, &GROUPS);
     let listing = wrap(listing.trim_end(), columns());
     root.help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{listing}{{after-help}}"
     ))
+}
+
+/// What `baton` alone shows to a person who has not installed it: it fits on any screen.
+pub(super) fn welcome() -> StyledStr {
+    let root = dressed(Cli::command(), "");
+    let about = root.get_about().map(ToString::to_string).unwrap_or_default();
+    let text = format!(
+        "{about}\n\n{}`baton demo` shows in a minute what baton does. `baton help` lists all commands, `baton help \
+         COMMAND` explains one.",
+        listing(&root, &GROUPS[..1])
+    );
+    StyledStr::from(wrap(&text, columns()))
 }
 
 /// The command with its epilogue as paragraphs, which wrap at the terminal's width, followed by its examples.
@@ -269,7 +281,7 @@ pub(super) fn groups() -> impl Iterator<Item = (&'static str, &'static [&'static
     GROUPS.into_iter()
 }
 
-fn listing(root: &Command) -> String {
+fn listing(root: &Command, groups: &[(&'static str, &'static [&'static str])]) -> String {
     let about = |name: &str| -> Option<String> {
         if name == "help" {
             return Some("Explain a command".to_owned());
@@ -283,8 +295,9 @@ fn listing(root: &Command) -> String {
     let grouped = |name: &str| GROUPS.iter().any(|(_, names)| names.contains(&name));
     let rest: Vec<&str> =
         root.get_subcommands().map(Command::get_name).filter(|name| !grouped(name)).collect();
+    let rest = (groups.len() == GROUPS.len()).then_some(("More", &rest[..]));
     let mut out = String::new();
-    for (title, names) in GROUPS.iter().copied().chain([("More", &rest[..])]) {
+    for (title, names) in groups.iter().copied().chain(rest) {
         let rows: Vec<_> = names.iter().filter_map(|name| Some((name, about(name)?))).collect();
         if rows.is_empty() {
             continue;

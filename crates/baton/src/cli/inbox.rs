@@ -79,7 +79,7 @@ fn own(
     let read: Vec<&Message> = of(State::Delivered).collect();
     let recent = &read[read.len().saturating_sub(RECENT)..];
     if new.is_empty() {
-        out.push_str(if recent.is_empty() { "Nothing yet.\n" } else { "Nothing new. Read before:\n" });
+        out.push_str(if recent.is_empty() { "No messages yet.\n" } else { "Nothing new. Read before:\n" });
     } else if !recent.is_empty() {
         let _ = writeln!(out, "\n{}", paint.dim("Read before:"));
     }

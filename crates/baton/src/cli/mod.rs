@@ -119,9 +119,10 @@ pub fn main() -> ExitCode {
         if let Some(app) = app_for_screen() {
             return end(top::run(&app, &args::TopArgs::default()));
         }
-        let help = help::command().render_help();
-        let text = if ui::Paint::stdout().is_on() { help.ansi().to_string() } else { help.to_string() };
         let at_terminal = std::io::stdout().is_terminal();
+        let is_newcomer = at_terminal && !called_as_sm();
+        let help = if is_newcomer { help::welcome() } else { help::command().render_help() };
+        let text = if ui::Paint::stdout().is_on() { help.ansi().to_string() } else { help.to_string() };
         return match ui::print(&format!("{}\n", text.trim_end())) {
             Err(error) if !ui::is_closed_pipe(&error) => ExitCode::from(1),
             // A person has what they wanted; a script that forgot the command must notice.

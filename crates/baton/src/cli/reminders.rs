@@ -33,7 +33,7 @@ pub(super) fn run(app: &App, args: &RemindersArgs) -> anyhow::Result<Outcome> {
         return Ok(if all.is_empty() { Outcome::Nothing } else { Outcome::Done });
     }
     if all.is_empty() {
-        print("No reminder waits.\n")?;
+        print("No reminders are pending.\n")?;
         return Ok(Outcome::Nothing);
     }
     let now = Timestamp::now();

@@ -29,7 +29,7 @@ pub(super) fn run(app: &App, args: &TrustArgs) -> anyhow::Result<Outcome> {
     if let Some(outcome) = app.refuse_agent("accept a folder") {
         return Ok(outcome);
     }
-    anyhow::ensure!(cwd.is_dir(), "{} is no folder", cwd.display());
+    anyhow::ensure!(cwd.is_dir(), "{} is not a folder", cwd.display());
     let root = project::root(&cwd);
     let shown = app.paths.short(root);
     if args.forget {

@@ -63,7 +63,7 @@ impl Membership {
 
     /// For what cannot be done outside a fleet.
     pub(crate) fn required(state: &Path) -> anyhow::Result<Self> {
-        Self::read(state)?.context("this machine is in no fleet; `baton help fleet` tells how to join one")
+        Self::read(state)?.context("this machine is not in a fleet; `baton help fleet` says how to join one")
     }
 
     #[cfg(feature = "fleet")]

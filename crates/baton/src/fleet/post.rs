@@ -26,7 +26,7 @@ pub(crate) fn whom(state: &Path, address: &Address, is_here: bool) -> anyhow::Re
     let Some(membership) = Membership::read(state)? else {
         return Ok(match &address.machine {
             Some(machine) => anyhow::bail!(
-                "{address} is on {machine}, and this machine is in no fleet; `baton help fleet` tells how to join one"
+                "{address} is on {machine}, and this machine is not in a fleet; `baton help fleet` says how to join one"
             ),
             None if is_here => Resolved::Here,
             None => Resolved::Nobody,

@@ -231,7 +231,7 @@ fn verify_takes_what_was_rewritten_meanwhile_and_finds_nothing_wrong_with_it() {
     let past = past(&home, "Before");
     std::fs::write(&past.transcript, "{\"type\":\"user\"}\n").unwrap();
     let said = home.run("backup verify").ok();
-    assert!(said.contains("2 generations of 1 sessions, 0 damaged"), "{said}");
+    assert!(said.contains("2 copies of 1 session, none damaged"), "{said}");
     assert_eq!(newest(&home, &past.session), b"{\"type\":\"user\"}\n");
 }
 

@@ -21,10 +21,10 @@ fn a_machine_that_is_in_no_fleet_says_how_to_get_into_one_and_keeps_nothing() {
         [&["fleet", "status"][..], &["fleet", "machines"], &["agents", "--fleet"], &["fleet", "doctor"]]
     {
         let said = run(&home, args).fails(3);
-        assert!(said.contains("in no fleet"), "{args:?}: {said}");
+        assert!(said.contains("not in a fleet"), "{args:?}: {said}");
     }
     let said = run(&home, &["send", "app@desk", "hello"]).fails(1);
-    assert!(said.contains("in no fleet"), "{said}");
+    assert!(said.contains("not in a fleet"), "{said}");
     assert!(!fleet_file(&home, "").exists());
 }
 

@@ -230,7 +230,10 @@ fn verify(store: &Store, what: Option<&str>, json: bool) -> anyhow::Result<Outco
                 eprintln!("baton: {part} of session {session}, {}: {error}", g.path.display());
             }
         }
-        print(&format!("{} generations of {sessions} sessions, {damaged} damaged\n", rows.len()))?;
+        let copies = if rows.len() == 1 { "copy" } else { "copies" };
+        let of = if sessions == 1 { "session" } else { "sessions" };
+        let damaged = if damaged == 0 { "none".to_owned() } else { damaged.to_string() };
+        print(&format!("{} {copies} of {sessions} {of}, {damaged} damaged\n", rows.len()))?;
     }
     Ok(if damaged > 0 { Outcome::Failed } else { Outcome::Done })
 }

@@ -84,7 +84,11 @@ pub(super) fn run(app: &App, args: &SearchArgs, output: Output) -> anyhow::Resul
         page(&out, output.paged)?;
     }
     if shown.is_empty() && !output.json {
-        eprintln!("baton: nothing in {} sessions of {}", targets.len(), scope.name());
+        match targets.len() {
+            0 => eprintln!("baton: there are no sessions of {} to search yet", scope.name()),
+            1 => eprintln!("baton: no match in the one session of {}", scope.name()),
+            n => eprintln!("baton: no match in {n} sessions of {}", scope.name()),
+        }
         return Ok(Outcome::Nothing);
     }
     Ok(if shown.is_empty() { Outcome::Nothing } else { Outcome::Done })

@@ -174,6 +174,9 @@ pub(super) fn clock(scene: &Scene) -> Vec<Finding> {
     }]
 }
 
+/// The names of the daemon's sockets, without their ending.
+const DAEMON_SOCKETS: [&str; 3] = ["daemon", "panes", "fleet"];
+
 /// Supervisors of agents and the daemon. None is needed for correctness.
 pub(super) fn listeners(scene: &Scene) -> Vec<Finding> {
     let run = scene.paths.state.join("run");
@@ -185,11 +188,20 @@ pub(super) fn listeners(scene: &Scene) -> Vec<Finding> {
             || UnixDatagram::unbound().is_ok_and(|socket| socket.connect(path).is_ok())
     };
     let (live, dead): (Vec<PathBuf>, Vec<PathBuf>) = sockets.into_iter().partition(answers);
-    let mut findings = vec![if live.is_empty() {
-        Finding::note("No daemon and no supervisor listens; hooks do everything by themselves")
-    } else {
-        let many = if live.len() == 1 { "process of baton's answers" } else { "processes of baton's answer" };
-        Finding::ok(format!("{} {many} on a socket", live.len()))
+    // The daemon has several; every other one is an agent's supervisor.
+    let is_daemons = |path: &&PathBuf| {
+        path.file_stem().and_then(|name| name.to_str()).is_some_and(|name| DAEMON_SOCKETS.contains(&name))
+    };
+    let daemons = live.iter().filter(is_daemons).count();
+    let mut findings = vec![match (daemons > 0, live.len() - daemons) {
+        (false, 0) => Finding::note("No daemon or supervisor is running; the hooks work without one"),
+        (true, 0) => Finding::ok("The daemon is running"),
+        (false, 1) => Finding::ok("1 supervisor is running, and no daemon; the hooks work without one"),
+        (false, n) => {
+            Finding::ok(format!("{n} supervisors are running, and no daemon; the hooks work without one"))
+        }
+        (true, 1) => Finding::ok("The daemon and 1 supervisor are running"),
+        (true, n) => Finding::ok(format!("The daemon and {n} supervisors are running")),
     }];
     if !dead.is_empty() {
         let names: Vec<String> = dead.iter().map(|p| scene.short(p)).collect();
