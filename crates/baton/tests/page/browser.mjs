@@ -317,8 +317,13 @@ const scenarios = {
     await until(page, "what happened", () => document.querySelectorAll("#feed li[data-event]").length === 1);
     await page.evaluate(() => (location.hash = "#/agent/app"));
     await page.locator("#message").fill("half a sentence");
+    const health = await context.newPage();
+    await health.goto("http://" + host + "/");
+    await health.waitForSelector(".card[data-agent='app']");
     await ask("kill");
     await until(page, "it says so", () => document.getElementById("link").innerText.includes("no connection"));
+    await health.evaluate(() => (location.hash = "#/health"));
+    await until(health, "nothing can be read", () => document.querySelector("main").innerText.includes("the daemon does not answer"));
     for (let n = 0; n < 3; n += 1) await ask("happen");
     await ask("start");
     await page.waitForSelector("dialog[open] #code");
@@ -330,6 +335,7 @@ const scenarios = {
     await page.locator("dialog").waitFor({ state: "detached" });
     await until(page, "it is live", () => document.getElementById("link").className === "live");
     same(await page.locator("#message").inputValue(), "half a sentence", "what was typed");
+    await until(health, "what could not be read is read by itself", () => document.querySelector(".findings") && !document.querySelector("main").innerText.includes("does not answer"));
     await ask("happen");
     await page.evaluate(() => (location.hash = "#/now"));
     await until(page, "everything that happened", () => document.querySelectorAll("#feed li[data-event]").length >= 5);

@@ -2,14 +2,16 @@
 
 import { get } from "./api.js";
 import { copy } from "./dialogs.js";
-import { button, fill, h, since, size, tokens } from "./dom.js";
+import { button, count, fill, h, since, size, tokens } from "./dom.js";
 import { inline } from "./markdown.js";
-import { ordered } from "./store.js";
+import { ordered, store, subscribe } from "./store.js";
 
 const SIGNS = { ok: ["\u2713", "fine"], note: ["\u00b7", "good to know"], warn: ["!", "could be better"], fail: ["\u2717", "does not work"] };
 
 export function health(root) {
   const parts = { daemon: h("section", { class: "panel" }), doctor: h("section", { class: "panel" }), backups: h("section", { class: "panel" }), levels: h("section", { class: "panel" }), config: h("section", { class: "panel" }) };
+  // What could not be read is read again once the daemon is back.
+  const failed = new Map();
   let gone = false;
 
   async function show(name, title, path, draw) {
@@ -17,8 +19,10 @@ export function health(root) {
     let content;
     try {
       content = draw(await get(path));
+      failed.delete(name);
     } catch (error) {
       content = h("p", { class: "bad" }, error.message);
+      failed.set(name, () => show(name, title, path, draw));
     }
     if (!gone) fill(parts[name], h("h2", null, title), content);
   }
@@ -44,7 +48,7 @@ export function health(root) {
     ];
   });
   show("backups", "Backups", "/backups", (is) => [
-    h("p", null, is.sessions + " conversations, " + size(is.stored) + " on disk. ", is.verified ? ["All of them were verified ", since(is.verified.at, "", " ago"), is.verified.damaged ? h("strong", { class: "bad" }, ", " + is.verified.damaged + " damaged") : ", none damaged", "."] : ["Nobody has verified them yet: ", h("code", null, "baton backup verify"), "."]),
+    is.sessions === 0 ? h("p", null, "No conversation has been copied yet.") : h("p", null, count(is.sessions, "conversation") + ", " + size(is.stored) + " on disk. ", is.verified ? ["All of them were verified ", since(is.verified.at, "", " ago"), is.verified.damaged ? h("strong", { class: "bad" }, ", " + is.verified.damaged + " damaged") : ", none damaged", "."] : ["Nobody has verified them yet: ", h("code", null, "baton backup verify"), "."]),
     is.rows.length
       ? h("details", null, h("summary", null, "The newest " + is.rows.length), table(["session", "changed", "size", "on disk", "project", ""], is.rows.map((row) => h("tr", null, h("td", { class: "number" }, row.session.slice(0, 8)), h("td", { class: "number" }, since(row.modified)), h("td", { class: "number" }, size(row.bytes)), h("td", { class: "number" }, size(row.stored)), h("td", null, row.project + (row.gone ? " (the client's own is gone)" : "") + (row.pinned ? " (pinned)" : "")), h("td", null, button("Copy restore command", () => copy(row.restore), { class: "quiet", title: row.restore })))), "Backups"))
       : null,
@@ -61,7 +65,11 @@ export function health(root) {
       h("details", null, h("summary", null, "All " + is.settings.length), table(heads, is.settings.map(row), "All settings")),
     ];
   });
+  const stop = subscribe(({ kinds }) => {
+    if (kinds.has("link") && store.link === "live") for (const again of [...failed.values()]) again();
+  });
   return () => {
     gone = true;
+    stop();
   };
 }

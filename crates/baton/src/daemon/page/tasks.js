@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { showHandoff, showHop } from "./actions.js";
 import { age, button, clip, clock, count, exact, fill, h, since, tokens } from "./dom.js";
-import { subscribe } from "./store.js";
+import { store, subscribe } from "./store.js";
 
 const RANGES = [
   ["1 day", 1],
@@ -117,7 +117,8 @@ export function tasks(root) {
   range();
   read();
   const stop = subscribe(({ kinds }) => {
-    if (kinds.has("happened") || kinds.has("agents")) due ??= setTimeout(() => {
+    const isBack = kinds.has("link") && store.link === "live" && !answer;
+    if (isBack || kinds.has("happened") || kinds.has("agents")) due ??= setTimeout(() => {
       due = null;
       read();
     }, 1500);
