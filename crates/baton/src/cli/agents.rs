@@ -36,11 +36,11 @@ pub(super) fn run(app: &App, args: &AgentsArgs) -> anyhow::Result<Outcome> {
     let paint = Paint::stdout();
     let agents: Vec<&Agent> = rows.iter().map(Row::agent).collect();
     if args.tree {
-        let lines = tree(&agents).into_iter().map(|(n, depth)| rows[n].tree_line(depth, paint));
+        let lines = tree(&agents).into_iter().map(|(n, branch)| rows[n].tree_line(&branch, paint));
         print(&lines.chain(app.unread().map(|line| line + "\n")).collect::<String>())?;
         return Ok(Outcome::Done);
     }
-    let cells: Vec<_> = tree(&agents).into_iter().map(|(n, depth)| rows[n].cells(depth, paint)).collect();
+    let cells: Vec<_> = tree(&agents).into_iter().map(|(n, branch)| rows[n].cells(&branch, paint)).collect();
     let mut out = table_ranked(paint, HEAD, &cells);
     for line in needs(app, &rows) {
         let _ = writeln!(out, "{line}");
@@ -59,14 +59,14 @@ pub(super) fn rows(app: &App, all: bool) -> Vec<Row> {
     rows.filter(|row| all || !row.is_history(now)).collect()
 }
 
-/// Tree order: each agent after its parent, with its depth. A missing parent or a cycle makes roots.
-fn tree(agents: &[&Agent]) -> Vec<(usize, usize)> {
+/// Tree order: each agent after its parent, with the branch before its name. A missing parent or a cycle makes roots.
+fn tree(agents: &[&Agent]) -> Vec<(usize, String)> {
     let names: BTreeSet<&AgentId> = agents.iter().map(|a| &a.id).collect();
     let mut order = Vec::new();
     let mut seen = BTreeSet::new();
     let is_root = |a: &Agent| a.parent.as_ref().is_none_or(|p| !names.contains(p));
     for n in (0..agents.len()).filter(|n| is_root(agents[*n])).chain(0..agents.len()) {
-        descend(agents, n, 0, &mut seen, &mut order);
+        descend(agents, n, "", "", &mut seen, &mut order);
     }
     order
 }
@@ -74,16 +74,25 @@ fn tree(agents: &[&Agent]) -> Vec<(usize, usize)> {
 fn descend(
     agents: &[&Agent],
     n: usize,
-    depth: usize,
+    under: &str,
+    branch: &str,
     seen: &mut BTreeSet<usize>,
-    order: &mut Vec<(usize, usize)>,
+    order: &mut Vec<(usize, String)>,
 ) {
     if !seen.insert(n) {
         return;
     }
-    order.push((n, depth));
-    for child in (0..agents.len()).filter(|c| agents[*c].parent.as_ref() == Some(&agents[n].id)) {
-        descend(agents, child, depth + 1, seen, order);
+    order.push((n, format!("{under}{branch}")));
+    let is_child = |c: &usize| !seen.contains(c) && agents[*c].parent.as_ref() == Some(&agents[n].id);
+    let children: Vec<usize> = (0..agents.len()).filter(is_child).collect();
+    let under = match branch {
+        "" => String::new(),
+        "└ " => format!("{under}  "),
+        _ => format!("{under}│ "),
+    };
+    for child in &children {
+        let branch = if Some(child) == children.last() { "└ " } else { "├ " };
+        descend(agents, *child, &under, branch, seen, order);
     }
 }
 
@@ -114,10 +123,11 @@ mod tests {
             agent("d", Some("gone")),
             agent("x", Some("y")),
             agent("y", Some("x")),
+            agent("z", Some("a")),
         ];
         let refs: Vec<&Agent> = agents.iter().collect();
-        let told: Vec<(&str, usize)> =
-            tree(&refs).into_iter().map(|(n, d)| (refs[n].id.as_str(), d)).collect();
-        assert_eq!(told, [("a", 0), ("c", 1), ("b", 2), ("d", 0), ("x", 0), ("y", 1)]);
+        let told: Vec<String> =
+            tree(&refs).into_iter().map(|(n, branch)| format!("{branch}{}", refs[n].id)).collect();
+        assert_eq!(told, ["a", "├ c", "│ └ b", "└ z", "d", "x", "└ y"]);
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn run(app: &App, args: &ChildrenArgs) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Nothing);
     }
     let paint = Paint::stdout();
-    let cells: Vec<_> = rows.iter().map(|row| row.cells(0, paint)).collect();
+    let cells: Vec<_> = rows.iter().map(|row| row.cells("", paint)).collect();
     print(&table_ranked(paint, HEAD, &cells))?;
     Ok(Outcome::Done)
 }

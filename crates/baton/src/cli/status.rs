@@ -124,7 +124,7 @@ pub(super) fn show(
         return Ok(Outcome::Nothing);
     }
     let paint = Paint::stdout();
-    let cells: Vec<_> = rows.iter().map(|row| row.cells(0, paint)).collect();
+    let cells: Vec<_> = rows.iter().map(|row| row.cells("", paint)).collect();
     let mut out = table_ranked(paint, HEAD, &cells);
     let troubles = rows.iter().filter_map(Row::trouble).chain(needs(app, &rows));
     for line in clamps(app, &rows).into_iter().chain(troubles).chain(app.unread()) {
@@ -301,11 +301,7 @@ impl Row {
     }
 
     /// One line of a tree: name, role, state, level, and its final words.
-    pub(super) fn tree_line(&self, depth: usize, paint: Paint) -> String {
-        let indent = match depth {
-            0 => String::new(),
-            depth => format!("{}└ ", "  ".repeat(depth - 1)),
-        };
+    pub(super) fn tree_line(&self, branch: &str, paint: Paint) -> String {
         let role = self.agent.role.as_deref().map(|role| format!(" ({})", plain_line(role, 40)));
         let mut parts = vec![self.state_words(paint)];
         parts.extend(self.gauge.reading.filter(|_| self.live).map(|r| format!("{}%", r.percentage())));
@@ -314,11 +310,11 @@ impl Row {
         let said = session.and_then(|s| s.done.as_ref()).map(|done| done.text.as_str());
         let blocked = session.and_then(|s| s.blocked_on.as_deref());
         parts.extend(said.or(blocked).filter(|t| !t.is_empty()).map(|text| plain_line(text, 60)));
-        format!("{indent}{}{}  {}\n", self.agent.id, role.unwrap_or_default(), parts.join(" · "))
+        format!("{branch}{}{}  {}\n", self.agent.id, role.unwrap_or_default(), parts.join(" · "))
     }
 
-    /// One row under `HEAD`; `depth` is the agent's depth in the tree.
-    pub(super) fn cells(&self, depth: usize, paint: Paint) -> Vec<String> {
+    /// One row under `HEAD`, with the branch of the tree before its name.
+    pub(super) fn cells(&self, branch: &str, paint: Paint) -> Vec<String> {
         let dash = || "–".to_owned();
         let context = self.gauge.reading.map_or_else(dash, |r| {
             format!("{}% ({} of {})", r.percentage(), tokens(r.tokens), tokens(r.window))
@@ -331,10 +327,7 @@ impl Row {
             Some((id, None)) => id.to_string(),
             None => String::new(),
         };
-        let name = match depth {
-            0 => self.agent.id.to_string(),
-            depth => format!("{}└ {}", "  ".repeat(depth - 1), self.agent.id),
-        };
+        let name = format!("{branch}{}", self.agent.id);
         let words = self.gauge.level.words();
         let level = match self.gauge.level {
             _ if self.gauge.reading.is_none() => dash(),

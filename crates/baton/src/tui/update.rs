@@ -123,11 +123,14 @@ impl Model {
             Event::Approvals(approvals) => self.approvals = approvals,
             Event::Ran { command, ok, said } => {
                 let first = said.lines().next().unwrap_or_default();
-                self.status = Some(match ok {
-                    true => (format!("{} · {first}", shown(&command)), false),
-                    // Why comes first: the command may be long, and the person has just given it.
-                    false => (format!("{} · {}", first.trim_start_matches("baton: "), shown(&command)), true),
-                });
+                let command = shown(&command);
+                // Why it failed comes first: the person has just given the command, which may be long.
+                let text = if ok {
+                    format!("{command} · {first}")
+                } else {
+                    format!("{} · {command}", first.trim_start_matches("baton: "))
+                };
+                self.status = Some((text, !ok));
                 return self.read_all();
             }
         }

@@ -108,7 +108,7 @@ fn a_lead_spawns_three_two_ask_one_fails_one_hits_a_limit_and_the_day_ends_with_
     run(lead.env("PATH", &path)).ok();
     says(&world, "lead", "Spawned.");
     let tree = world.baton(&["agents", "--tree"]).ok();
-    for name in ["└ tests (tests)", "└ docs (docs)", "└ fixer (fixer)"] {
+    for name in ["├ docs (docs)", "├ fixer (fixer)", "└ tests (tests)"] {
         assert!(tree.contains(name), "{name}: {tree}");
     }
 
