@@ -91,7 +91,7 @@ fn shown(line: &LogLine, who: &str, columns: Option<usize>) -> String {
     let is_narrow = columns.is_some_and(|columns| columns < 100);
     let at = local(line.at);
     let at = if is_narrow { at.split_once(' ').map_or(&*at, |(_, time)| time) } else { &at };
-    let (agent, event) = if is_narrow { (10, 18) } else { (16, 20) };
+    let (agent, event) = if is_narrow { (10, 14) } else { (16, 20) };
     let pad = |text: &str, least: usize| format!("{text}{} ", " ".repeat(least.saturating_sub(width(text))));
     let text = format!("{at}  {}{}{}", pad(who, agent), pad(&line.event, event), detail(&line.detail));
     let text = text.trim_end();
