@@ -133,7 +133,7 @@ fn numbers(text: &str) -> String {
         let is_size = (next == ' ' && matches!(after, 'B' | 'k')) || (run == 4 && next == '.');
         if is_age {
             let rest: String = chars[at + run + 1..].iter().take(4).collect();
-            let line: String = out.rsplit('\n').next().unwrap_or_default().to_owned();
+            let line = uncoloured(out.rsplit('\n').next().unwrap_or_default());
             let pad = "\u{a0}".repeat(run - 1);
             // In a sentence nothing is padded; in a column it is on one side or the other.
             let is_in_sentence = rest.starts_with(" ago") || rest.starts_with(')');
@@ -156,6 +156,23 @@ fn numbers(text: &str) -> String {
         }
     }
     out.replace('\u{a0}', " ")
+}
+
+/// The text without its colours.
+fn uncoloured(text: &str) -> String {
+    let mut parts = text.split('\x1b');
+    let first = parts.next().unwrap_or_default().to_owned();
+    first + &parts.map(|part| part.split_once('m').map_or(part, |(_, text)| text)).collect::<String>()
+}
+
+#[test]
+fn an_age_of_two_digits_is_as_wide_as_one() {
+    for right in ["  7s  xx", "\x1b[1m  7s  xx", "name  \x1b[2m 7s\x1b[0m", "name   7s"] {
+        assert_eq!(numbers(&right.replace(" 7s", "12s")), numbers(right), "{right:?}");
+    }
+    for left in ["name  7s   7s    xx", "\x1b[1mname\x1b[0m  7s   xx"] {
+        assert_eq!(numbers(&left.replace("7s ", "12s")), numbers(left), "{left:?}");
+    }
 }
 
 #[test]
