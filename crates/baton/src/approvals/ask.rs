@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use baton_core::agent::{Agent, Pane};
-use baton_core::approval::rules::{Decision, ToolCall, files_of};
+use baton_core::approval::rules::{Decision, ToolCall, files_of, is_clear};
 use baton_core::approval::{Answer, Author, Case, Closing, Door, Request, RequestId, Verdict};
 use baton_core::ids::AgentId;
 use baton_core::process::Process;
@@ -139,6 +139,11 @@ fn files(request: &Request) -> Vec<(String, String)> {
     let text = |path: &Path| path.display().to_string();
     let mut files = Vec::new();
     for named in files_of(&request.tool, &request.input) {
+        if !is_clear(named) {
+            // A name that no rule matches.
+            files.push(("/..".to_owned(), "/..".to_owned()));
+            continue;
+        }
         let path = folder.join(named);
         files.push((text(&path), text(folder)));
         // A file that does not exist yet lies where its nearest folder leads. If nobody can resolve it, no rule matches

@@ -1,6 +1,7 @@
 //! Rules that answer for the user: `allow` and `deny` of `[approvals]`, in the client's own pattern syntax.
 //!
-//! A rule that does not clearly apply does not apply, so a person is asked. Deny wins over allow.
+//! A rule that does not clearly apply does not apply, so a person is asked. Deny wins over allow, and where it cannot be
+//! ruled out that a denial is meant, no wide allowance decides either.
 
 use std::fmt;
 use std::str::FromStr;
@@ -43,6 +44,16 @@ enum Anchor {
     Home,
     /// The agent's working folder.
     Folder,
+}
+
+impl Anchor {
+    fn base<'a>(self, folder: &'a str, home: &'a str) -> &'a str {
+        match self {
+            Self::Root => "/",
+            Self::Home => home,
+            Self::Folder => folder,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -140,17 +151,27 @@ fn family(tool: &str) -> Option<&'static str> {
     }
 }
 
+/// Whether a tool looks through a folder and all below it.
+fn looks_through(tool: &str) -> bool {
+    matches!(tool, "Grep" | "Glob" | "LS")
+}
+
 /// The files named in a tool's input.
 pub fn files_of<'a>(tool: &str, input: &'a Value) -> Vec<&'a str> {
+    let text = |name: &str| input.get(name).and_then(Value::as_str);
     if tool == PATCH {
-        let patch = input.get("command").and_then(Value::as_str).unwrap_or_default();
-        return patch.lines().filter_map(patched_file).collect();
+        return text("command").unwrap_or_default().lines().filter_map(patched_file).collect();
     }
-    ["file_path", "notebook_path", "path"]
-        .iter()
-        .find_map(|name| input.get(name)?.as_str())
-        .into_iter()
-        .collect()
+    // Which of them a client goes by is its own affair, so all count.
+    let named = ["file_path", "notebook_path", "path"].into_iter().filter_map(text);
+    // A pattern that leaves the folder it starts in.
+    let leaves = |pattern: &&str| pattern.starts_with(['/', '~']) || pattern.contains("..");
+    named.chain(text("pattern").filter(|_| tool == "Glob").filter(leaves)).collect()
+}
+
+/// Whether every client takes this name for the same file: some expand `~` and trim spaces.
+pub fn is_clear(file: &str) -> bool {
+    !file.starts_with('~') && file.trim() == file && !file.contains(char::is_control)
 }
 
 /// The file that a line of a patch changes.
@@ -209,6 +230,29 @@ impl Rule {
             }
     }
 
+    /// Whether it cannot be ruled out that the rule is about this call, which may say the same in other words.
+    fn may_deny(&self, asked: &ToolCall<'_>) -> bool {
+        let text = |name: &str| asked.input.get(name).and_then(Value::as_str);
+        self.names(asked.tool)
+            && match &self.pattern {
+                Pattern::Anything => true,
+                Pattern::Command(words) | Pattern::Prefix(words) | Pattern::Form(words) => {
+                    text("command").is_none_or(|command| may_run(command, words))
+                }
+                Pattern::Path(anchor, pattern) => {
+                    asked.files.is_empty()
+                        || asked.files.iter().any(|(file, folder)| {
+                            let (file, base) = (segments(file), segments(anchor.base(folder, asked.home)));
+                            let (Some(file), Some(base)) = (file, base) else { return true };
+                            looks_through(asked.tool) && may_contain(&file, &base, pattern)
+                        })
+                }
+                Pattern::Domain(denied) => text("url")
+                    .and_then(host_of)
+                    .is_none_or(|host| host.trim_end_matches('.').eq_ignore_ascii_case(denied)),
+            }
+    }
+
     fn matches(&self, asked: &ToolCall<'_>) -> bool {
         let text = |name: &str| asked.input.get(name).and_then(Value::as_str);
         match &self.pattern {
@@ -234,6 +278,25 @@ impl Rule {
 /// Whether a shell would see one command: nothing chained, substituted or redirected.
 fn is_simple(command: &str) -> bool {
     !command.chars().any(|c| COMPOUND.contains(&c) || c.is_control())
+}
+
+/// Whether a shell might run a command of these words: they occur in this order, or what occurs is not known before it
+/// runs.
+fn may_run(command: &str, words: &str) -> bool {
+    if !is_simple(command) {
+        return true;
+    }
+    let program = command.split_whitespace().next().unwrap_or_default();
+    if program.contains(['*', '?', '[', '{']) {
+        return true;
+    }
+    let unquoted: String = command.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
+    let is_end = |c: char| c.is_whitespace() || matches!(c, '/' | '=' | ',' | '{' | '}');
+    let mut found = unquoted.split(is_end);
+    words
+        .split(|c: char| c == '*' || is_end(c))
+        .filter(|word| !word.is_empty())
+        .all(|word| found.any(|other| other.eq_ignore_ascii_case(word)))
 }
 
 /// `*` matches anything, including nothing.
@@ -262,15 +325,24 @@ fn host_of(url: &str) -> Option<&str> {
 
 /// Whether `file` matches the pattern. An ambiguous path never matches.
 fn is_below(anchor: Anchor, pattern: &[String], file: &str, folder: &str, home: &str) -> bool {
-    let base = match anchor {
-        Anchor::Root => "/",
-        Anchor::Home => home,
-        Anchor::Folder => folder,
+    let (Some(file), Some(base)) = (segments(file), segments(anchor.base(folder, home))) else {
+        return false;
     };
-    let (Some(file), Some(base)) = (segments(file), segments(base)) else { return false };
     let Some(rest) = file.strip_prefix(&*base) else { return false };
     let pattern: Vec<&str> = pattern.iter().map(String::as_str).collect();
     matches_segments(&pattern, rest)
+}
+
+/// Whether a file that matches `pattern` below `base` may lie in `folder` or below it.
+fn may_contain(folder: &[&str], base: &[&str], pattern: &[String]) -> bool {
+    let is_same = |(wanted, segment): (&str, &&str)| matches_wild(wanted, segment);
+    let literal = base.iter().copied();
+    let pattern: Vec<&str> = pattern.iter().map(String::as_str).collect();
+    let until = pattern.iter().position(|segment| *segment == "**");
+    let known = &pattern[..until.unwrap_or(pattern.len())];
+    let length = base.len() + known.len();
+    (until.is_some() || folder.len() <= length)
+        && literal.chain(known.iter().copied()).zip(folder).all(is_same)
 }
 
 fn segments(path: &str) -> Option<Vec<&str>> {
@@ -354,9 +426,13 @@ impl Rules {
                 .filter(move |(whose, d, _)| *d == decision && whose.includes(asked))
                 .map(|(.., rule)| rule)
         };
-        let denied = of(Decision::Deny).find(|rule| rule.denies(asked)).map(|rule| (Decision::Deny, rule));
-        denied.or_else(|| {
-            of(Decision::Allow).find(|rule| rule.allows(asked)).map(|rule| (Decision::Allow, rule))
-        })
+        if let Some(rule) = of(Decision::Deny).find(|rule| rule.denies(asked)) {
+            return Some((Decision::Deny, rule));
+        }
+        let is_doubtful = of(Decision::Deny).any(|rule| rule.may_deny(asked));
+        // Only a command that was allowed letter by letter is meant, whatever a denial may say of its parts.
+        let is_meant = |rule: &&Rule| !is_doubtful || matches!(rule.pattern, Pattern::Command(_));
+        let mut allowed = of(Decision::Allow).filter(|rule| rule.allows(asked));
+        allowed.find(is_meant).map(|rule| (Decision::Allow, rule))
     }
 }

@@ -270,6 +270,82 @@ fn an_allowance_must_hold_for_a_file_and_for_what_its_links_lead_to() {
     assert!(deny.decide(&asked("Edit", &input, &files, &who)).is_some());
 }
 
+/// Somebody who allows a tool and denies one use of it is asked about whatever may be that use in other words.
+#[test]
+fn a_wide_allowance_does_not_cover_what_a_denial_may_mean() {
+    let rule = |text: &str| text.parse::<Rule>().unwrap();
+    let with = |allowed: &[&str], denied: &[&str]| {
+        let all = allowed.iter().map(|r| (Whose::Everybody, Decision::Allow, rule(r)));
+        Rules(all.chain(denied.iter().map(|r| (Whose::Everybody, Decision::Deny, rule(r)))).collect())
+    };
+    let rules = with(&["Bash", "Bash(cd a && make)"], &["Bash(git push:*)", "Bash(shutdown)"]);
+    let bash = |command: &str| decided(&rules, "Bash", &json!({ "command": command }));
+    for asks in [
+        "cd x && git push",
+        " git push",
+        "git  push",
+        "git\tpush",
+        "git -C x push",
+        "/usr/bin/git push",
+        "GIT_DIR=x git push",
+        "g\\it push",
+        "'git' \"push\"",
+        "git pu\\\nsh",
+        "GIT push",
+        "env git push",
+        "/usr/bin/gi? push",
+        "$x",
+        "cat <<E\ngit push\nE",
+        "shutdown -h now",
+    ] {
+        assert_eq!(bash(asks), None, "{asks:?}");
+    }
+    assert_eq!(bash("git push"), Some(Decision::Deny));
+    for allowed in ["git commit -m 'push it'", "cargo test", "ls *.rs", "rg digit pushed", "cd a && make"] {
+        let wanted = (allowed != "git commit -m 'push it'").then_some(Decision::Allow);
+        assert_eq!(bash(allowed), wanted, "{allowed:?}");
+    }
+    let rules =
+        with(&["Edit", "Read", "WebFetch"], &["Edit(db/**)", "Read(.env)", "WebFetch(domain:x.example)"]);
+    let on = |tool: &str, input: Value| decided(&rules, tool, &input);
+    assert_eq!(on("Edit", json!({ "file_path": "/p/db/a" })), Some(Decision::Deny));
+    assert_eq!(on("Edit", json!({ "file_path": "/p/src/a" })), Some(Decision::Allow));
+    assert_eq!(on("Edit", json!({ "file_path": "/p/none/../db/a" })), None);
+    assert_eq!(on("Edit", json!({ "target": "/p/db/a" })), None, "which file it is about is unknown");
+    assert_eq!(
+        on("Grep", json!({ "path": "/p", "pattern": "KEY" })),
+        None,
+        "the folder holds what is denied"
+    );
+    assert_eq!(on("Grep", json!({ "pattern": "KEY" })), None);
+    assert_eq!(on("Grep", json!({ "path": "/p/src", "pattern": "KEY" })), Some(Decision::Allow));
+    let fetch = |url: &str| on("WebFetch", json!({ "url": url }));
+    assert_eq!(fetch("https://x.example/"), Some(Decision::Deny));
+    assert_eq!(fetch("https://docs.rs/"), Some(Decision::Allow));
+    for url in ["https://x.example./", "https://a@x.example/", "HTTPS://x.example/", "https:/\\x.example/"] {
+        assert_eq!(fetch(url), None, "{url}");
+    }
+}
+
+#[test]
+fn every_file_of_an_input_counts_and_a_name_that_a_client_reads_in_another_way_none() {
+    let input = json!({ "file_path": "/p/src/a", "notebook_path": "/etc/b" });
+    assert_eq!(rules::files_of("Edit", &input), ["/p/src/a", "/etc/b"]);
+    assert_eq!(rules::files_of("Glob", &json!({ "path": "/p/src", "pattern": "*.rs" })), ["/p/src"]);
+    for pattern in ["/etc/*", "../*", "~/.ssh/*", "{..,x}/*"] {
+        assert_eq!(
+            rules::files_of("Glob", &json!({ "path": "/p/src", "pattern": pattern })),
+            ["/p/src", pattern]
+        );
+    }
+    for name in ["~/.ssh/config", "~", " /etc/hosts", "/etc/hosts ", "a\n", "a\0b"] {
+        assert!(!rules::is_clear(name), "{name:?}");
+    }
+    for name in ["/p/a b", "src/a.rs", "a~", "/home/u/~x"] {
+        assert!(rules::is_clear(name), "{name:?}");
+    }
+}
+
 #[test]
 fn what_is_no_rule_is_refused_with_what_is_allowed() {
     let error = |text: &str| text.parse::<Rule>().unwrap_err().to_string();
