@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -151,6 +151,36 @@ pub const CLONES: &[HostileClone] = &[
         dir,
         ".git"
     )),
+    clone!(".git/config runs commands", |dir, victim| {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(dir).args(["-c", "init.templateDir=", "init", "-q"]);
+        assert!(git.status().expect("git runs").success());
+        write(dir, ".gitattributes", "* filter=x\n");
+        let mut git = Command::new("git");
+        git.arg("-C").arg(dir).args(["add", "."]);
+        assert!(git.status().expect("git runs").success());
+        let mut git = Command::new("git");
+        git.arg("-C").arg(dir).args([
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@localhost",
+            "commit",
+            "-qm",
+            "A",
+        ]);
+        assert!(git.status().expect("git runs").success());
+        // The last word takes what git adds to it.
+        let run = format!("touch {} #", victim.outside.join("ran").display());
+        let config = fs::read_to_string(dir.join(".git/config")).expect("a repository has settings");
+        let more = format!(
+            "\tfsmonitor = \"{run}\"\n[filter \"x\"]\n\tsmudge = \"{run}\"\n\tclean = \"{run}\"\n\trequired\n"
+        );
+        write(dir, ".git/config", config + &more);
+        write(dir, ".git/hooks/post-checkout", format!("#!/bin/sh\n{run}\n"));
+        let hook = dir.join(".git/hooks/post-checkout");
+        fs::set_permissions(hook, PermissionsExt::from_mode(0o755)).expect("a hook can be run");
+    }),
     clone!(".git is a pipe", |dir, _| pipe(dir, ".git")),
     clone!(".git is endless", |dir, _| link(Path::new("/dev/zero"), dir, ".git")),
     clone!(".git is a large file", |dir, _| write(dir, ".git", vec![b'g'; 10 << 20])),

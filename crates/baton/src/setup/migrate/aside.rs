@@ -4,7 +4,6 @@
 //! written before any change: an interrupted run can be undone like a complete one.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
@@ -19,6 +18,7 @@ use crate::setup::migrate::find::{ForeignFile, Registration, RegistrationKind};
 use crate::setup::migrate::known::PartKind;
 use crate::store::record as stored;
 use crate::sys::fs::{self, FileError, PRIVATE, Sync};
+use crate::sys::git;
 use crate::sys::hash::sha256;
 use crate::sys::paths::Paths;
 
@@ -100,8 +100,8 @@ pub(crate) fn tracked(found: &[ForeignFile]) -> Vec<PathBuf> {
 
 fn is_tracked(file: &Path) -> bool {
     let Some(dir) = file.parent() else { return false };
-    let mut git = Command::new("git");
-    git.arg("-C").arg(dir).args(["ls-files", "--error-unmatch", "--"]).arg(file);
+    let mut git = git::without_its_commands(dir);
+    git.args(["ls-files", "--error-unmatch", "--"]).arg(file);
     git.output().is_ok_and(|out| out.status.success())
 }
 

@@ -9,12 +9,22 @@ use baton_core::plain::plain_line;
 
 use crate::handoffs::offer;
 use crate::project::channel;
+use crate::project::trust::Trust;
 use crate::store::Store;
-use crate::sys::fs;
+use crate::sys::paths::Paths;
+use crate::sys::{fs, git};
 
-/// Runs git in `dir`. Returns whether it succeeded, and its output.
+/// Runs git in `dir`, with the hooks and filters of an accepted project only. Returns whether it succeeded, and its
+/// output.
 fn git(dir: &Path, args: &[&str]) -> anyhow::Result<(bool, String)> {
-    let output = Command::new("git").arg("-C").arg(dir).args(args).output().context("could not start git")?;
+    let mut git = if Paths::from_env().is_ok_and(|paths| Trust::read(&paths).accepts(dir)) {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(dir);
+        git
+    } else {
+        git::without_its_commands(dir)
+    };
+    let output = git.args(args).output().context("could not start git")?;
     let said = if output.status.success() { output.stdout } else { output.stderr };
     Ok((output.status.success(), String::from_utf8_lossy(&said).trim().to_owned()))
 }
