@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use super::apart;
 use super::judge;
 use super::reader::{Class, Reader, alphanumeric_and, but, class, slots};
 
@@ -42,11 +43,14 @@ pub(super) fn assignment(reader: &Reader<'_>, keyword: Range<usize>) -> Option<(
     if name_end > keyword.end && (is_pass || !is_end_of_name(&reader.bytes[keyword.end..name_end])) {
         return None;
     }
-    if matches!(reader.byte(name_end), b',' | b'.' | b'\n' | b'(' | b')' | b';') {
+    if matches!(reader.byte(name_end), b',' | b'.' | b'(' | b')' | b';') {
         return None;
     }
     let name_start = reader.skip_back(&NAME, keyword.start, 64);
-    let (separator, value_at) = separator(reader, name_start..name_end)?;
+    let (separator, value_at) = match apart::value_at(reader, &(name_start..name_end)) {
+        Some(value_at) => (Separator::Apart, value_at),
+        None => separator(reader, name_start..name_end)?,
+    };
     let (form, value) = value(reader, value_at, separator, &reader.bytes[name_start..name_end])?;
     let word = reader.get(value.clone())?;
     // `password=password1` only passes a variable on.
@@ -59,6 +63,9 @@ pub(super) fn assignment(reader: &Reader<'_>, keyword: Range<usize>) -> Option<(
         return None;
     }
     let meaning = meaning(&reader.bytes[name_start..keyword.start], &reader.bytes[keyword])?;
+    if separator == Separator::Apart && judge::is_wordy(word) {
+        return None;
+    }
     if !looks_right(meaning, form, word) || judge::is_default(word) || judge::is_placeholder(word) {
         // Nothing that begins in the first half of the judged text needs another look.
         if word.len() > judge::HEAD {
@@ -184,10 +191,14 @@ enum Separator {
     Space,
     /// `<password>value<`
     Tag,
+    /// See `apart`.
+    Apart,
 }
 
 static SIGNS: Class = class(b":=!?>");
 static BACKSLASH: Class = class(b"\\");
+static STAR: Class = class(b"*");
+static LINE_START: Class = class(b" \t\r\n");
 
 /// The separator between the name and its value, and where the value begins.
 fn separator(reader: &Reader<'_>, name: Range<usize>) -> Option<(Separator, usize)> {
@@ -199,16 +210,30 @@ fn separator(reader: &Reader<'_>, name: Range<usize>) -> Option<(Separator, usiz
     at += usize::from(matches!(reader.byte(at), b'"' | b'\'' | b'`'));
     at += usize::from(reader.byte(at) == b']');
     let quoted_name = at > name.end;
+    // `**Password:** value`, `**Password**: value`
+    let is_bold = name.start > 0 && reader.byte(name.start - 1) == b'*';
+    let stars = |at: usize| if is_bold { reader.skip(&STAR, at, 2) } else { at };
+    at = stars(at);
     let sign_at = reader.skip(&BLANK, at, BLANKS);
+    // The wide colon of East Asian text.
+    if reader.starts_with(sign_at, "\u{ff1a}") {
+        return Some((Separator::Colon, reader.skip(&BLANK, sign_at + "\u{ff1a}".len(), BLANKS)));
+    }
     // In `=!…` and `=?…` the value begins with the second sign.
     let sign_end = match &reader.bytes[sign_at..reader.skip(&SIGNS, sign_at, 4)] {
         [b'=', b'!' | b'?', ..] => sign_at + 1,
         signs => sign_at + signs.len(),
     };
-    let value_at = reader.skip(&BLANK, sign_end, BLANKS);
+    let mut value_at = reader.skip(&BLANK, stars(sign_end), BLANKS);
+    if reader.starts_with(value_at, "\u{a0}") {
+        value_at += "\u{a0}".len();
+    }
     match &reader.bytes[sign_at..sign_end] {
         b"=" if sign_at == at && value_at == sign_end => Some((Separator::Tight, value_at)),
         b"=" | b":=" | b"=>" | b"==" | b"===" | b"!=" | b"!==" | b"?=" => Some((Separator::Spaced, value_at)),
+        b":" if matches!(reader.byte(value_at), b'|' | b'>') => {
+            Some((Separator::Colon, block_scalar(reader, value_at)?))
+        }
         // `name: type = "value"`
         b":" => {
             Some((Separator::Colon, typed_value(reader, value_at).map_or(value_at, |skip| value_at + skip)))
@@ -224,6 +249,12 @@ fn separator(reader: &Reader<'_>, name: Range<usize>) -> Option<(Separator, usiz
 
 /// Tables are not indented deeper than this.
 const BLANKS: usize = 80;
+
+/// The text that a YAML block holds: `password: >-⏎  value`
+fn block_scalar(reader: &Reader<'_>, at: usize) -> Option<usize> {
+    let end = at + 1 + usize::from(matches!(reader.byte(at + 1), b'-' | b'+'));
+    matches!(reader.byte(end), b'\n' | b'\r').then(|| reader.skip(&LINE_START, end, BLANKS))
+}
 
 /// Skips the type of an annotated variable if a literal is assigned to it.
 fn typed_value(reader: &Reader<'_>, at: usize) -> Option<usize> {
@@ -302,11 +333,15 @@ static WORD: Class = but(b" \t\n\r");
 /// Whether the value can be what its name promises. Checks the kinds of bytes first, to avoid a second read.
 fn looks_right(meaning: Meaning, form: Form, value: &str) -> bool {
     let has = judge::Bytes::of(value);
-    if has.space {
-        return false;
-    }
     let long = value.len();
     let value = judge::head(value);
+    if has.space {
+        // A passphrase: only quotes keep it together in an environment file.
+        return (meaning, form) == (Meaning::Password, Form::Env)
+            && !judge::is_wordy(value)
+            && !judge::is_env_reference(value)
+            && !value.contains("$(");
+    }
     let fits = match (meaning, form) {
         // Words alone are a label or a rule. With a number, as a long chain, or as one long lower-case word they are a
         // password that people choose.

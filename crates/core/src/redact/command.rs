@@ -78,6 +78,7 @@ const TABLE: &[Program] = &[
     program("lftp", &[(b'u', Takes::User(b','))], &[("user", Takes::User(b','))]),
     program("sqlcmd", &[(b'P', Takes::Password)], &[]),
     program("bcp", &[(b'P', Takes::Password)], &[]),
+    program("zip", &[(b'P', Takes::Password)], &[]),
     program("unzip", &[(b'P', Takes::Password)], &[]),
     program("7z", &[(b'p', Takes::Attached)], &[]),
     // Long options with one dash.
@@ -85,7 +86,12 @@ const TABLE: &[Program] = &[
     program(
         "openssl",
         &[],
-        &[("passin", Takes::User(b':')), ("passout", Takes::User(b':')), ("pass", Takes::User(b':'))],
+        &[
+            ("passin", Takes::User(b':')),
+            ("passout", Takes::User(b':')),
+            ("pass", Takes::User(b':')),
+            ("k", Takes::Password),
+        ],
     ),
 ];
 
@@ -123,6 +129,7 @@ pub(super) const KEYWORDS: &[&str] = &[
     "lftp ",
     "sqlcmd ",
     "bcp ",
+    "zip ",
     "unzip ",
     "7z ",
     "keytool ",

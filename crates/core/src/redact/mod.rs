@@ -5,6 +5,7 @@
 //! there. So a text without keywords costs one scan. What a rule reads beyond its keyword is remembered for the next
 //! keyword (see `reader`), so that no text costs more than a few scans.
 
+mod apart;
 mod assign;
 mod block;
 mod command;

@@ -385,6 +385,10 @@ pub(super) const RULES: &[Rule] = &[
     // Files and command lines that carry passwords without naming them.
     code("netrc", &["netrc-password"], &["machine ", "machine\t", "default login "], web::netrc),
     after("pgpass", &["pgpass-password"], &[":5432:"], r"[^\s:]+:[^\s:]+:(\S{4,})").when(judge::is_password_word),
+    after("SQL", &["password"], &["identified by '", "identified by \""], r#"([^'"\s]{6,})"#).when(judge::is_password_word),
+    after("Oracle", &["url-password"], &["jdbc:oracle:thin:"], r"[\w$#.-]{1,40}/([^@\s]{3,})").when(judge::is_password_word),
+    after("PowerShell", &["password"], &["convertto-securestring \"", "convertto-securestring '", "convertto-securestring -string \""], r#"([^'"\s$]{6,})"#).when(judge::is_password_word),
+    after("GitHub Actions", &["secret"], &["::add-mask::"], r"([^\s$]{6,})").when(judge::is_password_word),
     each("Command lines", command::KINDS, command::KEYWORDS, command::passwords),
     after("Redis", &["password"], &["rediscli_auth="], r#"["']?([^\s"']{4,})"#).when(judge::is_password_word),
 

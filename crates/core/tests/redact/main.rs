@@ -346,8 +346,80 @@ fn code_that_only_names_a_secret_stays() {
         "AWS Access Key ID [None]: ",
         "secret access key: see the vault",
         "travis: build passed in 3 minutes",
+        "- name: DB_PASSWORD\n  valueFrom:\n    secretKeyRef:\n      name: db-secret-v2",
+        "- name: DB_PASSWORD\n  value: \"$(cat /run/db)\"",
+        "{\"name\": \"password\", \"default\": \"required-8\", \"type\": \"string\"}",
+        "variable \"db_password\" {\n  type = string\n  default = null\n}",
+        "{ name: 'token', value: token }",
+        "assert_eq!(field(\"password\"), \"Password is required\");",
+        "t(\"password\", \"Enter your password\")",
+        "label('token', 'sha256-v1')",
+        "| password | varchar(255) | not null |",
+        "| token | the access token of the user |",
+        "| token | utf8 | 30 minutes |",
+        "let ok = token || verify1(token) || x9;",
+        "map(|token| parse_v2(token))",
+        "ENV PASSWORD_FILE /run/secrets/db",
+        "ENV API_TOKEN $API_TOKEN",
+        "#define TOKEN_KEY 1234567890",
+        "#define KEY_SECRET \"secret\"",
+        "the password 'required' is no password",
+        "WITH PASSWORD '<password>'",
+        "IDENTIFIED BY '<password>'",
+        "IDENTIFIED BY '${DB_PASSWORD}'",
+        "**Token:** the one of the first login",
+        "password: |\n  {{ lookup('env', 'DB_PASSWORD') }}",
+        "token: >-\n  ${{ secrets.GITHUB_TOKEN }}",
+        "ERR_PASSWORD='Must have 8 characters, 1 of them a digit.'",
+        "ASK_PASSWORD=\"$(read -rs)\"",
+        "ConvertTo-SecureString $env:PASSWORD -AsPlainText -Force",
+        "::add-mask::$TOKEN",
+        "zip -r a.zip a1 b2",
+        "openssl req -key key1.pem -in a1",
     ] {
         unchanged(text);
+    }
+}
+
+#[test]
+fn secrets_that_stand_apart_from_their_names_are_found() {
+    let mut d = Dice(9);
+    let token = d.of(ALNUM, 30);
+    for (before, secret, after) in [
+        ("- name: DB_PASSWORD\n  value: \"", "hq7!Lw2zP", "\"\n"),
+        ("- name: DB_PASSWORD\n  value: ", "hq7!Lw2zP", "\n"),
+        ("{\"name\":\"DB_PASSWORD\",\"value\":\"", "hq7Lw2zP9x", "\"}"),
+        ("{\\\"name\\\":\\\"DB_PASSWORD\\\",\\\"value\\\":\\\"", "hq7Lw2zP9x", "\\\"}"),
+        ("{\n  \"name\": \"API_TOKEN\",\n  \"value\": \"", &token, "\"\n}"),
+        ("variable \"db_password\" {\n  default = \"", "hq7Lw2zP9x", "\"\n}"),
+        ("<add key=\"Password\" value=\"", "hq7Lw2zP9x", "\" />"),
+        ("define('DB_PASSWORD', '", "hq7Lw2zP9x", "');"),
+        (".env(\"API_TOKEN\", \"", &token, "\")"),
+        ("| password | ", "hq7!Lw2zP", " |"),
+        ("| `password` | `", "hq7!Lw2zP", "` |"),
+        ("ENV API_TOKEN ", &token, "\n"),
+        ("set -gx API_TOKEN ", &token, "\n"),
+        ("#define API_KEY \"", &token, "\""),
+        ("ALTER USER app WITH PASSWORD '", "hq7Lw2zP9x", "';"),
+        ("CREATE USER 'app'@'%' IDENTIFIED BY '", "hq7Lw2zP9x", "';"),
+        ("IDENTIFIED WITH mysql_native_password BY '", "hq7Lw2zP9x", "';"),
+        ("- **Password:** ", "hq7!Lw2zP", "\n"),
+        ("**password**: `", "hq7!Lw2zP", "`"),
+        ("password: >-\n  ", "hq7!Lw2zP", "\n"),
+        ("password: |\n    ", "hq7!Lw2zP", "\n"),
+        ("password\u{ff1a}", "hq7!Lw2zP", "\n"),
+        ("password:\u{a0}", "hq7!Lw2zP", "\n"),
+        ("DB_PASSWORD='", "two hq7Lw2zP9x words", "'\n"),
+        ("ConvertTo-SecureString \"", "hq7Lw2zP9x", "\" -AsPlainText -Force"),
+        ("::add-mask::", "hq7Lw2zP9x", "\n"),
+        ("jdbc:oracle:thin:app/", "hq7Lw2zP9x", "@db:1521:x"),
+        ("zip -P ", "hq7Lw2zP9x", " a.zip a"),
+        ("openssl enc -aes-256-cbc -k ", "hq7Lw2zP9x", " -in a"),
+    ] {
+        let text = [before, secret, after].concat();
+        let out = redact(&text).text.into_owned();
+        let is_whole = out.starts_with(before) && out.ends_with(after) && out.contains("[REDACTED:");
+        assert!(is_whole && !out.contains(secret), "{text:?} became {out:?}");
     }
 }
 

@@ -321,6 +321,10 @@ pub(crate) fn surrounded(d: &mut Dice) -> Vec<(&'static str, String, String, Str
     add("cli-password", "mysql -u root -p", pw(d), " main");
     add("cli-password", "redis-cli -h cache -a ", pw(d), " ping");
     add("cli-password", "docker login -u robot -p ", pw(d), " ghcr.io");
+    add("password", "CREATE USER app IDENTIFIED BY '", d.of(ALNUM, 12), "';");
+    add("password", "ConvertTo-SecureString \"", d.of(ALNUM, 12), "\" -AsPlainText");
+    add("url-password", "jdbc:oracle:thin:app/", d.of(ALNUM, 12), "@db.internal:1521:main");
+    add("secret", "::add-mask::", d.of(ALNUM, 20), "\n");
     // One name for each vendor whose keys have no shape of their own.
     for (kind, name, key) in [
         ("alibaba-secret-key", "ALIBABA_CLOUD_SECRET", d.of(ALNUM, 30)),
