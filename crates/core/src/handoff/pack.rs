@@ -299,6 +299,10 @@ impl<'e> Packer<'e> {
     fn rest(&mut self) {
         self.take_names(usize::MAX);
         self.number_names();
+        // A file that is shown for its names may say more about itself.
+        for what in self.order() {
+            self.lengthen(what);
+        }
         self.take_lines();
     }
 

@@ -225,11 +225,37 @@ fn telling_line(output: &str) -> (Option<String>, bool) {
 
 /// How test runners, compilers and linters say that something failed.
 fn complaint(line: &str) -> bool {
-    const STARTS: [&str; 9] =
-        ["FAIL", "--- FAIL", "FAILED", "error:", "error[", "Error:", "ERROR", "panic:", "fatal:"];
+    const STARTS: [&str; 14] = [
+        "FAIL",
+        "--- FAIL",
+        "error:",
+        "error[",
+        "Error:",
+        "ERROR",
+        "panic:",
+        "fatal:",
+        "Traceback (most recent call last)",
+        "npm ERR!",
+        "npm error",
+        "make: ***",
+        "Failed!",
+        "[-] ",
+    ];
     const INSIDE: [&str; 6] =
-        [": error:", ": error TS", "... FAILED", " ERROR ", ": undefined:", "panicked at"];
+        [": error:", ": error ", "... FAILED", " ERROR ", ": undefined:", "panicked at"];
     if STARTS.iter().any(|s| line.starts_with(s)) || INSIDE.iter().any(|s| line.contains(s)) {
+        return true;
+    }
+    // `Failed: 2`, `failures=1`, but not `Failed: 0`.
+    let counted = ["ailed", "ailures", "rrors"].iter().any(|word| {
+        line.match_indices(word).any(|(at, _)| {
+            let rest =
+                line[at + word.len()..].strip_prefix([':', '=']).map(str::trim_start).unwrap_or_default();
+            let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+            rest[..digits].parse::<u64>().is_ok_and(|n| n > 0)
+        })
+    });
+    if counted {
         return true;
     }
     // `3 failed`, `2 errors`, but not `0 failed`.
@@ -237,7 +263,7 @@ fn complaint(line: &str) -> bool {
         line.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty()).collect();
     words.windows(2).any(|pair| {
         pair[0].parse::<u64>().is_ok_and(|n| n > 0)
-            && matches!(pair[1], "failed" | "failures" | "errors" | "failing")
+            && matches!(pair[1], "failed" | "failure" | "failures" | "error" | "errors" | "failing")
     })
 }
 
@@ -253,6 +279,15 @@ mod tests {
             "error[E0425]: cannot find",
             "3 failed, 2 passed",
             "x.c:1: error: y",
+            "Tests Passed: 12, Failed: 2, Skipped: 0",
+            "[-] reads a file 12ms (11ms|1ms)",
+            "Failed!  - Failed:     1, Passed:    30, Skipped:     0",
+            "FAILED (failures=1, errors=2)",
+            "Traceback (most recent call last):",
+            r"C:\app\A.cs(12,5): error CS1002: ; expected",
+            "src/a.ts(3,1): error TS2304: Cannot find name 'x'.",
+            "Found 1 error in 1 file (checked 3 source files)",
+            "npm ERR! Test failed.  See above for more details.",
         ] {
             assert!(complaint(bad), "{bad}");
         }
@@ -261,6 +296,9 @@ mod tests {
             "0 errors",
             "ok pkg/errors 0.2s",
             "no failures",
+            "Tests Passed: 12, Failed: 0, Skipped: 1",
+            "Passed!  - Failed:     0, Passed:    30, Skipped:     2",
+            "5 passed; 0 failed; 3 ignored; 2 measured",
         ] {
             assert!(!complaint(good), "{good}");
         }

@@ -325,10 +325,13 @@ pub(super) fn found_line(line: &str) -> Option<(&str, u32, &str)> {
     let end = from + line.get(from..)?.find([':', ' ', '\t']).filter(|at| *at < 300)?;
     let path = &line[..end];
     let rest = line[end..].strip_prefix(':')?;
-    let name = path.rsplit(['/', '\\']).next()?;
-    // Columns of a table and code are no paths.
-    let odd = path.contains("//") || path.contains(['|', '=', '<', '>', '"', '(', '{', ',']);
-    if !name.contains('.') || odd || name.len() < 3 {
+    // `src/a.ts(12,5): error`, as compilers on Windows write it.
+    let spot = path.strip_suffix(')').and_then(|path| path.rsplit_once('('));
+    if let Some((path, spot)) = spot {
+        let number = spot.split(',').next()?.parse().ok()?;
+        return is_found(path).then_some((path, number, rest));
+    }
+    if !is_found(path) {
         return None;
     }
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -340,18 +343,44 @@ pub(super) fn found_line(line: &str) -> Option<(&str, u32, &str)> {
     Some((path, number, rest.strip_prefix([':', '-']).unwrap_or(rest)))
 }
 
+/// Columns of a table and code are no paths.
+fn is_found(path: &str) -> bool {
+    let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
+    let odd = path.contains("//") || path.contains(['|', '=', '<', '>', '"', '(', '{', ',']);
+    name.contains('.') && !odd && name.len() >= 3
+}
+
+/// The place that a compiler, a linter or a runner names in a line of its own, before it shows the text there:
+/// `--> src/a.rs:12:5`, `❯ src/a.test.ts:3:1`, `at src/a.ts:3:1`, `File "a.py", line 3, in f`.
+pub(super) fn spot(line: &str) -> Option<(&str, u32)> {
+    let line = line.trim_start();
+    if let Some(rest) = line.strip_prefix("File \"") {
+        let (path, rest) = rest.split_once("\", line ")?;
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        return Some((path, rest[..digits].parse().ok()?)).filter(|(path, _)| is_found(path));
+    }
+    let place = ["--> ", "\u{276f} ", "at ", "::: "].iter().find_map(|mark| line.strip_prefix(mark))?;
+    let (path, line, _) = found_line(place)?;
+    (line > 0).then_some((path, line))
+}
+
 /// `path` as people write it: below `root`, with slashes. A temporary file stays whole.
 pub(super) fn relative<'p>(path: &'p str, root: Option<&str>) -> Cow<'p, str> {
     if is_windows(path) || root.is_some_and(is_windows) {
-        return Cow::Owned(relative_on_windows(&slashed(path), root.map(slashed).as_deref()).to_owned());
+        let Some(root) = root.map(slashed) else { return Cow::Owned(slashed(path)) };
+        let path = path.replace('\\', "/");
+        let driven = with_drive(&path);
+        let below = driven.as_deref().map(|path| (path, relative_on_windows(path, &root)));
+        // Outside the folder a path stays as it was written.
+        let found = below.filter(|(path, below)| below.len() < path.len()).map(|(_, below)| below);
+        return Cow::Owned(found.unwrap_or_else(|| relative_on_windows(&path, &root)).to_owned());
     }
     let below = root.and_then(|root| path.strip_prefix(root)?.strip_prefix('/'));
     Cow::Borrowed(below.filter(|rest| !rest.is_empty()).unwrap_or(path).trim_start_matches("./"))
 }
 
-fn relative_on_windows<'p>(path: &'p str, root: Option<&str>) -> &'p str {
-    let below = root.and_then(|root| {
-        let (head, rest) = path.split_at_checked(root.len())?;
+fn relative_on_windows<'p>(path: &'p str, root: &str) -> &'p str {
+    let below = path.split_at_checked(root.len()).and_then(|(head, rest)| {
         // Drive letters come in both cases.
         let same = head == root || (is_windows(root) && head.eq_ignore_ascii_case(root));
         rest.strip_prefix('/').filter(|rest| same && !rest.is_empty())
@@ -359,7 +388,15 @@ fn relative_on_windows<'p>(path: &'p str, root: Option<&str>) -> &'p str {
     below.unwrap_or(path).trim_start_matches("./")
 }
 
-fn slashed(path: &str) -> String {
+/// `/c/app`, `/mnt/c/app` and `/cygdrive/c/app`, as Unix shells on Windows write it, with its drive.
+fn with_drive(path: &str) -> Option<String> {
+    let rest = ["/mnt/", "/cygdrive/", "/"].iter().find_map(|start| path.strip_prefix(start));
+    let (drive, rest) = rest?.split_once('/')?;
+    let is_drive = drive.len() == 1 && drive.as_bytes()[0].is_ascii_alphabetic();
+    is_drive.then(|| format!("{}:/{rest}", drive.to_ascii_uppercase()))
+}
+
+pub(crate) fn slashed(path: &str) -> String {
     if is_windows(path) { path.replace('\\', "/") } else { path.to_owned() }
 }
 
@@ -379,6 +416,11 @@ pub(super) fn is_temporary(path: &str) -> bool {
         || below.is_some_and(|rest| rest.split('/').count() <= 2 || rest.starts_with("claude"))
 }
 
+/// A long output that the client has put into a file of its own: reading it shows the output.
+pub(super) fn is_kept_output(path: &str) -> bool {
+    path.contains("/.claude/projects/") && path.contains("/tool-results/")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -390,6 +432,12 @@ mod tests {
         assert_eq!(relative(r"c:\Work\App\Models\A.cs", Some(r"C:\Work\App")), "Models/A.cs");
         assert_eq!(relative(r"C:\Other\A.cs", Some(r"C:\Work\App")), "C:/Other/A.cs");
         assert_eq!(relative("./x/y.go", None), "x/y.go");
+        let root = Some(r"C:\Work\App");
+        assert_eq!(relative("/c/Work/App/cmd/main.go", root), "cmd/main.go", "Git's shell");
+        assert_eq!(relative("/mnt/c/Work/App/cmd/main.go", root), "cmd/main.go", "WSL");
+        assert_eq!(relative(r".\internal/store\a.go", root), "internal/store/a.go", "both slashes");
+        assert_eq!(relative("/c/Other/main.go", root), "/c/Other/main.go", "as it was written");
+        assert_eq!(relative("/c/Work/App/cmd/main.go", Some("/home/dev")), "/c/Work/App/cmd/main.go");
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod working;
 
 pub use capped::Capped;
 pub use commands::{Command, Commands, Failure, Outcome, Replaced};
+pub(crate) use files::slashed;
 pub use files::{Definition, File, Files, Mark};
 pub use git::{Commit, Git, GitOutput};
 pub use items::{Kind as ItemKind, TaskItem};

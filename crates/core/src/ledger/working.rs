@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use super::files::{Files, found_line, relative};
+use super::files::{Files, found_line, relative, spot};
 use super::names::{Find, holds_secrets, scan};
 use super::text;
 use crate::transcript::outline::definition;
@@ -147,19 +147,48 @@ impl Position<'_> {
     pub(super) const NOWHERE: Position<'static> = Position { file: None, numbered: false, root: None };
 }
 
+/// What the lines of a text before one say about it.
+#[derive(Default)]
+struct Lines {
+    /// The path that was looked up last.
+    file: Option<(String, Option<u32>)>,
+    /// The file and line whose text is being shown, and whether it is one line without a mark, as in a traceback.
+    shown: Option<(u32, u32, bool)>,
+}
+
+impl Lines {
+    /// Where a line stands that a compiler shows below the place that it named: `12 |     load_state();`.
+    fn shown_at<'l>(&mut self, line: &'l str) -> (Option<(u32, u32)>, &'l str) {
+        let Some((file, number, bare)) = self.shown else { return (None, line) };
+        if bare {
+            self.shown = None;
+            return (line.starts_with("    ").then_some((file, number)), line);
+        }
+        let trimmed = line.trim_start();
+        let digits = trimmed.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, rest) = trimmed.split_at(digits);
+        let rest = rest.trim_start_matches(' ');
+        match rest.strip_prefix(['|', '\u{2502}']) {
+            Some(text) => (Some((file, number.parse().unwrap_or(0))), text),
+            None if rest.starts_with("= ") || rest.is_empty() => (Some((file, 0)), line),
+            None => {
+                self.shown = None;
+                (None, line)
+            }
+        }
+    }
+}
+
 impl Working {
     /// Takes in the names of a text.
     pub(super) fn take(&mut self, text: &str, by: By, place: &Position<'_>, files: &mut Files) {
         let text = text::floor(text, LONGEST);
         let mut found: Vec<NamedLines<'_>> = Vec::new();
-        let mut file_of_line: Option<(String, Option<u32>)> = None;
+        let mut lines = Lines::default();
         let mut loose: VecDeque<&str> = VecDeque::new();
         for line in text.split('\n') {
-            let (at, rest) = if place.numbered {
-                self.locate(line, place, files, &mut file_of_line)
-            } else {
-                (None, line)
-            };
+            let (at, rest) =
+                if place.numbered { self.locate(line, place, files, &mut lines) } else { (None, line) };
             let at = at.or_else(|| place.file.map(|file| (file, 0)));
             let mut hit = None;
             if let Some((file, number)) = at
@@ -254,7 +283,7 @@ impl Working {
         line: &'l str,
         place: &Position<'_>,
         files: &mut Files,
-        cached: &mut Option<(String, Option<u32>)>,
+        lines: &mut Lines,
     ) -> (Option<(u32, u32)>, &'l str) {
         // `   12→text`, `12\ttext`: a numbered file; `12:text`: a search in one file.
         let trimmed = line.trim_start();
@@ -273,25 +302,45 @@ impl Working {
         if place.file.is_some() {
             return (None, line);
         }
-        let Some((path, number, rest)) = found_line(line) else { return (None, line) };
-        if cached.as_ref().is_none_or(|(known, _)| known != path) {
-            let name = relative(path, place.root);
-            let is_file = number > 0 && name.len() <= 200;
-            let file = if holds_secrets(path) {
-                None
-            } else if is_file {
-                Some(files.mentioned(&name, self.act))
-            } else {
-                files.find(&name)
-            };
-            *cached = Some((path.to_owned(), file));
-        }
+        let Some((path, number, rest)) = found_line(line) else {
+            if let Some((path, number)) = spot(line) {
+                let file = self.file_of(path, number, place, files, lines);
+                lines.shown = file.map(|file| (file, number, line.trim_start().starts_with("File")));
+                return (file.map(|file| (file, 0)), line);
+            }
+            return lines.shown_at(line);
+        };
+        lines.shown = None;
         // What stands in a file of secrets is nobody's to carry.
         if holds_secrets(path) {
             return (None, "");
         }
-        let file = cached.as_ref().and_then(|(_, file)| *file);
+        let file = self.file_of(path, number, place, files, lines);
         (file.map(|file| (file, number)), rest)
+    }
+
+    /// The file that an output calls `path`; with a line number it is one, known or not.
+    fn file_of(
+        &self,
+        path: &str,
+        number: u32,
+        place: &Position<'_>,
+        files: &mut Files,
+        lines: &mut Lines,
+    ) -> Option<u32> {
+        if let Some((_, file)) = lines.file.as_ref().filter(|(known, _)| known == path) {
+            return *file;
+        }
+        let name = relative(path, place.root);
+        let file = if holds_secrets(path) {
+            None
+        } else if number > 0 && name.len() <= 200 {
+            Some(files.mentioned(&name, self.act))
+        } else {
+            files.find(&name)
+        };
+        lines.file = Some((path.to_owned(), file));
+        file
     }
 
     fn hit(&mut self, file: u32, line: u32, text: &str) -> Option<u32> {
@@ -404,6 +453,32 @@ mod tests {
         working.take("save_state is what I need", By::Agent, &Position::NOWHERE, &mut files);
         let hit = working.findings(id).next().unwrap();
         assert_eq!((hit.line, hit.text.as_str()), (7, "use crate::save_state;"));
+    }
+
+    #[test]
+    fn what_a_compiler_shows_belongs_to_the_place_that_it_names() {
+        let (mut files, id) = known("src/a.rs");
+        let mut working = Working::default();
+        let place = Position { file: None, numbered: true, root: Some(r"C:\app") };
+        let rustc = "error[E0425]: cannot find function\n  --> src/a.rs:12:5\n   |\n12 |     load_state(x);\n   \
+            |     ^^^^^^^^^^ help: use `save_state`\n   = note: see first_note\n\nwarning: other_thing";
+        let traceback = "Traceback (most recent call last):\n  File \"C:\\app\\lib\\b.py\", line 7, in run_all\n    \
+            read_config(path)\nKeyError: missing_key_name";
+        let tsc = "web/c.ts(3,9): error TS2304: Cannot find name 'useThing'.";
+        let vitest = " \u{276f} web/c.test.ts:5:1\n      4| const x = 1;\n      5| callThing(x);";
+        for text in [rustc, traceback, tsc, vitest] {
+            working.take(text, By::Tool, &place, &mut files);
+        }
+        let at = |name: &str| working.names().into_iter().find(|n| n.text == name).and_then(|n| n.place);
+        assert_eq!(at("load_state"), Some((id, 12)));
+        assert_eq!(at("save_state"), Some((id, 0)));
+        assert_eq!(at("other_thing"), None);
+        let file =
+            |path: &str| files.files.iter().find(|file| file.path == path).map(|file| file.id).unwrap();
+        assert_eq!(at("read_config"), Some((file("lib/b.py"), 7)));
+        assert_eq!(at("missing_key_name"), None);
+        assert_eq!(at("useThing"), Some((file("web/c.ts"), 3)));
+        assert_eq!(at("callThing"), Some((file("web/c.test.ts"), 5)));
     }
 
     #[test]

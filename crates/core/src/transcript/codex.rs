@@ -459,9 +459,7 @@ fn function<'a>(name: &str, arguments: &str) -> Option<Action<'a>> {
         "exec_command" | "shell" | "shell_command" | "container.exec" => {
             let folder = it.workdir;
             let command = match (it.cmd, it.command) {
-                (Some(cmd), _) | (None, Some(Words::One(cmd))) => {
-                    Action::Shell { command: Cow::Owned(cmd), background: false, folder }
-                }
+                (Some(cmd), _) | (None, Some(Words::One(cmd))) => shell_line(cmd, folder),
                 (None, Some(Words::Many(words))) => shell(&words, folder),
                 (None, None) => return None,
             };
@@ -497,7 +495,19 @@ fn shell<'a>(words: &[String], folder: Option<String>) -> Action<'a> {
     {
         return Action::Edit(patch::envelope(text));
     }
-    Action::Shell { command: Cow::Owned(script_of(words)), background: false, folder }
+    shell_line(script_of(words), folder)
+}
+
+/// A command line. One that does nothing but hand a patch to `apply_patch` is an edit.
+fn shell_line<'a>(command: String, folder: Option<String>) -> Action<'a> {
+    let only_patches = command.trim_start().starts_with("apply_patch")
+        && command.contains("*** Begin Patch")
+        // Behind the patch stands the word or quote that ends it.
+        && command.split_once("*** End Patch").is_some_and(|(_, rest)| rest.split_whitespace().count() <= 1);
+    if only_patches {
+        return Action::Edit(patch::envelope(&command));
+    }
+    Action::Shell { command: Cow::Owned(command), background: false, folder }
 }
 
 /// `["bash", "-lc", "make test"]` is `make test`.

@@ -6,6 +6,7 @@ mod codex;
 mod facts;
 mod garbage;
 mod incremental;
+mod languages;
 mod packing;
 mod rendering;
 mod verifying;

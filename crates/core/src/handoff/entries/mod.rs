@@ -16,7 +16,9 @@ use std::collections::BTreeMap;
 use super::pack::pack_document;
 use crate::ledger::shell::Kind;
 use crate::ledger::text::{clip, clip_lines, fits, fold, sentences};
-use crate::ledger::{Answered, Command, Job, Ledger, Replaced, Route, Task, Utterance, rule_strength};
+use crate::ledger::{
+    Answered, Command, Job, Ledger, Replaced, Route, Task, Utterance, rule_strength, slashed,
+};
 use crate::transcript::{Author, Origin, TodoStatus};
 
 /// Parts of the document in the order in which they are read.
@@ -568,10 +570,10 @@ impl List {
             self.one(Section::Git, value, format!("- earlier branch: {}", code(name)));
         }
         if let Some(root) = &ledger.root {
-            self.one(Section::Git, 850, format!("- folder: {}", code(root)));
+            self.one(Section::Git, 850, format!("- folder: {}", code(&slashed(root))));
         }
         if let Some(cwd) = ledger.cwd.as_ref().filter(|cwd| ledger.root.as_ref() != Some(cwd)) {
-            self.one(Section::Git, 760, format!("- working in: {}", code(cwd)));
+            self.one(Section::Git, 760, format!("- working in: {}", code(&slashed(cwd))));
         }
         for (rank, commit) in ledger.git.commits.iter().rev().enumerate() {
             let value = self.value(commit.origin.cycle, 848, 620, 2, rank);

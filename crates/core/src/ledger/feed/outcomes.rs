@@ -3,7 +3,7 @@
 use super::calls::{Act, commands_of};
 use crate::approval::answered_by;
 use crate::ledger::commands::Outcome;
-use crate::ledger::files::is_temporary;
+use crate::ledger::files::{is_kept_output, is_temporary};
 use crate::ledger::jobs;
 use crate::ledger::names::holds_secrets;
 use crate::ledger::shell;
@@ -220,6 +220,12 @@ impl Ledger {
         recent: bool,
     ) {
         if is_temporary(path) {
+            return;
+        }
+        if is_kept_output(path) {
+            let root = self.root.clone();
+            let place = Position { file: None, numbered: true, root: root.as_deref() };
+            self.shown(body, &place, None, origin, recent);
             return;
         }
         let id = self.files.touch(Touch::Read, path, self.working.act, origin);
