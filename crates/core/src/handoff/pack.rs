@@ -262,7 +262,7 @@ impl<'e> Packer<'e> {
         }
         self.room = all;
         let free = all.saturating_sub(self.used);
-        self.take_names(names.max(free * 45 / 100));
+        self.take_names(names.max(free * 55 / 100));
         // What did not fit beside the names may fit now; then the rest at length.
         for what in &needed {
             self.shortest(*what);

@@ -17,10 +17,12 @@ use crate::transcript::outline::definition;
 const KEPT: usize = 3_000;
 const FULL: usize = 4_500;
 /// Acts after which a use counts half: the recent work, and the task behind it.
-const FAST: f32 = 20.0;
-const SLOW: f32 = 200.0;
+const FAST: f32 = 15.0;
+const SLOW: f32 = 150.0;
 /// How much the long memory counts beside the short one.
-const SLOW_SHARE: f32 = 0.2;
+const SLOW_SHARE: f32 = 0.3;
+/// How much the length of a name counts against it, as a power: for one long name several short ones are left out.
+const ROOM: f32 = 0.7;
 /// Lines of searches that are remembered until the agent uses what they show.
 const HITS: usize = 160;
 const HIT_CHARS: usize = 140;
@@ -368,12 +370,13 @@ impl Working {
         self.names = names.into_iter().map(|name| (name.text.clone(), name)).collect();
     }
 
-    /// All names, the most likely first.
+    /// All names, those first that are the most likely for the room that they take.
     pub fn names(&self) -> Vec<&Name> {
-        let mut names: Vec<&Name> = self.names.values().collect();
         let act = self.act;
-        names.sort_by(|a, b| b.weight(act).total_cmp(&a.weight(act)).then_with(|| a.text.cmp(&b.text)));
-        names
+        let worth = |name: &Name| name.weight(act) / (name.text.len() as f32 + 1.0).powf(ROOM);
+        let mut names: Vec<(f32, &Name)> = self.names.values().map(|name| (worth(name), name)).collect();
+        names.sort_by(|(a, x), (b, y)| b.total_cmp(a).then_with(|| x.text.cmp(&y.text)));
+        names.into_iter().map(|(_, name)| name).collect()
     }
 
     /// Findings in `file`: lines of searches whose names the agent then used, the newest first.

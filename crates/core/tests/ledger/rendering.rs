@@ -45,7 +45,7 @@ fn a_session_becomes_a_short_document_of_facts() {
     - edited ×2 · `src/login.rs`
 
     ## Names used last, without a file
-    - https://github.com/acme/app/pull/17 1a2b3c4
+    - 1a2b3c4 https://github.com/acme/app/pull/17
 
     ## Commands
     - lint · failed (exit 1) · `cargo clippy -- -D warnings` → `` error: unused variable: `token` ``
