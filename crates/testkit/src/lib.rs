@@ -20,10 +20,12 @@ pub mod pty;
 pub mod quality;
 pub mod race;
 pub mod rng;
+pub mod skew;
 pub mod tmux;
 pub mod tools;
 pub mod trace;
 pub mod wait;
+pub mod wire;
 
 pub use home::{CommandOutput, Home};
 /// The whole counts are wanted, which take hours: `BATON_LONG=1`.

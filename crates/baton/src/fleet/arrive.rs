@@ -54,6 +54,7 @@ pub(crate) fn receive(
         from: Some(from.clone()),
         channel: place.as_ref().map(|(agent, _)| agent.channel.clone()),
         parcel: None,
+        again: false,
         waits,
         why: None,
     };

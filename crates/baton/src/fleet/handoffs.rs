@@ -48,6 +48,9 @@ pub(crate) struct HomeRecord {
     /// What is sent, as long as it may have to be sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parcel: Option<Parcel>,
+    /// The database was restored from a backup and has to be told again that it has left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub again: bool,
     /// It came, and nobody knows yet which folder of this machine it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<Handoff>,
@@ -192,9 +195,6 @@ pub(crate) fn depart(store: &Store, config: &Config, departure: &Departure<'_>) 
     let reader = seal::Reader { agent: &nobody, provider: providers::of(&session.provider) };
     let sealed = seal::seal_for(store, config, &sealing, &reader, now)?;
     let (handoffs, id) = (store.handoffs(config), sealed.entry.id);
-    handoffs
-        .give_away(&session.channel, &id, now)?
-        .map_err(|refusal| anyhow::anyhow!("{refusal}; nothing was moved"))?;
     let local = Local::default().leave(machine.clone()).context("a handoff that was just sealed is here")?;
     let carried = handoffs.carried(&id)?.map(|carried| serde_json::to_value(carried.stored())).transpose()?;
     let body = Handoff {
@@ -226,10 +226,15 @@ pub(crate) fn depart(store: &Store, config: &Config, departure: &Departure<'_>) 
         from: None,
         channel,
         parcel: Some(parcel),
+        again: false,
         waits: None,
         why: None,
     };
-    keep(state, &home)?;
+    let given = handoffs.give_away(&session.channel, &id, || keep(state, &home), now);
+    if !matches!(given, Ok(Ok(()))) {
+        fs::remove(&dir(state).join(format!("{id}.json")))?;
+    }
+    given?.map_err(|refusal| anyhow::anyhow!("{refusal}; nothing was moved"))?;
     wake(state);
     let until = Instant::now() + PATIENCE;
     loop {

@@ -131,14 +131,19 @@ impl Invitation {
         let parse = || {
             let parts: Vec<&str> = rest.split('.').collect();
             let ["baton1", fleet, root, name, seed, expires, proof] = parts[..] else { return None };
-            Some(Self {
+            let invitation = Self {
                 fleet: fleet.to_owned(),
                 root: root.to_owned(),
                 name: MachineName::new(name).ok()?,
                 seed: seed.to_owned(),
                 expires: Timestamp::from_second(expires.parse().ok()?).ok()?,
                 proof: proof.to_owned(),
-            })
+            };
+            // A part of it may be missing where it was copied.
+            let key = SignKey::from_hex(seed).ok()?.public();
+            let proved = invited(fleet, &invitation.name, &key, invitation.expires);
+            let proof: [u8; 64] = unhex(proof)?;
+            verify(root, &proved, &proof).ok().map(|()| invitation)
         };
         Some(parse().map(|invitation| (url.to_owned(), invitation)).ok_or(KeyError::Malformed))
     }

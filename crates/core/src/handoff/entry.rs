@@ -104,6 +104,10 @@ pub struct Entry {
     pub for_agent: Option<AgentId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_session: Option<SessionId>,
+    /// When it came from another machine: from then on it ages. It may have waited long, and that machine's clock may be
+    /// wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrived_at: Option<Timestamp>,
     /// The rotation this handoff belongs to; while it is open the handoff does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotation: Option<String>,
@@ -139,6 +143,7 @@ impl Entry {
             status: Status::Active,
             for_agent: header.for_agent.clone(),
             for_session: header.for_session.clone(),
+            arrived_at: None,
             rotation: None,
             claim: None,
             consumed_by_pid: None,
@@ -196,12 +201,17 @@ impl Entry {
 
     /// Older than `expiry` at `now`. A clock that jumped back makes a handoff young, never expired.
     pub fn is_older_than(&self, expiry: SignedDuration, now: Timestamp) -> bool {
-        now.duration_since(self.created_at) > expiry
+        now.duration_since(self.since()) > expiry
     }
 
     /// Whether it may be loaded without being asked for: not too old, and not dated in the future by more than the same
     /// span, which no clock that was set a little wrong explains.
     pub fn is_fresh(&self, expiry: SignedDuration, now: Timestamp) -> bool {
-        now.duration_since(self.created_at).abs() <= expiry
+        now.duration_since(self.since()).abs() <= expiry
+    }
+
+    /// Since when it can be loaded on this machine.
+    fn since(&self) -> Timestamp {
+        self.arrived_at.unwrap_or(self.created_at)
     }
 }

@@ -50,6 +50,8 @@ const NEWS: Duration = Duration::from_mins(1);
 /// Pauses between attempts to connect: doubled up to this, and never the same on two machines.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// After a connection that held so long, the first pause is enough again.
+const LASTING: Duration = Duration::from_secs(5);
 /// How often the outbox is tidied up.
 const SWEEP: Duration = Duration::from_hours(6);
 
@@ -100,8 +102,6 @@ struct Link<'a> {
     shared: Option<Vec<SharedAgent>>,
     swept: Option<Instant>,
     paths: Paths,
-    /// The database was restored, and has to be told again which handoffs have left.
-    says_again: bool,
 }
 impl<'a> Link<'a> {
     fn new(store: &'a Store, membership: Membership) -> anyhow::Result<Self> {
@@ -130,7 +130,6 @@ impl<'a> Link<'a> {
             shared: None,
             swept: None,
             paths: Paths::from_env()?,
-            says_again: false,
             store,
             membership,
         })
@@ -192,10 +191,11 @@ impl<'a> Link<'a> {
                 Some(Refused::Revoked) => LinkState::Revoked,
                 _ => LinkState::Away,
             };
-            self.show(state, Some(format!("{error:#}")));
-            if began.elapsed() > LONGEST_PAUSE {
+            // An attempt that has waited long for an answer was no connection.
+            if self.view.state == LinkState::Connected && began.elapsed() > LASTING {
                 pause = FIRST_PAUSE;
             }
+            self.show(state, Some(format!("{error:#}")));
             let wait = if state == LinkState::Away { jittered(pause) } else { LONGEST_PAUSE };
             pause = (pause * 2).min(LONGEST_PAUSE);
             let until = Instant::now() + wait;
@@ -252,13 +252,13 @@ impl<'a> Link<'a> {
         let (found, incarnation) = session.found().await?;
         let is_restored = self.watermark.compare(&found) == Continuity::Restored;
         if is_restored {
-            self.watermark = self.watermark.after_restore(&found);
             let again = self.outbox().send_again(self.me())?;
             for mut home in handoffs::all(&self.store.state) {
                 home.local = home.local.after_restore();
+                home.again = matches!(home.local, Local::Away { .. })
+                    && Timestamp::now().duration_since(home.at) < watermark::KEPT;
                 handoffs::keep(&self.store.state, &home)?;
             }
-            self.says_again = true;
             self.view.restored = Some(Timestamp::now());
             self.log(
                 "fleet-restored",
@@ -267,6 +267,8 @@ impl<'a> Link<'a> {
             if let Some(admin) = Admin::read(&self.store.state)?.filter(|a| !a.revoked.is_empty()) {
                 admin::say_revoked_again(&admin).await?;
             }
+            // Last: whatever breaks before is done again.
+            self.watermark = self.watermark.after_restore(&found);
         } else if self.has_begun && incarnation.as_deref() != Some(&self.incarnation) {
             return Err(Refused::Fenced.into());
         }
@@ -299,12 +301,14 @@ impl<'a> Link<'a> {
                 self.beat(session).await?;
                 self.share(session).await?;
                 self.sweep();
+                // A giver that was killed has woken nobody.
+                looks_at_homes = true;
             }
             if now >= next_news {
                 next_news = now + NEWS;
                 self.refresh_roll(session).await?;
             }
-            if std::mem::take(&mut looks_at_homes) || self.says_again {
+            if std::mem::take(&mut looks_at_homes) {
                 self.move_handoffs(session).await?;
             }
             self.send_all(session).await?;

@@ -2,7 +2,6 @@
 
 use baton_core::fleet::envelope::{Header, Kind, VERSION};
 use baton_core::fleet::home::{self, Local, Move};
-use baton_core::fleet::watermark;
 use jiff::Timestamp;
 
 use crate::fleet::database::Session;
@@ -14,18 +13,30 @@ use crate::fleet::outbox::Parcel;
 impl Link<'_> {
     /// Moves what is leaving, and says again after a restore what has left.
     pub(super) async fn move_handoffs(&mut self, session: &mut Session) -> anyhow::Result<()> {
-        let says_again = std::mem::take(&mut self.says_again);
         for mut home in handoffs::all(&self.store.state) {
             let before = home.local.clone();
             let wanted = match &home.local {
                 Local::Here { .. } => false,
                 Local::Leaving { .. } => true,
-                Local::Away { .. } => {
-                    says_again && Timestamp::now().duration_since(home.at) < watermark::KEPT
-                }
+                Local::Away { .. } => home.again,
             };
             let Some(moves) = home.local.wanted_move(self.me()).filter(|_| wanted) else { continue };
             let Some(parcel) = home.parcel.clone() else { continue };
+            if matches!(before, Local::Leaving { .. }) {
+                match self.is_given_up(&home) {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        home.local = Local::Here { epoch: home.local.epoch() };
+                        home.why = Some("somebody here has taken it".to_owned());
+                        handoffs::keep(&self.store.state, &home)?;
+                        continue;
+                    }
+                    Err(e) => {
+                        self.fault("give up a handoff that leaves", &format!("{e:#}"));
+                        continue;
+                    }
+                }
+            }
             match self.give(session, &home, &moves, &parcel).await {
                 Ok(row) => home.local = home.local.settled(&row),
                 // The database has refused the whole transaction, so the handoff never left.
@@ -37,8 +48,11 @@ impl Link<'_> {
                 }
                 Err(e) => return Err(e),
             }
-            if home.local != before {
+            let was_said_again = std::mem::take(&mut home.again);
+            if home.local != before || was_said_again {
                 handoffs::keep(&self.store.state, &home)?;
+            }
+            if home.local != before {
                 let detail =
                     serde_json::json!({ "handoff": home.handoff, "home": home.local, "why": home.why });
                 self.log("fleet-handoff", detail);
@@ -73,6 +87,14 @@ impl Link<'_> {
             self.keep_watermark()?;
         }
         Ok(row)
+    }
+
+    /// Whether nobody here can claim a handoff that leaves. Its giver may have been killed just before it saw to that, and
+    /// somebody may have claimed it since.
+    fn is_given_up(&self, home: &HomeRecord) -> anyhow::Result<bool> {
+        let Some(channel) = &home.channel else { return Ok(true) };
+        let handoffs = self.store.handoffs(&self.config()?);
+        Ok(handoffs.give_away(channel, &home.handoff, || Ok(()), Timestamp::now())?.is_ok())
     }
 
     /// A handoff that could not be given to anybody is active here again.

@@ -451,28 +451,44 @@ impl Handoffs {
 
     /// Gives a handoff up because it goes to another machine: nobody here can claim it from now on. Refused if somebody
     /// is loading it or has loaded it.
+    ///
+    /// `record` writes down where it goes, under the lock and before anything changes here. Whoever finds that record
+    /// after a kill in between gives the handoff up again; what was given up already stays so.
     pub(crate) fn give_away(
         &self,
         channel: &ChannelName,
         id: &HandoffId,
+        record: impl FnOnce() -> Result<(), FileError>,
         now: Timestamp,
     ) -> Result<Result<(), Refusal>, StoreError> {
         let _lock = self.lock(channel)?;
         let mut manifest = self.manifest_locked(channel, now)?;
         self.world(now, |world| manifest.release_dead(world));
-        let Some(entry) = manifest.find(id) else { return Ok(Err(Refusal::Nothing)) };
+        let known = match manifest.find(id) {
+            Some(entry) => Some(entry.clone()),
+            None => self.list(channel)?.into_iter().find(|entry| entry.id == *id),
+        };
+        let Some(entry) = known else { return Ok(Err(Refusal::Nothing)) };
         if let Some(claim) = &entry.claim {
             return Ok(Err(Refusal::Claimed(id.clone(), claim.session.clone())));
         }
-        let Some(entry) = manifest.clear(id, now) else { return Ok(Err(Refusal::Consumed(id.clone()))) };
-        self.record_ends(channel, std::slice::from_ref(&entry), now)?;
-        self.commit(&manifest, Sync::Yes)?;
+        match entry.status {
+            Status::Active => {}
+            Status::Cleared => return Ok(Ok(record()?)),
+            Status::Consumed | Status::Expired => return Ok(Err(Refusal::Consumed(id.clone()))),
+        }
+        record()?;
+        if let Some(entry) = manifest.clear(id, now) {
+            self.record_ends(channel, std::slice::from_ref(&entry), now)?;
+            self.commit(&manifest, Sync::Yes)?;
+        }
         Ok(Ok(()))
     }
 
     #[cfg(feature = "fleet")]
     /// Takes in a handoff that was sealed on another machine, under its own id. The caller knows that it comes for the
-    /// first time, or again after it had left.
+    /// first time, or again after it had left; or that whoever took it in was killed before that was on record. What is
+    /// here then stays as it is: somebody may have loaded it since.
     pub(crate) fn arrive(
         &self,
         header: &Header,
@@ -487,6 +503,10 @@ impl Handoffs {
         let redacted = redact(&plain);
         fs::private_dir(&self.root.join("archive"))?;
         let _lock = self.lock(&header.channel)?;
+        let before = self.list(&header.channel)?.into_iter().find(|entry| entry.id == header.id);
+        if let Some(entry) = before.filter(|entry| entry.status != Status::Cleared) {
+            return Ok(Sealed { path: self.archived_path(&entry.id), entry, redacted: 0 });
+        }
         let (path, text) = (self.archived_path(&header.id), header.with_body(&redacted.text));
         fs::replace(&path, text.as_bytes(), PRIVATE, Sync::Yes)?;
         if let Some(carried) = carried {
@@ -495,7 +515,7 @@ impl Handoffs {
         let mut manifest = self.manifest_locked(&header.channel, now)?;
         fs::replace(&self.current_path(&header.channel), text.as_bytes(), PRIVATE, Sync::Later)?;
         manifest.forget(&header.id);
-        let entry = Entry::active(header, std::process::id());
+        let entry = Entry { arrived_at: Some(now), ..Entry::active(header, std::process::id()) };
         let ended = self.world(now, |world| manifest.seal(entry.clone(), world));
         self.record_ends(&header.channel, &ended, now)?;
         self.commit(&manifest, Sync::Yes)?;

@@ -1,0 +1,94 @@
+//! A way through the network that fails as networks do: it falls silent for a while, or it is cut.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How often a connection looks whether its way still holds.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Forwards what comes to a port of its own to another one on this machine.
+pub struct Wire {
+    port: u16,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    is_silent: AtomicBool,
+    cuts: AtomicU64,
+    ends: AtomicBool,
+}
+
+impl Wire {
+    pub fn to(port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let state = Arc::new(State::default());
+        let wire = Self { port: listener.local_addr().expect("it is bound").port(), state: state.clone() };
+        std::thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                if state.ends.load(Ordering::SeqCst) {
+                    return;
+                }
+                // Whoever connects while nobody is there is sent away by the end of its connection.
+                let Ok(far) = TcpStream::connect(("127.0.0.1", port)) else { continue };
+                for (from, to) in [(&near, &far), (&far, &near)] {
+                    let (Ok(from), Ok(to)) = (from.try_clone(), to.try_clone()) else { continue };
+                    let state = state.clone();
+                    std::thread::spawn(move || pump(from, to, &state));
+                }
+            }
+        });
+        wire
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Nothing comes through any more, and nobody is told.
+    pub fn falls_silent(&self) {
+        self.state.is_silent.store(true, Ordering::SeqCst);
+    }
+
+    /// What was held back comes through.
+    pub fn heals(&self) {
+        self.state.is_silent.store(false, Ordering::SeqCst);
+    }
+
+    /// Ends every connection, with what is under way in it.
+    pub fn cut(&self) {
+        self.state.cuts.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.state.ends.store(true, Ordering::SeqCst);
+        self.cut();
+        // Whoever waits for connections sees that.
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+    }
+}
+
+fn pump(mut from: TcpStream, mut to: TcpStream, state: &State) {
+    let cuts = state.cuts.load(Ordering::SeqCst);
+    let _ = from.set_read_timeout(Some(LOOK_EVERY));
+    let mut buffer = [0; 16 << 10];
+    while state.cuts.load(Ordering::SeqCst) == cuts {
+        if state.is_silent.load(Ordering::SeqCst) {
+            std::thread::sleep(LOOK_EVERY);
+            continue;
+        }
+        match from.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(n) if to.write_all(&buffer[..n]).is_ok() => {}
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Ok(_) | Err(_) => break,
+        }
+    }
+    let _ = from.shutdown(Shutdown::Both);
+    let _ = to.shutdown(Shutdown::Both);
+}
