@@ -4,6 +4,7 @@ mod conversations;
 mod handoffs;
 mod hostile;
 mod mail;
+mod races;
 mod setup;
 
 use std::path::PathBuf;
