@@ -218,7 +218,7 @@ fn a_handoff_is_consumed_once_in_the_whole_fleet() {
             .collect();
         let mut dump = postgres.dump();
         while count.lanes.load(Ordering::SeqCst) > 0 {
-            let more = rng.pick(10..if wanted > 1_000 { 80 } else { 20 });
+            let more = rng.pick(if wanted > 1_000 { 10..80 } else { 3..10 });
             let next = count.ended.load(Ordering::SeqCst) + usize::try_from(more).unwrap();
             poll(Duration::from_secs(45), || {
                 let is_over = count.lanes.load(Ordering::SeqCst) == 0;
