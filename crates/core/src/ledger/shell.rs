@@ -302,15 +302,15 @@ fn inner(words: &[String]) -> Option<Cow<'_, str>> {
     if !is_windows && !matches!(shell.as_str(), "bash" | "sh" | "zsh" | "dash") {
         return None;
     }
+    let is_file = |word: &str| word.to_ascii_lowercase().ends_with(".ps1");
     let at = words[1..].iter().position(|word| {
         matches!(
             word.to_ascii_lowercase().as_str(),
             "-c" | "-lc" | "-ec" | "-command" | "-file" | "-f" | "/c"
-        ) || (is_windows && word.to_ascii_lowercase().ends_with(".ps1"))
+        ) || (is_windows && is_file(word))
     })?;
-    let script = &words[at + 1].to_ascii_lowercase();
     // A file stands for itself.
-    let from = if script.ends_with(".ps1") { at + 1 } else { at + 2 };
+    let from = if is_file(&words[at + 1]) { at + 1 } else { at + 2 };
     match words.get(from..)? {
         [] => None,
         [one] => Some(Cow::Borrowed(one)),
@@ -434,12 +434,11 @@ fn kind_of(words: &[String], depth: u32) -> Option<Kind> {
         | "pdm" | "pixi" | "rye" => named().or_else(|| match (name.as_str(), verb) {
             ("make" | "gmake", _) | ("mvn" | "mvnw", "package" | "install" | "verify") => Some(Build),
             ("pre-commit", _) => Some(Lint),
-            ("npm" | "pnpm" | "yarn", "start") => Some(Run),
+            ("npm" | "pnpm" | "yarn", "start") | ("just" | "task" | "rake" | "invoke", _) => Some(Run),
             ("npm", "t" | "tst") => Some(Test),
             ("npm" | "pnpm" | "yarn" | "mise" | "hatch" | "pdm" | "pixi" | "rye", "run") => {
                 Some(command_from(at + 1).unwrap_or(Run))
             }
-            ("just" | "task" | "rake" | "invoke", _) => Some(Run),
             // `pnpm tsc`: a program of the project.
             ("pnpm" | "yarn", _) => command_from(at),
             _ => None,
@@ -449,7 +448,7 @@ fn kind_of(words: &[String], depth: u32) -> Option<Kind> {
             let last = words.len().min(at + INSIDE);
             let inside =
                 || (at..last).filter(|_| depth == 0).find_map(command_from).filter(|kind| *kind != Run);
-            match (verb, rest.iter().any(|word| *word == "build")) {
+            match (verb, rest.contains(&"build")) {
                 ("build" | "buildx", _) | ("compose", true) => Some(Build),
                 ("run", _) => Some(inside().unwrap_or(Run)),
                 ("exec" | "compose", _) => inside(),
@@ -665,7 +664,7 @@ pub fn changed(line: &str) -> Vec<(Touch, String)> {
 
 /// The files of a patch in Codex's envelope that a command carries.
 fn patched(line: &str) -> Vec<(Touch, String)> {
-    let Some((_, patch)) = line.split_once("*** Begin Patch") else { return Vec::new() };
+    let Some((_, body)) = line.split_once("*** Begin Patch") else { return Vec::new() };
     if !line.contains("apply_patch") {
         return Vec::new();
     }
@@ -679,7 +678,7 @@ fn patched(line: &str) -> Vec<(Touch, String)> {
         };
         Some((touch, path.trim().to_owned()))
     };
-    patch.lines().filter_map(file).collect()
+    body.lines().filter_map(file).collect()
 }
 
 /// The paths among the arguments of a cmdlet, in the order in which it takes them: those that are named, and those

@@ -97,8 +97,8 @@ fn go_on_windows_is_below_its_folder_in_every_spelling() {
     );
     let document = document(&ledger);
     assert!(document.contains("- folder: `C:/Users/dev/app`"), "{document}");
-    let test = lines_of(&document, "internal/store/cache_test.go").join("\n");
-    assert!(test.contains("lines 10-29") && test.contains("entriesLeft"), "{document}");
+    let tests = lines_of(&document, "internal/store/cache_test.go").join("\n");
+    assert!(tests.contains("lines 10-29") && tests.contains("entriesLeft"), "{document}");
 }
 
 #[test]
@@ -164,8 +164,8 @@ fn typescript_has_its_runners_and_its_frames() {
         ]
     );
     let document = document(&ledger);
-    let test = lines_of(&document, "src/cart.test.ts").join("\n");
-    assert!(test.contains("sumOfItems") && test.contains("cartFixture"), "{document}");
+    let tests = lines_of(&document, "src/cart.test.ts").join("\n");
+    assert!(tests.contains("sumOfItems") && tests.contains("cartFixture"), "{document}");
     let cart = lines_of(&document, "src/cart.ts").join("\n");
     assert!(cart.contains("CartLine") && cart.contains("PricedLine"), "{document}");
 }

@@ -37,8 +37,13 @@ impl Link<'_> {
                     }
                 }
             }
+            // After a restore the row may name a home before this one, which has yet to move it here again.
+            let mut is_known = false;
             match self.give(session, &home, &moves, &parcel).await {
-                Ok(row) => home.local = home.local.settled(&row),
+                Ok(row) => {
+                    home.local = home.local.settled(&row);
+                    is_known = row.epoch >= moves.epoch;
+                }
                 // The database has refused the whole transaction, so the handoff never left.
                 Err(e) if is_doubt(&e) => {
                     if matches!(before, Local::Leaving { .. }) {
@@ -48,7 +53,8 @@ impl Link<'_> {
                 }
                 Err(e) => return Err(e),
             }
-            let was_said_again = std::mem::take(&mut home.again);
+            let was_said_again = home.again && is_known;
+            home.again &= !is_known;
             if home.local != before || was_said_again {
                 handoffs::keep(&self.store.state, &home)?;
             }
