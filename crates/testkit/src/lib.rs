@@ -33,7 +33,7 @@ pub fn is_long() -> bool {
     std::env::var_os("BATON_LONG").is_some_and(|v| v == "1")
 }
 
-/// `count`, or ten times as many with `BATON_LONG=1`, which is what the promises ask for.
+/// `count`, or ten times as many with `BATON_LONG=1`.
 pub fn times(count: usize) -> usize {
     if is_long() { count * 10 } else { count }
 }

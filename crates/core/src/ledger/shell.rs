@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::transcript::Touch;
+use crate::transcript::patch::file_head;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -668,17 +669,7 @@ fn patched(line: &str) -> Vec<(Touch, String)> {
     if !line.contains("apply_patch") {
         return Vec::new();
     }
-    let file = |line: &str| {
-        let (kind, path) = line.strip_prefix("*** ")?.split_once(" File: ")?;
-        let touch = match kind {
-            "Add" => Touch::Created,
-            "Update" => Touch::Edited,
-            "Delete" => Touch::Deleted,
-            _ => return None,
-        };
-        Some((touch, path.trim().to_owned()))
-    };
-    body.lines().filter_map(file).collect()
+    body.lines().filter_map(file_head).map(|(touch, path)| (touch, path.to_owned())).collect()
 }
 
 /// The paths among the arguments of a cmdlet, in the order in which it takes them: those that are named, and those

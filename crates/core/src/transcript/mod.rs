@@ -12,7 +12,7 @@ pub mod outline;
 pub mod pages;
 mod parser;
 pub mod passages;
-mod patch;
+pub(crate) mod patch;
 mod record;
 pub mod rollout;
 mod script;

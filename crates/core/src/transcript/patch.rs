@@ -90,19 +90,14 @@ pub(super) fn envelope<'a>(text: &str) -> Vec<Change<'a>> {
         body.clear();
     };
     for line in text.lines() {
-        let found = line.strip_prefix("*** ").and_then(|rest| {
-            let (kind, path) = rest.split_once(" File: ")?;
-            let touch = match kind {
-                "Add" => Touch::Created,
-                "Update" => Touch::Edited,
-                "Delete" => Touch::Deleted,
-                _ => return None,
-            };
-            Some((touch, path.trim().to_owned()))
-        });
-        if let Some((touch, path)) = found {
+        if let Some((touch, path)) = file_head(line) {
             end(&mut changes, &mut body);
-            changes.push(Change { touch, path: Cow::Owned(path), texts: Vec::new(), hunks: Vec::new() });
+            changes.push(Change {
+                touch,
+                path: Cow::Owned(path.to_owned()),
+                texts: Vec::new(),
+                hunks: Vec::new(),
+            });
         } else if let Some(to) = line.strip_prefix("*** Move to: ") {
             // The old name is gone, the new one carries the text.
             if let Some(change) = changes.last_mut() {
@@ -117,6 +112,18 @@ pub(super) fn envelope<'a>(text: &str) -> Vec<Change<'a>> {
     }
     end(&mut changes, &mut body);
     changes
+}
+
+/// The file that a line of the envelope begins: `*** Update File: src/a.rs`.
+pub(crate) fn file_head(line: &str) -> Option<(Touch, &str)> {
+    let (kind, path) = line.strip_prefix("*** ")?.split_once(" File: ")?;
+    let touch = match kind {
+        "Add" => Touch::Created,
+        "Update" => Touch::Edited,
+        "Delete" => Touch::Deleted,
+        _ => return None,
+    };
+    Some((touch, path.trim()))
 }
 
 #[cfg(test)]
