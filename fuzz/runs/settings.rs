@@ -2,7 +2,7 @@
 
 use super::grown;
 use baton::testing::install::ours::{self, Program};
-use baton::testing::install::settings::{Wanted, add, holds, look, remove};
+use baton::testing::install::settings::{WantedEntries, add, holds, look, remove};
 use baton::testing::install::trust::{entries, give, take_back};
 
 pub fn run(input: &[u8]) {
@@ -22,7 +22,7 @@ pub fn run(input: &[u8]) {
         return;
     }
     let program = Program::At("/home/me/.local/bin/baton".to_owned());
-    let wanted = Wanted {
+    let wanted = WantedEntries {
         hooks: Some(program.hooks()),
         statusline: Some(program.statusline(None)),
         rules: ours::AGENT_RULES.to_vec(),

@@ -1,4 +1,4 @@
 //! `runs/codex.rs`, driven by libFuzzer.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| baton_fuzz::codex::run(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| baton_fuzz::timed(baton_fuzz::codex::run, input));

@@ -1,4 +1,9 @@
 //! `runs/requests.rs`, driven by libFuzzer.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| baton_fuzz::requests::run(input));
+use baton_fuzz::grown;
+
+#[path = "../runs/requests.rs"]
+mod run;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| baton_fuzz::timed(run::run, input));

@@ -1,4 +1,9 @@
 //! `runs/settings.rs`, driven by libFuzzer.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| baton_fuzz::settings::run(input));
+use baton_fuzz::grown;
+
+#[path = "../runs/settings.rs"]
+mod run;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| baton_fuzz::timed(run::run, input));

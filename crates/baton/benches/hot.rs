@@ -108,14 +108,14 @@ impl Row {
 /// How a binary was built, as far as its start depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Position-independent and dynamic: what `cargo build --release` makes.
-    Plain,
+    /// Dynamic: what `cargo build --release` makes, position-independent with `BATON_PIE=1`.
+    Plain { is_pie: bool },
     /// Static, for the target of `packaging/release-binary`.
     Shipped(&'static str),
 }
 
 impl Kind {
-    /// Read from the ELF header and the path.
+    /// Read from the ELF header, the interpreter that is named behind it, and the path.
     fn of(baton: &Path) -> Self {
         const TARGETS: [&str; 4] = [
             "x86_64-unknown-linux-musl",
@@ -123,28 +123,30 @@ impl Kind {
             "aarch64-unknown-linux-musl",
             "aarch64-unknown-linux-gnu",
         ];
-        let mut header = [0; 18];
+        let mut header = [0; 4096];
         File::open(baton).and_then(|mut file| file.read_exact(&mut header)).expect("the build is there");
-        let is_fixed = header.starts_with(b"\x7fELF") && header[16..] == [2, 0];
+        let is_fixed = header.starts_with(b"\x7fELF") && header[16..18] == [2, 0];
+        let is_static = !header.windows(8).any(|bytes| bytes == b"ld-linux");
         let named = TARGETS.iter().find(|target| baton.iter().any(|part| part == **target));
         // A copy elsewhere: musl is what is shipped.
         let usual = TARGETS.iter().find(|target| target.starts_with(std::env::consts::ARCH));
         match named.or(usual) {
-            Some(target) if is_fixed => Self::Shipped(target),
-            _ => Self::Plain,
+            Some(target) if is_fixed && is_static => Self::Shipped(target),
+            _ => Self::Plain { is_pie: !is_fixed },
         }
     }
 
     fn name(self) -> &'static str {
         match self {
-            Self::Plain => "plain build",
+            Self::Plain { is_pie: false } => "plain build",
+            Self::Plain { is_pie: true } => "plain build, PIE",
             Self::Shipped(_) => "shipped build",
         }
     }
 
     fn target(self) -> f64 {
         match self {
-            Self::Plain => PLAIN_TARGET,
+            Self::Plain { .. } => PLAIN_TARGET,
             Self::Shipped(_) => SHIPPED_TARGET,
         }
     }
@@ -330,9 +332,15 @@ fn empty_binary(dir: &Path, kind: Kind) -> PathBuf {
     std::fs::write(&source, "fn main() {}\n").expect("a fresh folder takes a new file");
     let mut rustc = Command::new("rustc");
     rustc.args(["--edition", "2024", "-C", "opt-level=3", "-C", "panic=abort", "-C", "strip=symbols"]);
-    if let Kind::Shipped(target) = kind {
-        rustc.args(["--target", target, "-C", "target-feature=+crt-static", "-C", "relocation-model=static"]);
-        rustc.args(["-C", "lto=fat", "-C", "codegen-units=1"]);
+    match kind {
+        Kind::Shipped(target) => {
+            rustc.args(["--target", target, "-C", "target-feature=+crt-static"]);
+            rustc.args(["-C", "relocation-model=static", "-C", "lto=fat", "-C", "codegen-units=1"]);
+        }
+        Kind::Plain { is_pie: false } => {
+            rustc.args(["-C", "link-arg=-no-pie"]);
+        }
+        Kind::Plain { is_pie: true } => {}
     }
     let status = rustc.arg("-o").arg(&binary).arg(&source).status().expect("rustc is here");
     assert!(status.success(), "rustc compiles an empty main");

@@ -1,7 +1,7 @@
 //! What the mirror adds to a hook: five kilobytes more in a transcript, taken.
 //!
-//! `cargo bench -p baton --bench mirror`; exits with 1 above the target. The call is the one that a hook makes, with the
-//! transcript already open as it is there; what the hook costs in all is `hot`'s to tell.
+//! `cargo bench -p baton --bench mirror`; exits with 1 above the target. The call is the one that a hook makes, with
+//! the transcript already open as it is there; `hot` measures the whole hook.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;

@@ -1,5 +1,5 @@
 //! What searching costs against ripgrep, the same question over the same files, interleaved: a word without a capital
-//! letter is found in any case by both. For comparison, what ripgrep takes where the case is meant is told as well.
+//! letter is found in any case by both. For comparison, ripgrep's time with an exact case is printed as well.
 //!
 //! `packaging/release-binary && BATON_CORPUS=DIR cargo bench -p baton --bench search`: DIR holds `.jsonl` or `.jsonl.gz`
 //! transcripts, which are repeated to a gigabyte under the target folder; without it generated ones are. Needs `rg`.

@@ -45,7 +45,7 @@ fn crates() -> PathBuf {
 }
 
 /// The files below `dir` (relative to `crates/`) by path, without comments.
-fn code_of(dir: &str) -> BTreeMap<String, String> {
+pub(crate) fn code_of(dir: &str) -> BTreeMap<String, String> {
     let root = crates().join(dir);
     let mut files = Vec::new();
     sources(&root, &mut files);
@@ -59,16 +59,30 @@ fn code_of(dir: &str) -> BTreeMap<String, String> {
     files.iter().map(|file| (file.strip_prefix(&root).unwrap().display().to_string(), text(file))).collect()
 }
 
+/// The code of a file up to its module of tests.
+pub(crate) fn without_tests(code: &str) -> &str {
+    code.split("\nmod tests {").next().unwrap_or_default()
+}
+
 fn room_of(file: &str) -> &str {
     file.split('/').next().unwrap().trim_end_matches(".rs")
 }
 
-/// The rooms that `code` names in paths: `crate::room::…` and `crate::{room::…, room}`.
-fn rooms_named(code: &str) -> Vec<&str> {
+/// The path that leads from a file to the crate: `super::` as often as the file is deep.
+fn way_up(file: &str) -> String {
+    let folders = file.matches('/').count();
+    "super::".repeat(if file.ends_with("/mod.rs") { folders } else { folders + 1 })
+}
+
+/// The rooms that the code of `file` names in paths: `crate::room::…`, `crate::{room::…, room}`, and the same with
+/// `super::` for the crate.
+fn rooms_named<'a>(file: &str, code: &'a str) -> Vec<&'a str> {
     let word = |text: &str| text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
     let mut rooms = Vec::new();
-    for (at, _) in code.match_indices("crate::") {
-        let rest = &code[at + "crate::".len()..];
+    let up = way_up(file);
+    let starts = code.match_indices("crate::").chain(code.match_indices(&up));
+    for (at, root) in starts {
+        let rest = &code[at + root.len()..];
         let Some(group) = rest.strip_prefix('{') else {
             rooms.push(&rest[..word(rest)]);
             continue;
@@ -104,7 +118,7 @@ fn reaches_up(files: &BTreeMap<String, String>) -> Vec<String> {
             found.push(format!("{file}: the room {room} has no place in the order"));
             continue;
         };
-        for used in rooms_named(code) {
+        for used in rooms_named(file, code) {
             let Some(there) = place(used) else { continue };
             if there < here && here < CODE {
                 let target = files.keys().find(|f| room_of(f) == used).cloned().unwrap_or_default();
@@ -126,7 +140,7 @@ fn a_cycle(files: &BTreeMap<String, String>) -> Vec<String> {
     let mut uses: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
     for (file, code) in files {
         let here = room_of(file);
-        for there in rooms_named(code) {
+        for there in rooms_named(file, code) {
             if there != here && files.keys().any(|f| room_of(f) == there) {
                 uses.entry(here).or_default().entry(there).or_insert(file);
             }
@@ -161,8 +175,7 @@ fn the_core_has_no_cycle_of_modules() {
     // Tests and simulations combine modules as a caller does.
     files.retain(|file, _| file != "lib.rs" && !file.contains("test") && !file.contains("simulation"));
     for code in files.values_mut() {
-        let end = code.find("#[cfg(test)]\nmod tests").unwrap_or(code.len());
-        code.truncate(end);
+        *code = without_tests(code).to_owned();
     }
     assert_eq!(a_cycle(&files), [""; 0], "move what both need down, or pass it in");
 }
@@ -188,43 +201,56 @@ fn a_cycle_is_found_and_named_by_its_files() {
 fn hooks_are_imported_by_nobody() {
     for (file, code) in code_of("baton/src") {
         let entry = ["main.rs", "lib.rs"].contains(&file.as_str()) || room_of(&file) == "hooks";
-        assert!(entry || !rooms_named(&code).contains(&"hooks"), "{file}");
+        assert!(entry || !rooms_named(&file, &code).contains(&"hooks"), "{file}");
     }
+}
+
+/// The parts of the standard library that reach outside and that `code` names: `std::fs`, `std::{fmt, fs}`.
+fn reaches_out(code: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    for part in ["fs", "env", "net", "process"] {
+        let grouped = code.split("std::{").skip(1).filter_map(|rest| rest.split(';').next());
+        let mut words = grouped.flat_map(|group| group.split(|c: char| !c.is_alphanumeric() && c != '_'));
+        if code.contains(&format!("std::{part}")) || words.any(|word| word == part) {
+            found.push(part);
+        }
+    }
+    found.extend(
+        ["Timestamp::now", "SystemTime::now", "Instant::now"].iter().filter(|now| code.contains(**now)),
+    );
+    found
 }
 
 #[test]
 fn the_core_touches_nothing() {
     for (file, code) in code_of("core/src") {
-        let code = code.split("#[cfg(test)]").next().unwrap();
-        for outside in [
-            "std::fs",
-            "std::env",
-            "std::net",
-            "std::process",
-            "Timestamp::now",
-            "SystemTime::now",
-            "Instant::now",
-        ] {
-            assert!(!code.contains(outside), "{file} uses {outside}");
-        }
+        assert_eq!(reaches_out(without_tests(&code)), [""; 0], "{file}");
     }
+    assert_eq!(reaches_out("use std::{fmt, fs::File};"), ["fs"]);
+    assert_eq!(reaches_out("use std::{fmt, mem};\nlet env = 1;"), [""; 0]);
+    assert_eq!(reaches_out("let at = Timestamp::now();"), ["Timestamp::now"]);
 }
 
 #[test]
 fn unsafe_code_is_in_sys_alone() {
     for (file, code) in code_of("baton/src").into_iter().chain(code_of("core/src")) {
-        assert!(
-            file.starts_with("sys/") || !code.contains("unsafe {") && !code.contains("unsafe impl"),
-            "{file}"
-        );
+        assert!(file.starts_with("sys/") || !code.contains("unsafe "), "{file}");
     }
 }
 
 #[test]
 fn the_search_for_rooms_finds_every_form_of_a_path() {
-    assert_eq!(rooms_named("use crate::mail::maildir::Mail;"), ["mail"]);
-    assert_eq!(rooms_named("use crate::{mail, store::{Store, log}, sys};"), ["mail", "store", "sys"]);
-    assert_eq!(rooms_named("let x = crate::cli::ui::print(y);"), ["cli"]);
+    let named = |code| rooms_named("a/b.rs", code);
+    assert_eq!(named("use crate::mail::maildir::Mail;"), ["mail"]);
+    assert_eq!(named("use crate::{mail, store::{Store, log}, sys};"), ["mail", "store", "sys"]);
+    assert_eq!(named("let x = crate::cli::ui::print(y);"), ["cli"]);
+    assert_eq!(named("use super::super::{mail, cli::ui};"), ["mail", "cli"]);
+    assert_eq!(rooms_named("a/mod.rs", "use super::mail::deliver;"), ["mail"]);
+    assert_eq!(
+        rooms_named("a/b/c.rs", "use super::super::mail::deliver;"),
+        [""; 0],
+        "a folder of its own room"
+    );
     let tree = |pairs: &[(&str, &str)]| {
         pairs.iter().map(|(file, code)| ((*file).to_owned(), (*code).to_owned())).collect::<BTreeMap<_, _>>()
     };
@@ -242,11 +268,54 @@ fn the_search_for_rooms_finds_every_form_of_a_path() {
 #[test]
 fn nothing_of_ours_connects_to_a_tcp_port() {
     for (file, code) in code_of("baton/src") {
-        let code = code.split("mod tests {").next().unwrap();
+        let code = without_tests(&code);
         for way in ["TcpStream", "TcpSocket", "net::connect", "connect_any"] {
             assert!(!code.contains(way), "{file} uses {way}");
         }
     }
+}
+
+/// The text of ARCHITECTURE.md.
+fn page() -> String {
+    std::fs::read_to_string(crates().join("../ARCHITECTURE.md")).unwrap()
+}
+
+#[test]
+fn the_page_lists_the_rooms_in_their_order_and_no_others() {
+    let page = page();
+    let table = page.lines().skip_while(|line| !line.starts_with("| room |")).skip(2);
+    let listed: Vec<&str> = table.map_while(|line| line.strip_prefix("| `")?.split("/`").next()).collect();
+    assert_eq!(listed, ROOMS[..CODE]);
+    let mut folders: Vec<String> = std::fs::read_dir(crates().join("baton/src"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap().trim_end_matches(".rs").to_owned())
+        .collect();
+    let mut rooms: Vec<&str> = ROOMS.to_vec();
+    folders.sort();
+    rooms.sort_unstable();
+    assert_eq!(folders, rooms);
+}
+
+#[test]
+fn every_file_that_the_page_names_is_there() {
+    let page = page();
+    let roots = ["baton/src", "core/src", "baton", "core", ".", ".."].map(|root| crates().join(root));
+    let names = page.split('`').skip(1).step_by(2).flat_map(|code| code.split_whitespace());
+    let is_path = |name: &&str| {
+        let is_file = [".rs", ".js", ".mjs", ".md"].iter().any(|end| name.ends_with(end));
+        name.contains('/') && is_file && !name.contains(['<', '{', '~'])
+    };
+    let (mut seen, mut missing) = (0, Vec::new());
+    for name in names.filter(is_path) {
+        seen += 1;
+        let in_core = name.strip_prefix("core/").map(|rest| crates().join("core/src").join(rest));
+        let mut places = roots.iter().map(|root| root.join(name)).chain(in_core);
+        if !places.any(|path| path.exists()) {
+            missing.push(name);
+        }
+    }
+    assert_eq!(missing, [""; 0]);
+    assert!(seen > 40, "{seen} names of files were found in the page");
 }
 
 /// Each file of the API has the same name as the command that does the same.

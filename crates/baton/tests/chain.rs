@@ -76,7 +76,7 @@ fn the_goal_and_the_rule_reach_the_fifth_context_though_nobody_writes_a_handoff(
 }
 
 #[test]
-fn a_handoff_of_an_earlier_version_loads_and_its_words_go_on() {
+fn a_handoff_of_an_earlier_version_loads_and_its_words_continue() {
     let home = Home::new(BATON);
     let mut client = Client::new(&home);
     client.starts("startup");
@@ -280,7 +280,54 @@ fn a_crash_carries_the_task_on() {
 }
 
 #[test]
-fn work_that_moves_to_codex_and_goes_on_there_keeps_its_task() {
+fn a_task_that_cannot_be_read_is_named_in_the_next_handoff() {
+    let home = Home::new(BATON);
+    let mut client = Client::new(&home);
+    let (_, ids) = contexts(&home, &mut client, 2);
+    // What is not a file cannot be read.
+    for kind in ["md", "json"] {
+        let path = home.store().join(format!("archive/{}.{kind}", ids[0]));
+        std::fs::rename(&path, path.with_extension("moved")).unwrap();
+        std::fs::create_dir(&path).unwrap();
+    }
+    says(&client, &home, "Now the second half.");
+    let id = is_sealed(&client, "Half of it.");
+    let document = std::fs::read_to_string(home.store().join(format!("archive/{id}.md"))).unwrap();
+    let lost = format!("**Not everything was read:** {}, and with it the task that it carried: ", ids[0]);
+    assert!(document.contains(&lost) && document.contains("Now the second half."), "{document}");
+}
+
+#[test]
+fn a_dead_client_whose_transcript_cannot_be_read_leaves_a_handoff_that_says_so() {
+    let home = Home::new(BATON);
+    let client = Client::new(&home);
+    client.starts("startup");
+    client.hook("UserPromptSubmit");
+    let transcript = client.transcript();
+    std::fs::create_dir_all(&transcript).unwrap();
+    drop(client);
+    let given = Client::new(&home).starts("startup").context().expect("the crash is handed over");
+    assert!(given.contains("Type: crash") && given.contains("**Not everything was read:**"), "{given}");
+}
+
+#[test]
+fn nothing_is_dropped_while_a_session_that_may_bring_it_back_cannot_be_read() {
+    let home = Home::new(BATON);
+    let mut client = Client::new(&home);
+    contexts(&home, &mut client, 3);
+    let items = home.run("handoffs chain drop --json").json();
+    let rule = items.as_array().unwrap().iter().find(|item| item["kind"] == "rule").unwrap()["id"].clone();
+    let drop_it = format!("handoffs chain drop {}", rule.as_str().unwrap());
+    let unreadable = home.state().join("sessions/unreadable.json");
+    std::fs::create_dir(&unreadable).unwrap();
+    let said = home.run(&drop_it).fails(1);
+    assert!(said.contains("unreadable.json"), "{said}");
+    std::fs::remove_dir(&unreadable).unwrap();
+    assert!(home.run(&drop_it).ok().starts_with("Dropped r"), "it was still there");
+}
+
+#[test]
+fn work_that_moves_to_codex_and_continues_there_keeps_its_task() {
     let home = Home::new(BATON);
     let mut client = Client::new(&home);
     contexts(&home, &mut client, 2);
@@ -337,7 +384,7 @@ fn an_item_that_was_dropped_does_not_reach_a_later_context_or_come_back() {
 }
 
 #[test]
-fn a_json_draft_contains_no_secrets_either() {
+fn a_json_draft_or_summary_contains_no_secrets_either() {
     let home = Home::new(BATON);
     let client = Client::new(&home);
     client.starts("startup");
@@ -345,6 +392,8 @@ fn a_json_draft_contains_no_secrets_either() {
     says(&client, &home, &format!("Push with {secret}, and always say so."));
     let draft = home.run(&format!("handoffs draft {} --json", client.session)).ok();
     assert!(draft.contains("Push with") && !draft.contains(&secret), "{draft}");
+    let summary = home.run(&format!("sessions show {} --json", client.session)).ok();
+    assert!(summary.contains("Push with") && !summary.contains(&secret), "{summary}");
 }
 
 #[test]
@@ -381,7 +430,7 @@ fn the_difference_between_two_handoffs_is_shown() {
 }
 
 #[test]
-fn an_expired_handoff_that_is_loaded_by_id_goes_on_with_its_task() {
+fn an_expired_handoff_that_is_loaded_by_id_continues_with_its_task() {
     let home = Home::new(BATON);
     home.write(".config/baton/config.toml", "[handoff]\nexpiry = \"1ms\"\n");
     let client = Client::new(&home);

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use baton_core::plain::is_unseen;
 use baton_testkit::clones::{CLONES, HostileClone, INJECTION, Victim};
 use baton_testkit::hooks::{Client, EVENTS};
 use baton_testkit::pty::Pty;
-use baton_testkit::{Home, home};
+use baton_testkit::{Home, home, tools};
 use serde_json::{Value, json};
 
 use crate::BATON;
@@ -183,8 +184,8 @@ fn check(text: &str, what: &str, is_in_name: bool) {
     assert!(!text.contains(SECRET), "{what} shows another channel's handoff:\n{text}");
     assert!(!text.contains(CANARY), "{what} shows a file outside:\n{text}");
     assert!(is_in_name || !text.contains(INJECTION), "{what} passes on planted words:\n{text}");
-    let control = |c: char| c.is_control() && !matches!(c, '\n' | '\t' | '\r');
-    assert!(!text.contains(control), "{what} prints control characters: {text:?}");
+    let unseen = |c: char| is_unseen(c) && c != '\r';
+    assert!(!text.contains(unseen), "{what} prints what a terminal obeys or hides: {text:?}");
     // A frame begins and ends with the same word. Outside the frames nothing may look like the end of one.
     let mut word = None;
     for line in text.lines() {
@@ -230,6 +231,9 @@ fn nothing_ran(dir: &Path, name: &str) {
 
 #[test]
 fn no_hostile_clone_reaches_beyond_its_folder() {
+    if !tools::has(&["git"]) {
+        return;
+    }
     assert!(CLONES.len() >= 40, "{}", CLONES.len());
     for clone in CLONES {
         let world = World::new();
@@ -267,6 +271,9 @@ fn no_hostile_clone_reaches_beyond_its_folder() {
 /// Acceptance enables the project's settings and memory. It does not let a link leave the folder or open a channel.
 #[test]
 fn a_hostile_clone_that_was_accepted_still_writes_nothing_outside() {
+    if !tools::has(&["git"]) {
+        return;
+    }
     for clone in CLONES {
         let world = World::new();
         let dir = world.make(clone);
@@ -314,16 +321,91 @@ fn a_clone_inside_an_accepted_folder_is_a_stranger() {
     std::fs::write(clone.join(".baton.toml"), "channel = \"theirs\"\n").unwrap();
     let memory = clone.join(".claude/memory");
     std::fs::create_dir_all(&memory).unwrap();
-    std::fs::write(memory.join("active-context.md"), INJECTION).unwrap();
+    std::fs::write(memory.join("session-2026-11-17-0900.md"), INJECTION).unwrap();
     assert!(run(&clone, "channel").ok().starts_with("sub-"));
     let said = run(&clone, "memory context");
     assert!(!said.out.contains(INJECTION), "{said:?}");
     run(&clone, "trust").ok();
     assert_eq!(run(&clone, "channel").ok().trim(), "theirs");
+    let said = run(&clone, "memory context");
+    assert!(said.out.contains(INJECTION), "it is read once it is accepted: {said:?}");
+}
+
+#[test]
+fn wrong_settings_are_refused_with_their_place_and_nothing_is_accepted() {
+    let home = Home::new(BATON);
+    std::fs::create_dir_all(home.project().join(".git")).unwrap();
+    let settings = home.project().join(".baton.toml");
+    for (text, place) in [
+        ("[context]\nenabled = maybe\n", ".baton.toml:2: string values must be quoted"),
+        ("channel = 5\n", ".baton.toml:1: channel is a name in quotes"),
+        ("[[[[", ".baton.toml:1: "),
+    ] {
+        std::fs::write(&settings, text).unwrap();
+        for line in ["trust", "trust --share-channel", "memory init", "install --project --yes"] {
+            let said = home.run(line).fails(1);
+            assert!(said.contains("nothing is accepted") && said.contains(place), "{line}: {said}");
+            assert!(!said.contains("Honoured"), "{line}: {said}");
+            assert_eq!(home.run("trust --list").code, Some(3), "{line}");
+        }
+        // What is wrong only with a channel is seen when it is accepted.
+        let why = home.run("config --why").ok();
+        assert_eq!(why.contains("baton trust"), text.starts_with("channel"), "accepting is no remedy: {why}");
+    }
+    std::fs::remove_file(&settings).unwrap();
+    std::fs::write(&settings, vec![b'#'; 10 << 20]).unwrap();
+    let said = home.run("trust").fails(1);
+    assert!(said.contains("nothing is accepted") && said.contains(".baton.toml"), "{said}");
+}
+
+/// Clones and downloads are unpacked below a home folder, and everybody's files below the root and in /tmp.
+#[test]
+fn a_folder_that_holds_more_than_a_project_is_not_accepted() {
+    let home = Home::new(BATON);
+    let shared = home.path().join("shared");
+    std::fs::create_dir_all(&shared).unwrap();
+    std::fs::set_permissions(&shared, std::os::unix::fs::PermissionsExt::from_mode(0o1777)).unwrap();
+    for (folder, why) in [
+        (home.path().to_str().unwrap(), "it is your home folder"),
+        ("/", "your home folder is in it"),
+        (shared.to_str().unwrap(), "everybody can put files there"),
+    ] {
+        let said = home.run(&format!("trust {folder}")).fails(1);
+        assert!(said.contains("nothing was accepted") && said.contains(why), "{folder}: {said}");
+        assert!(said.contains("in its own folder"), "{said}");
+    }
+
+    // One that an earlier version accepted covers nothing below it.
+    home.run("trust").ok();
+    let list = home.state().join("trust.json");
+    let mut record = home::record(&list);
+    let folders = record["folders"].as_object_mut().unwrap();
+    let (_, accepted) = folders.iter().next().map(|(dir, accepted)| (dir.clone(), accepted.clone())).unwrap();
+    let real = std::fs::canonicalize(home.path()).unwrap();
+    folders.clear();
+    folders.insert(real.display().to_string(), accepted.clone());
+    folders.insert("/".to_owned(), accepted);
+    std::fs::write(&list, record.to_string()).unwrap();
+    let memory = home.path().join("download/.claude/memory");
+    std::fs::create_dir_all(&memory).unwrap();
+    std::fs::write(memory.join("session-2026-11-17-0900.md"), INJECTION).unwrap();
+    let said = home::run(home.baton(["memory", "context"]).current_dir(home.path().join("download")));
+    assert!(!said.out.contains(INJECTION), "{said:?}");
+    home.run(&format!("trust --forget {}", home.path().display())).ok();
+
+    // A home folder under version control is no project, and what is below it may be one.
+    std::fs::create_dir_all(home.path().join(".git")).unwrap();
+    let said = home::run(home.baton(["trust"]).current_dir(home.path().join("download"))).ok();
+    assert!(said.contains("download is accepted"), "{said}");
+    let said = home::run(home.baton(["memory", "context"]).current_dir(home.path().join("download")));
+    assert!(said.out.contains(INJECTION), "{said:?}");
 }
 
 #[test]
 fn a_work_tree_of_an_accepted_repository_is_accepted() {
+    if !tools::has(&["git"]) {
+        return;
+    }
     let home = Home::new(BATON);
     let at = |name: &str| home.path().join(name);
     let git = |dir: &Path, args: &[&str]| {
@@ -449,6 +531,9 @@ fn an_agent_cannot_accept_a_folder_for_its_user() {
 
 #[test]
 fn a_real_work_tree_and_a_real_submodule_keep_their_channels() {
+    if !tools::has(&["git"]) {
+        return;
+    }
     let home = Home::new(BATON);
     let at = |name: &str| home.path().join(name);
     let git = |dir: &Path, args: &[&str]| {

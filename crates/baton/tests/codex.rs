@@ -140,7 +140,7 @@ fn esc_ends_the_turn_without_a_stop_and_what_was_handed_over_is_sealed_at_once()
 }
 
 #[test]
-fn a_session_end_is_undone_when_the_thread_goes_on() {
+fn a_session_end_is_undone_when_the_thread_continues() {
     let home = Home::in_memory(BATON);
     let mut client = CodexClient::new(&home);
     client.starts("startup").silent();
@@ -224,7 +224,7 @@ fn threads_on_the_shared_daemon_are_agents_of_their_own() {
     assert_eq!(shown.as_array().unwrap().len(), 2, "threads of a daemon live: {shown}");
     daemon.hook("SessionEnd", json!({ "reason": "other" })).silent();
     assert_eq!(home.run("status --json").json().as_array().unwrap().len(), 1, "until they were left");
-    // A client of its own stays one agent through `/clear`.
+    // A client with its own process stays one agent through `/clear`.
     let mut client = CodexClient::new(&home);
     client.starts("startup").silent();
     let first = client.kept();
@@ -381,7 +381,7 @@ fn an_agent_that_hands_over_and_stops_is_asked_once_to_begin_its_window() {
     assert!(home.run("status --json").json()[0]["pending"].to_string().contains("pending since"));
     let ended = client.stops(true);
     assert!(ended.message().is_some_and(|m| m.contains("is sealed; type /clear")), "{ended:?}");
-    // Whoever begins the window later still gets it.
+    // An agent that begins the window later still gets it.
     assert_eq!(wants_window(&mut client), None);
     let given = begins_window(&mut client);
     assert!(given.contains("Half of it is done."), "{given}");

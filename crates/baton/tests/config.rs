@@ -5,12 +5,12 @@ use baton_testkit::Home;
 use baton_testkit::home::run;
 use insta::assert_snapshot;
 
-/// What `baton config` says of `text` in `file`.
+/// What `baton config` says of `text` in the user's file, and `baton trust` of it in a project's.
 fn complaint(file: &str, text: &str) -> String {
     let home = Home::new(crate::BATON);
     home.write(file, text);
     if file == PROJECT {
-        home.trust();
+        return home.tidy(&home.run("trust").fails(1));
     }
     let ran = home.run("config");
     assert_eq!(ran.out, "");
@@ -34,7 +34,7 @@ fn an_unknown_key_is_told_with_its_line_and_what_was_meant() {
     assert_snapshot!(complaint(USER, "[vim]\ntabs = 4\n"),
         @r#"baton: ~/.config/baton/config.toml:2: "vim.tabs" is not a setting; `baton config` lists what there is"#);
     assert_snapshot!(complaint(PROJECT, "chanel = \"x\"\n"),
-        @r#"baton: ~/work/app/.baton.toml:1: "chanel" is not a setting; did you mean channel?"#);
+        @r#"baton: nothing is accepted until this is corrected: ~/work/app/.baton.toml:1: "chanel" is not a setting; did you mean channel?"#);
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn events(world: &World, name: &str) -> Vec<String> {
 
 /// Test plan 1: happy path.
 #[test]
-fn happy_path_the_agent_writes_hands_over_and_goes_on_in_a_fresh_context_under_its_name() {
+fn happy_path_the_agent_writes_hands_over_and_continues_in_a_fresh_context_under_its_name() {
     let Some(world) = World::new(ONCE) else { return };
     world.spawn("alpha", &["--prompt", "begin"]).ok();
     let prompt = handoff_prompt(&world, "alpha");
@@ -399,6 +399,25 @@ fn file_validation_and_no_session_are_reported_at_the_command_line() {
     );
     let said = home.run("handoff h.md").fails(2);
     assert!(said.starts_with("Error: CLAUDE_SESSION_MANAGER_ID not set."), "{said}");
+}
+
+/// Neither does it say that there is no session, nor does it take the project's last one.
+#[test]
+fn an_agent_whose_session_cannot_be_read_is_told_so() {
+    let home = Home::new(BATON);
+    let (other, client) = (Client::new(&home), Client::new(&home));
+    other.starts("startup").silent();
+    client.starts("startup").silent();
+    let record = home.state().join(format!("sessions/{}.json", client.session));
+    std::fs::remove_file(&record).unwrap();
+    std::fs::create_dir(&record).unwrap();
+    for line in ["handoff -", "handoff --to someone -", "children", "outbox"] {
+        let mut command = home.baton(line.split(' '));
+        client.dress(&mut command);
+        let said = baton_testkit::hooks::send(command, b"# Words\n");
+        assert_eq!(said.code, Some(1), "{line}: {said:?}");
+        assert!(said.err.contains(&record.display().to_string()), "{line}: {said:?}");
+    }
 }
 
 /// Test plan 3: self-only. A session can hand over only itself; there is no way to name another one.

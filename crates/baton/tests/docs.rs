@@ -31,7 +31,7 @@ const PAGES: [&str; 11] = [
     "daemon.md",
 ];
 
-/// Those that go on until the reader leaves: what shows that they are there.
+/// Commands that run until the reader leaves, and the text that shows that they have started.
 const STAY: [(&str, &str); 11] = [
     ("baton sessions resume --last", "❯"),
     ("baton sessions", "Enter"),
@@ -46,7 +46,7 @@ const STAY: [(&str, &str); 11] = [
     ("baton serve", ""),
 ];
 
-/// Those that ask, and are told yes.
+/// Commands that ask; the test answers yes.
 const ASK: [&str; 4] = [
     "baton install",
     "baton install --provider codex",
@@ -54,8 +54,10 @@ const ASK: [&str; 4] = [
     "baton install --provider codex --fresh-window",
 ];
 
-/// What cannot be done here, and why.
-const UNTRIED: [(&str, &str); 8] = [
+const FLEET: &str = "needs a PostgreSQL: tests/fleet has it";
+
+/// Commands that cannot run here, and why.
+const UNTRIED: &[(&str, &str)] = &[
     ("baton serve --http", "all tests share that port: tests/serve.rs has it with others"),
     ("baton handoff --to claude notes.md", "an agent runs this: tests/across.rs has it"),
     ("baton handoff --to app-oak", "an agent runs this: tests/across.rs has it"),
@@ -67,6 +69,11 @@ const UNTRIED: [(&str, &str); 8] = [
     ("baton sessions resume ID --in codex", "needs the other client: tests/across.rs has it"),
     ("baton run codex", "needs the real client: tests/clients has it"),
     ("baton run codex exec \"Port the tests\"", "needs the real client: tests/clients has it"),
+    ("baton fleet init postgres://…", FLEET),
+    ("baton fleet join postgres://… --name laptop", FLEET),
+    ("baton agents --fleet", FLEET),
+    ("baton send reviewer@desk \"PR 212 is ready\"", FLEET),
+    ("baton move lead desk", FLEET),
 ];
 
 /// Commands that a page offers for when something has gone wrong; here nothing has, so they may fail.

@@ -197,7 +197,7 @@ fn a_rehearsal_goes_through_the_whole_cycle_and_touches_nothing_of_the_user() {
     It handed over; the handoff was sealed
     It was cleared
     The handoff was loaded into the fresh context
-    It went on from there
+    It continued from there
     The handoff counts as consumed
     Uninstalled; the settings are what they were, byte for byte
     ");

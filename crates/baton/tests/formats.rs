@@ -133,6 +133,73 @@ fn what_is_written_now_says_its_version() {
     }
 }
 
+/// Whether a file begins with a version: `{"v":1,…` as records do, or `{"version":1,…` as manifests and caches do.
+fn says_its_version(text: &str) -> bool {
+    let head: String = text.chars().filter(|c| !c.is_whitespace()).take(12).collect();
+    head.starts_with("{\"v\":") || head.starts_with("{\"version\":")
+}
+
+fn files_below(dir: &Path, into: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_dir() {
+            files_below(&entry.path(), into);
+        } else {
+            into.push(entry.path());
+        }
+    }
+}
+
+/// A new kind of record cannot be forgotten: every file of ours that holds JSON is checked.
+#[test]
+fn every_file_of_ours_says_the_version_of_its_format() {
+    /// Files in the formats of the clients, and copies of files of theirs.
+    const OF_OTHERS: [&str; 4] = ["plugin/", "mirror/", "originals/", "aside/"];
+    let home = Home::new(crate::BATON);
+    home.trust();
+    home.run("install --yes").ok();
+    home.run("install --yes --provider codex").ok();
+    home.run("memory init").ok();
+    let client = baton_testkit::hooks::Client::new(&home);
+    client.starts("startup").ok();
+    client.record(&json!({ "type": "user", "message": { "content": "Port the tests." } }));
+    client.answers(20_000);
+    client.hook("UserPromptSubmit").ok();
+    client.hook("PostToolUse").ok();
+    client.status_line(Some(30_000));
+    home.run(&format!("send {} --important hello", client.agent())).ok();
+    home.run("send user hello").ok();
+    client.hook("PostToolUse").ok();
+    home.run("checkpoint --goal g --now n").ok();
+    let words = home.write("words.md", "# Words\nNext: the parser.");
+    home.run(&format!("handoffs seal {}", words.display())).ok();
+    client.hook_with("PreCompact", json!({ "trigger": "auto" })).ok();
+    home.run("sessions list --all");
+    home.run("backup verify").ok();
+    home.run(&format!("rename {} other", client.agent())).ok();
+    client.hook_with("SessionEnd", json!({ "reason": "clear" })).ok();
+
+    let mut files = Vec::new();
+    files_below(&home.state(), &mut files);
+    files_below(&home.store(), &mut files);
+    let mut kinds = std::collections::BTreeSet::new();
+    for file in &files {
+        let name = file.strip_prefix(home.path()).unwrap().display().to_string();
+        let name = name.trim_start_matches(".local/state/baton/");
+        let Ok(text) = std::fs::read_to_string(file) else { continue };
+        let is_json = text.starts_with('{') || text.starts_with('[');
+        let meta_of_a_mirror = name.ends_with("/meta.json");
+        if is_json && (meta_of_a_mirror || !OF_OTHERS.iter().any(|folder| name.starts_with(folder))) {
+            assert!(says_its_version(&text), "{name}: {}", text.lines().next().unwrap_or_default());
+            kinds.insert(name.split('/').next().unwrap().to_owned());
+        }
+    }
+    let expected =
+        ["agents", "cache", "codex", "install.json", "log", "mail", "memory", "mirror", "processes"];
+    for kind in expected.iter().chain(&["renamed", "sessions", "trust.json", "verified.json"]) {
+        assert!(kinds.contains(*kind), "no {kind} was written: {kinds:?}");
+    }
+}
+
 #[test]
 fn a_record_of_a_later_version_is_refused_with_an_explanation_and_left_alone() {
     let home = old_home();

@@ -6,6 +6,13 @@ use std::path::{Path, PathBuf};
 #[path = "../../../fuzz/lib.rs"]
 mod fuzz;
 
+use fuzz::grown;
+
+#[path = "../../../fuzz/runs/requests.rs"]
+mod requests;
+#[path = "../../../fuzz/runs/settings.rs"]
+mod settings;
+
 type Target = (&'static str, fn(&[u8]));
 
 const TARGETS: &[Target] = &[
@@ -19,8 +26,8 @@ const TARGETS: &[Target] = &[
     ("payloads", fuzz::payloads::run),
     ("plain", fuzz::plain::run),
     ("redaction", fuzz::redaction::run),
-    ("requests", fuzz::requests::run),
-    ("settings", fuzz::settings::run),
+    ("requests", requests::run),
+    ("settings", settings::run),
     ("tar", fuzz::tar::run),
 ];
 

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use baton_testkit::home::run;
+use baton_testkit::home::{CommandOutput, run};
 use baton_testkit::wait::wait_until;
-use baton_testkit::{Home, tools};
+use baton_testkit::{Home, tools, trace};
 use serde_json::Value;
 
 use crate::store::{channel, leftovers, live_agent, verified};
@@ -133,6 +133,18 @@ fn an_addressed_handoff_waits_for_its_agent_and_goes_to_nobody_else() {
 }
 
 #[test]
+fn a_persons_handoff_outlives_an_agents_addressed_one() {
+    let home = home();
+    live_agent(&home, "ada");
+    let persons = seal(&home);
+    let agents = home.run(&app("seal doc.md --for-agent ada")).ok().trim().to_owned();
+    assert_eq!((status(&home, &persons), status(&home, &agents)), ("active".to_owned(), "active".to_owned()));
+    let next = home.run(&app("load --agent bob")).ok();
+    assert!(next.contains(&persons) && !next.contains(&agents), "{next}");
+    assert!(home.run(&app("load --agent ada")).ok().contains(&agents));
+}
+
+#[test]
 fn the_history_tells_every_transition_in_its_order() {
     let home = home();
     let (one, two) = (seal(&home), seal(&home));
@@ -194,7 +206,7 @@ fn readers_refuse_a_damaged_manifest_and_repair_builds_it_again() {
 }
 
 #[test]
-fn sealing_sets_a_damaged_manifest_aside_and_goes_on() {
+fn sealing_sets_a_damaged_manifest_aside_and_continues() {
     let template = home();
     seal(&template);
     for (how, bytes) in damaged_manifests(&template) {
@@ -274,6 +286,80 @@ fn a_waiting_handoff_without_its_document_does_not_block_the_channel() {
     assert!(home.run(&app("repair")).ok().contains(&format!("ended {ada}")));
     assert_eq!(status(&home, &ada), "cleared");
     assert!(home.run(&app("load --agent ada")).ok().contains(&current));
+}
+
+/// Runs `line` while the disk fails to open `path`.
+fn with_unreadable(home: &Home, line: &str, path: &Path) -> CommandOutput {
+    let (calls, _) = trace::record(home, line);
+    let opens = |call: &&trace::Call| {
+        call.name.starts_with("open") && call.line.contains(&format!("{}\"", path.display()))
+    };
+    let call =
+        calls.iter().find(opens).unwrap_or_else(|| panic!("`{line}` does not open {}", path.display()));
+    trace::inject(home, line, call, "error=EIO")
+}
+
+#[test]
+fn repair_leaves_a_document_alone_that_the_disk_fails_to_read() {
+    if !trace::available() {
+        return;
+    }
+    let home = home();
+    live_agent(&home, "ada");
+    let ada = home.run(&app("seal doc.md --for-agent ada")).ok().trim().to_owned();
+    let current = seal(&home);
+    for id in [&ada, &current] {
+        let document = home.store().join(format!("archive/{id}.md"));
+        let said = with_unreadable(&home, &app("repair"), &document).fails(1);
+        assert!(said.contains(&document.display().to_string()) && said.contains("os error 5"), "{said}");
+        assert_eq!((status(&home, &ada), status(&home, &current)), ("active".into(), "active".into()));
+        assert!(document.exists());
+    }
+    assert!(home.run(&app("repair")).ok().contains("is sound; nothing was changed"));
+}
+
+#[test]
+fn a_rebuilt_manifest_keeps_a_waiting_handoff_that_the_disk_fails_to_read() {
+    if !trace::available() {
+        return;
+    }
+    let home = home();
+    live_agent(&home, "ada");
+    let ada = home.run(&app("seal doc.md --for-agent ada")).ok().trim().to_owned();
+    seal(&home);
+    let manifest = home.store().join("app.manifest.json");
+    let sound = std::fs::read(&manifest).unwrap();
+    // Recording the calls repairs it, so damage it before each run.
+    let document = home.store().join(format!("archive/{ada}.md"));
+    std::fs::write(&manifest, "{").unwrap();
+    let (calls, _) = trace::record(&home, &app("repair"));
+    let name = format!("{}\"", document.display());
+    let call = calls.iter().find(|call| call.name.starts_with("open") && call.line.contains(&name)).unwrap();
+    std::fs::write(&manifest, "{").unwrap();
+    trace::inject(&home, &app("repair"), call, "error=EIO").ok();
+    let rebuilt = std::fs::read(&manifest).unwrap();
+    assert_eq!(String::from_utf8_lossy(&rebuilt), String::from_utf8_lossy(&sound));
+}
+
+#[test]
+fn a_listing_of_the_channels_that_fails_midway_is_an_error() {
+    if !trace::available() {
+        return;
+    }
+    let home = home();
+    let ids = ["app", "other"]
+        .map(|channel| home.run(&format!("--channel {channel} handoffs seal doc.md")).ok().trim().to_owned());
+    let (counts, _) = trace::counted(&home, "handoffs list --all");
+    let calls = counts.calls["getdents64"];
+    let mut failed = 0;
+    for nth in 1..=calls {
+        let call = trace::Call { name: "getdents64".to_owned(), nth, line: String::new() };
+        let ran = trace::inject(&home, "handoffs list --all", &call, "error=EIO");
+        failed += usize::from(ran.code == Some(1));
+        let is_whole = ids.iter().all(|id| ran.out.contains(id.as_str()));
+        assert!(ran.code == Some(1) || is_whole, "call {nth} cost rows and nobody was told: {ran:?}");
+    }
+    assert_eq!(failed, 2, "reading the names, and finding their end");
 }
 
 #[test]

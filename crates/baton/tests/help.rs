@@ -83,7 +83,7 @@ fn a_help_text_names_things_one_way() {
     home.run("--channel other channel").ok();
 }
 
-/// What stands in columns is broken by hand or not at all.
+/// Columns are broken by hand or not at all.
 #[test]
 fn no_line_of_a_help_text_is_cut_by_a_narrow_terminal() -> anyhow::Result<()> {
     let home = Home::new(BATON);
@@ -91,7 +91,7 @@ fn no_line_of_a_help_text_is_cut_by_a_narrow_terminal() -> anyhow::Result<()> {
         let help = crate::tables::at(&home, 80, &format!("{verb} --help"), false)?;
         let mut lines = help.lines().skip_while(|line| !line.trim_start().starts_with("baton ")).peekable();
         while let Some(line) = lines.next() {
-            // A line that was broken goes on where no example begins.
+            // A broken line continues where no example begins.
             let is_example = line.starts_with("  baton ");
             let next_is_odd = lines.peek().is_some_and(|next| next.starts_with(|c: char| c.is_lowercase()));
             assert!(!(is_example && next_is_odd), "{verb}: {line:?} is broken\n{help}");

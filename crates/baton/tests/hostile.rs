@@ -397,3 +397,50 @@ fn another_user_is_refused_at_the_socket_even_where_the_folders_are_open() {
     let mode = std::fs::metadata(home.state().join("run")).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode, 0o700);
 }
+
+/// Also where somebody has opened the state folder: each file and folder below is closed by itself.
+#[test]
+fn another_user_reads_and_changes_no_file_of_ours() {
+    if !rustix::process::geteuid().is_root() {
+        tools::skip("only root can become another user");
+        return;
+    }
+    if !tools::has(&["setpriv", "find"]) {
+        return;
+    }
+    let home = Home::new(BATON);
+    let served = Served::new(&home);
+    let client = Client::new(&home);
+    client.answers(150_000);
+    for event in ["SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "PreCompact", "SessionEnd"] {
+        client.hook(event).ok();
+    }
+    home.run("send app hello").ok();
+    home.run("trust").ok();
+    home.run("memory init").ok();
+    home.run("remind --in 2h app look").ok();
+    assert_eq!(served.get("/health")["status"], "ok");
+    let open = |dir: &std::path::Path| {
+        for dir in dir.ancestors().take_while(|dir| dir.starts_with(home.path())) {
+            std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    };
+    let handoffs = home.path().join(".claude/handoff");
+    open(&home.state());
+    open(&handoffs);
+    let (mut files, mut reached) = (0, Vec::new());
+    for dir in [home.state(), handoffs] {
+        for entry in std::fs::read_dir(&dir).unwrap() {
+            files += 1;
+            let mut find = std::process::Command::new("setpriv");
+            find.args(["--reuid=65534", "--clear-groups", "find"]).arg(entry.unwrap().path());
+            let out = find.args(["(", "-readable", "-o", "-writable", ")", "-print"]).output().unwrap();
+            reached.extend(String::from_utf8_lossy(&out.stdout).lines().map(str::to_owned));
+        }
+    }
+    assert!(files > 8, "only {files} are there");
+    assert!(reached.is_empty(), "{reached:#?}");
+    let mut find = std::process::Command::new("setpriv");
+    let out = find.args(["--reuid=65534", "--clear-groups", "find"]).arg(home.project()).output().unwrap();
+    assert!(!out.stdout.is_empty(), "the other user can look at what is open");
+}

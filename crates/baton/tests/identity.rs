@@ -170,7 +170,7 @@ fn an_agent_with_a_reused_name_is_a_new_agent() {
     assert_ne!(record["sessions"][0], json!(session));
 }
 
-/// Whoever takes up the work of a plain client that is gone is that agent, whose name others know.
+/// A client that takes up the work of a plain client that is gone becomes that agent, whose name others know.
 #[test]
 fn a_plain_client_that_loads_the_handoff_of_one_that_has_ended_has_its_name() {
     let home = Home::new(BATON);

@@ -205,7 +205,7 @@ fn hooks_killed_at_any_instant_lose_no_message() {
     let mut heard = String::new();
     let mut killed = 0;
     let mut ids = Vec::new();
-    // On a busy machine most get through, so go on until enough have died.
+    // On a busy machine most get through, so continue until enough have died.
     while ids.len() < baton_testkit::times(150) || killed < 20 {
         ids.push(home.run("send app --important --json hello").json()["id"].as_str().unwrap().to_owned());
         let death = pace.kill(hook(), &mut rng);

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use baton_testkit::hooks::{Client, EVENTS, HookOutput, send};
-use baton_testkit::{CommandOutput, Home, trace};
+use baton_testkit::{CommandOutput, Home, tools, trace};
 use serde_json::json;
 
 use crate::BATON;
@@ -248,6 +248,9 @@ fn an_unwritable_home_is_reported_once_at_the_start() {
 /// The same with a home on a file system that is mounted read-only.
 #[test]
 fn a_read_only_home_is_reported_once_at_the_start() {
+    if !tools::has(&["unshare"]) {
+        return;
+    }
     let home = Home::in_memory(BATON);
     let client = Client::new(&home);
     client.answers(134_000);
@@ -262,7 +265,7 @@ fn a_read_only_home_is_reported_once_at_the_start() {
     };
     let start = hear("SessionStart");
     if start.err.contains("unshare") || start.err.contains("mount:") {
-        baton_testkit::tools::skip("mounts are not possible here");
+        tools::skip("mounts are not possible here");
         return;
     }
     let said = start.message().unwrap_or_else(|| panic!("{start:?}"));

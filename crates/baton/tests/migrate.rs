@@ -4,9 +4,9 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use baton_testkit::Home;
 use baton_testkit::hooks::Client;
 use baton_testkit::pty::{Pty, code};
+use baton_testkit::{Home, tools};
 use serde_json::{Value, json};
 
 use crate::install::{baton, home};
@@ -343,6 +343,9 @@ fn git(dir: &Path, args: &[&str]) {
 
 #[test]
 fn files_that_git_tracks_are_asked_about_one_by_one() {
+    if !tools::has(&["git"]) {
+        return;
+    }
     let home = home();
     put(&home, &MEMORY);
     let project: PathBuf = home.project();

@@ -46,7 +46,7 @@ fn give_up(home: &Home, child: &Client<'_>, id: &str) {
 }
 
 #[test]
-fn a_parent_hears_once_that_its_child_is_idle_blocked_or_dead() {
+fn a_parent_is_told_once_that_its_child_is_idle_blocked_or_dead() {
     let home = Home::new(BATON);
     let (parent, child) = family(&home);
     assert_eq!(child.agent(), "app-oak");
@@ -103,7 +103,7 @@ fn a_rotation_causes_no_stop_or_idle_notification() {
 
 /// Seed 004's stop notification: the sender is notified when the turn that read its message has ended.
 #[test]
-fn a_sender_that_asked_hears_once_when_the_turn_has_ended() {
+fn a_sender_that_asked_is_told_once_when_the_turn_has_ended() {
     let home = Home::new(BATON);
     let sender = Client::new(&home);
     sender.starts("startup").silent();
@@ -151,7 +151,7 @@ fn a_clean_end_is_not_a_death_and_a_top_level_agent_notifies_nobody() {
 }
 
 #[test]
-fn a_parent_hears_that_a_childs_handoff_failed_even_without_a_daemon() {
+fn a_parent_is_told_that_a_childs_handoff_failed_even_without_a_daemon() {
     let home = Home::new(BATON);
     let (_parent, child) = family(&home);
     child.hook("UserPromptSubmit").ok();
@@ -167,7 +167,7 @@ fn a_parent_hears_that_a_childs_handoff_failed_even_without_a_daemon() {
 
 /// A rotation that was given up leaves its record, even while no daemon runs.
 #[test]
-fn a_parent_hears_once_that_a_childs_rotation_was_given_up() {
+fn a_parent_is_told_once_that_a_childs_rotation_was_given_up() {
     let home = Home::new(BATON);
     let (_parent, child) = family(&home);
     give_up(&home, &child, "r1");
@@ -236,7 +236,7 @@ fn nothing_is_missed_when_the_kernels_event_queue_overflows() {
 
 /// The parent is told each answer to its own requests, but not what the child answers to a person.
 #[test]
-fn a_parent_hears_how_an_answer_begins_and_only_for_what_it_caused() {
+fn a_parent_is_told_how_an_answer_begins_and_only_for_what_it_caused() {
     let home = Home::new(BATON);
     let (parent, child) = family(&home);
     let third = Client::new(&home).env("CLAUDE_SESSION_MANAGER_ID", "app");
@@ -293,8 +293,8 @@ fn errors_limits_and_dialogs_have_different_notices() {
     assert_eq!(count(&home, "has ended its turn"), 0, "{:?}", mail(&home, "app"));
 }
 
-/// A death is reported exactly once by whoever notices it first: a daemon that saw it, one that was started later, a
-/// listing, or the next start in the folder.
+/// A death is reported exactly once, by the first process that notices it: a daemon that saw it, one that was started
+/// later, a listing, or the next start in the folder.
 #[test]
 fn a_death_is_always_reported_once_whoever_notices_it() {
     let home = Home::new(BATON);

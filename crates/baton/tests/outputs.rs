@@ -208,7 +208,7 @@ fn shown(home: &Home, width: u16, coloured: bool, (line, keys): (&str, &str)) ->
     let path = format!("{0}/.local/bin:{0}/tools:/usr/bin:/bin", home.path().display());
     command.args(["-c", &format!("exec {line}")]).env("PATH", path);
     command.env("PAGER", "cat").env("EDITOR", "editor").env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
-    // Nothing that goes on behind a command may write while its traces are removed.
+    // No background process of a command may write while its traces are removed.
     command.env("BATON_PANES_ATTEND", "false");
     if !coloured {
         command.env("NO_COLOR", "1");
@@ -279,7 +279,8 @@ fn all(home: &Home, masks: &Mask, cases: &[Case], replace: &[(&str, &str)]) -> S
     out
 }
 
-/// Makes what is in `to` what is in `from`; the folder itself stays, because somebody may work in it.
+/// Makes the content of `to` that of `from`; the folder itself stays, because a process may have it as its working
+/// folder.
 fn restore(from: &Path, to: &Path, after: &str) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(to).unwrap() {

@@ -31,7 +31,7 @@ fn mail_for_an_idle_agent_is_typed_and_counts_as_delivered_when_its_prompt_was_s
     assert_eq!(world.prompts("alpha").len(), 1, "it was typed once");
 }
 
-/// FIELD: text equal to a key name became the key; text and Enter were taken for a paste; first characters lost.
+/// FIELD: text equal to a key name became the key; text and Enter became a paste; first characters lost.
 #[test]
 fn text_that_looks_like_keys_commands_or_several_lines_arrives_unchanged() {
     let Some(world) = World::new(QUIET) else { return };

@@ -1,18 +1,9 @@
 //! Providers are rows of a table: no other code asks which one it has.
 
-use std::path::{Path, PathBuf};
+use crate::architecture::{code_of, without_tests};
 
-fn sources(dir: &Path, into: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
-        if entry.path().is_dir() {
-            sources(&entry.path(), into);
-        } else if entry.path().extension().is_some_and(|x| x == "rs") {
-            into.push(entry.path());
-        }
-    }
-}
-
-/// Whether a line has a provider's name as a string of its own: wherever that is used, it is knowledge of the provider.
+/// Whether a line has a provider's name as a separate string: wherever that is used, it is knowledge about the
+/// provider.
 fn names_a_provider(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
     ["claude", "codex", "gemini", "opencode", "demo", "codex-app"]
@@ -38,41 +29,40 @@ const OTHER_WORDS: [(&str, usize); 6] = [
 /// Whether a line names a variant of the enum of providers or their dialects, in any expression or pattern.
 fn asks_for_a_variant(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
+    let variants = ["Claude", "Codex", "Demo", "Gemini", "{", "*"];
     ["Provider::", "Dialect::"].iter().any(|path| {
-        let after = code.split(path).skip(1);
-        after
-            .into_iter()
-            .any(|rest| ["Claude", "Codex", "Demo", "Gemini"].iter().any(|name| rest.starts_with(name)))
+        code.split(path).skip(1).any(|rest| variants.iter().any(|variant| rest.starts_with(variant)))
     })
+}
+
+/// Whether a line compares a session's or an agent's provider with another one.
+fn compares_providers(line: &str) -> bool {
+    ["provider", "provider.name"]
+        .iter()
+        .any(|field| [" == ", " != "].iter().any(|compares| line.contains(&format!("{field}{compares}"))))
 }
 
 #[test]
 fn nothing_outside_the_table_and_the_wire_asks_which_provider_it_has() {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut files = Vec::new();
-    for dir in ["core/src", "baton/src"] {
-        sources(&root.join(dir), &mut files);
-    }
-    assert!(files.len() > 100, "the sources were not found");
     let table = ["baton/src/providers/", "core/src/wire/", "core/src/transcript/"];
     let mut found = Vec::new();
-    for file in files {
-        let name = file.display().to_string();
-        if table.iter().any(|part| name.contains(part)) || name.ends_with("/tests.rs") {
+    let files = ["core/src", "baton/src"]
+        .into_iter()
+        .flat_map(|dir| code_of(dir).into_iter().map(move |(file, code)| (format!("{dir}/{file}"), code)));
+    for (name, code) in files {
+        if table.iter().any(|part| name.starts_with(part)) || name.ends_with("/tests.rs") {
             continue;
         }
         let mut other_words =
-            OTHER_WORDS.iter().find(|(file, _)| name.ends_with(file)).map_or(0, |(_, times)| *times);
-        let text = std::fs::read_to_string(&file).unwrap();
-        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-        for (at, line) in code.lines().enumerate() {
-            let by_field = line.contains("provider ==") || line.contains("provider.name ==");
+            OTHER_WORDS.iter().find(|(file, _)| name == *file).map_or(0, |(_, times)| *times);
+        for (at, line) in without_tests(&code).lines().enumerate() {
             let compared_with_another = line.contains("options.provider.name");
             let mut names = names_a_provider(line);
             if names && other_words > 0 {
                 (names, other_words) = (false, other_words - 1);
             }
-            if names || asks_for_a_variant(line) || (by_field && !compared_with_another) {
+            let compares = compares_providers(line) && !compared_with_another;
+            if names || asks_for_a_variant(line) || compares {
                 found.push(format!("{name}:{}: {}", at + 1, line.trim()));
             }
         }
@@ -97,9 +87,19 @@ fn the_search_finds_what_it_is_there_for() {
     ] {
         assert!(names_a_provider(line), "{line}");
     }
-    for line in ["Provider::Claude => 1,", "if it == Dialect::Codex {", "matches!(d, Dialect::Codex)"] {
+    for line in [
+        "Provider::Claude => 1,",
+        "if it == Dialect::Codex {",
+        "matches!(d, Dialect::Codex)",
+        "use transcript::Provider::{Claude, Codex};",
+        "use Provider::*;",
+    ] {
         assert!(asks_for_a_variant(line), "{line}");
     }
+    for line in ["if session.provider == name {", "a.provider.name != b", "x.provider != y"] {
+        assert!(compares_providers(line), "{line}");
+    }
+    assert!(!compares_providers("provider: provider.name.to_owned(),"));
     assert!(!asks_for_a_variant("Provider::of(&session.provider)"));
     for line in ["// == \"codex\"", "\"~/.claude\"", "codex::hooks"] {
         assert!(!names_a_provider(line), "{line}");

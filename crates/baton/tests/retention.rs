@@ -133,7 +133,7 @@ fn no_document_goes_while_the_record_of_a_session_cannot_be_read() {
 }
 
 #[test]
-fn the_hops_of_a_chain_that_goes_on_stay_and_old_ledgers_go() {
+fn the_hops_of_a_chain_that_continues_stay_and_old_ledgers_go() {
     let home = Home::new(BATON);
     let mut live = Client::new(&home);
     live.starts("startup").silent();

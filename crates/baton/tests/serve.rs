@@ -4,9 +4,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use baton_testkit::Home;
 use baton_testkit::daemon::Served;
 use baton_testkit::wait::wait_until;
+use baton_testkit::{Home, tools};
 
 use crate::BATON;
 
@@ -178,7 +178,7 @@ fn a_port_that_is_taken_is_refused_with_its_holder_and_a_free_one() {
     // Scripts that ask for `localhost` may reach any of these.
     for address in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0"] {
         let Ok(taken) = std::net::TcpListener::bind(address) else {
-            baton_testkit::tools::skip(&format!("there is no {address} here"));
+            tools::skip(&format!("there is no {address} here"));
             continue;
         };
         let port = taken.local_addr().unwrap().port();
@@ -304,6 +304,9 @@ fn a_port_can_be_a_setting_of_the_user_and_never_of_a_project() {
 /// Editors and builds take this user's 128 inotify instances quickly.
 #[test]
 fn without_a_free_inotify_instance_it_looks_for_changes_itself() {
+    if !tools::has(&["unshare"]) {
+        return;
+    }
     let home = Home::new(BATON);
     let starved = |args: &[&str]| {
         let mut command = home.command("unshare");
@@ -312,7 +315,7 @@ fn without_a_free_inotify_instance_it_looks_for_changes_itself() {
         command
     };
     if !starved(&["--version"]).output().is_ok_and(|out| out.status.success()) {
-        eprintln!("skipped: this system allows no user namespaces");
+        tools::skip("this system allows no user namespaces");
         return;
     }
     let client = crate::api::started(&home);

@@ -4,7 +4,7 @@
 //! same faults again (their instants depend on the machine). Where mounts are possible the handoffs lie on a small file system
 //! of their own, which is full at times.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -351,7 +351,7 @@ impl Soak {
         run(&mut self.command_for(agent, &["agents", "restore", agent]));
     }
 
-    /// A supervisor restarts its client; a killed supervisor is restarted by whoever looks after the machine.
+    /// A supervisor restarts its client; a killed supervisor is restarted by the machine's service manager.
     fn restore_supervised(&self, agent: &str) {
         let supervisor = self.world.agent(agent)["supervisor"]["pid"].as_i64();
         let lives =
@@ -435,24 +435,37 @@ impl Soak {
                 states.insert(text("id"), text("state"));
             }
         }
+        // It is shown as a record of its own, as a prompt or as a hook's output; a handoff may quote it later.
+        let is_record = |line: &&str| {
+            !line.contains("HANDOFF LOADED")
+                && (line.contains(r#""type":"user""#) || line.contains("attachment"))
+        };
+        let mut shown_by_id: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for line in transcripts.lines().filter(is_record) {
+            let ids: BTreeSet<&str> = line
+                .split("[baton message ")
+                .skip(1)
+                .filter_map(|rest| rest.split(" from ").next())
+                .collect();
+            for id in ids {
+                shown_by_id.entry(id).or_default().push(line);
+            }
+        }
+        let scripted = self.agents.iter().filter(|agent| !self.is_real(agent));
+        let seen_by: BTreeMap<&String, String> = scripted
+            .map(|agent| (agent, self.world.seen(agent).iter().map(ToString::to_string).collect()))
+            .collect();
         for (agent, id) in &self.sent {
             let state = states.get(id).map_or("lost", String::as_str);
             let told = || self.world.told(agent);
             assert!(matches!(state, "delivered" | "expired" | "failed"), "{id} is {state}\n{}", told());
-            let head = format!("[baton message {id} from ");
-            // It is shown as a record of its own, as a prompt or as a hook's output; a handoff may quote it later.
-            let is_shown = |line: &&str| {
-                line.contains(&head)
-                    && !line.contains("HANDOFF LOADED")
-                    && (line.contains(r#""type":"user""#) || line.contains("attachment"))
-            };
-            let shown: Vec<&str> = transcripts.lines().filter(is_shown).collect();
+            let shown = shown_by_id.get(id.as_str()).map(Vec::as_slice).unwrap_or_default();
             // A message delivered just before its client was killed is delivered again after it came back.
             let most = if self.killed.contains(agent) { 2 } else { 1 };
             assert!(shown.len() <= most, "{id} was shown {} times: {shown:#?}\n{}", shown.len(), told());
             let seen = || match &self.real {
                 Some(real) if self.is_real(agent) => real.was_shown(id),
-                _ => self.world.seen(agent).iter().any(|s| s.to_string().contains(id.as_str())),
+                _ => seen_by.get(agent).is_some_and(|seen| seen.contains(id.as_str())),
             };
             if state == "delivered" && !self.killed.contains(agent) {
                 assert!(seen(), "{id} counts as delivered and was never seen\n{}", told());
@@ -482,7 +495,7 @@ impl Soak {
                 };
                 words.contains(&format!("DOC-{document}.")) && (0..AGENTS).map(name).any(told)
             };
-            // The client was killed and not restarted since: whoever brings the agent back carries out the handoff.
+            // The client was killed and not restarted since: restoring the agent carries out the handoff.
             let record = baton_testkit::home::record(
                 &self.world.home.state().join(format!("sessions/{session}.json")),
             );
@@ -577,7 +590,7 @@ impl Soak {
         found.filter(|(_, session)| spoken_to.contains(session)).collect()
     }
 
-    /// What is on record of one session.
+    /// The record of one session.
     fn log_of(&self, session: &str) -> String {
         let log = self.world.baton(&["log", "--json", "-n", "1000000"]).out;
         let lines: Vec<&str> = log.lines().filter(|line| line.contains(session)).collect();
@@ -638,7 +651,7 @@ fn is_inside_possible() -> bool {
     possible
 }
 
-/// Runs the calling test again inside a mount namespace of its own, where that is possible. `false` inside it, or without one.
+/// Runs the calling test again inside a new mount namespace, if possible. `false` inside it, or without one.
 pub(crate) fn ran_inside() -> bool {
     if std::env::var_os(INSIDE).is_some() || !is_inside_possible() {
         return false;
@@ -672,7 +685,7 @@ impl Soak {
         if let Some(real) = &self.real {
             real.calm_down();
         }
-        // The faults are over: whoever is gone is brought back once more, and everybody comes to rest by themselves.
+        // The faults are over: agents that are gone are restored once more, and all come to rest by themselves.
         for agent in self.agents.clone() {
             if !self.is_running(&agent) {
                 self.restore(&agent);

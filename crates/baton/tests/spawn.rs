@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use baton_testkit::home::run;
-use baton_testkit::wait::wait_for;
+use baton_testkit::wait::{wait_for, wait_until};
 use serde_json::Value;
 
 use crate::world::{QUIET, World, wait_for_or};
@@ -287,6 +287,40 @@ fn undo_resumes_the_earlier_conversation_in_the_agents_own_pane() {
     });
 }
 
+#[test]
+fn undo_and_rotate_in_a_row_submit_one_prompt() {
+    let Some(world) = World::new(QUIET) else { return };
+    world.spawn("alpha", &["--prompt", "Port it."]).ok();
+    first_turn_is_over(&world, "alpha");
+    let first = world.agent("alpha")["session"].clone();
+    world.baton(&["rotate", "alpha"]).ok();
+    world.wait_for_prompt("alpha", "Continue where");
+    works_on(&world, "alpha", &first);
+    let second = world.agent("alpha")["session"].clone();
+    world.baton(&["undo", "alpha"]).ok();
+    wait_until("it to be back", || {
+        let rotate = world.baton(&["rotate", "alpha"]);
+        let waits = ["is going back to session", "is still starting"];
+        assert!(rotate.code == Some(0) || waits.iter().any(|w| rotate.err.contains(w)), "{rotate:?}");
+        rotate.code == Some(0)
+    });
+    wait_for_or(
+        "the third context to have worked",
+        || world.told("alpha"),
+        || {
+            let agent = world.agent("alpha");
+            let is_third = agent["session"] != first && agent["session"] != second;
+            let continued = world.prompts("alpha").iter().filter(|p| p.starts_with("Continue where")).count();
+            let is_over = agent["rotation"].is_null() && world.session("alpha")["turn"] == "idle";
+            (is_third && is_over && continued > 0).then_some(())
+        },
+    );
+    let prompts = world.prompts("alpha");
+    let continued = prompts.iter().filter(|prompt| prompt.starts_with("Continue where")).count();
+    // The client that came with undo began a list of its own.
+    assert_eq!(continued, 1, "{prompts:?}");
+}
+
 /// The command would be ended with the client, half-way.
 #[test]
 fn an_agent_in_a_pane_cannot_undo_its_own_rotation() {
@@ -429,9 +463,10 @@ fn the_first_agent_brings_the_daemon_which_attends_to_its_pane() {
 }
 
 #[test]
-fn work_given_to_a_new_agent_goes_on_in_a_pane_where_one_is_asked_for_or_the_giver_has_one() {
+fn work_given_to_a_new_agent_continues_in_a_pane_where_one_is_asked_for_or_the_giver_has_one() {
+    // The heir has the same script, and must not give the work on.
     let Some(world) = World::new(
-        "turn\n  tokens 5%\n  bash echo MY-OWN-WORDS | BATON_AGENT_SEEN=$PWD/heir.seen baton handoff --to demo - > given.txt\n  say Given.\n",
+        "turn\n  tokens 5%\n  bash [ -e given.txt ] || echo MY-OWN-WORDS | BATON_AGENT_SEEN=$PWD/heir.seen baton handoff --to demo - > given.txt\n  say Given.\n",
     ) else {
         return;
     };
@@ -535,6 +570,20 @@ fn what_a_retired_agent_left_is_for_nobody_and_a_new_agent_of_its_name_begins_af
 }
 
 #[test]
+fn a_new_agent_under_a_retired_leads_name_is_not_the_parent_of_the_leads_children() {
+    let Some(world) = World::unattended("turn\n  say On it.\n") else { return };
+    world.spawn("lead", &[]).ok();
+    world.spawn("kid", &["--parent", "lead", "--approver", "lead"]).ok();
+    world.baton(&["retire", "lead"]).ok();
+    assert_eq!(world.agent("kid")["parent"], "lead", "whose child it was stays to be seen");
+    world.spawn("lead", &[]).ok();
+    let kid = world.agent("kid");
+    assert!(kid["parent"].is_null() && kid["approver"].is_null(), "{kid}");
+    let said = world.baton(&["agents", "--tree"]).ok();
+    assert!(!said.contains("└ kid"), "{said}");
+}
+
+#[test]
 fn an_agent_that_is_spawned_again_is_waited_for_and_undo_does_not_go_back_behind_that() {
     let Some(world) = World::new("turn\n  tokens 20%\n  say Half of it is done.\n") else { return };
     world.spawn("q1", &["--prompt", "Port the parser"]).ok();
@@ -557,7 +606,7 @@ fn an_agent_that_is_spawned_again_is_waited_for_and_undo_does_not_go_back_behind
 
 /// No daemon runs, so the attendant of the panes or the supervisor must notice.
 #[test]
-fn a_parent_hears_that_its_child_in_a_pane_or_under_a_supervisor_died_and_how() {
+fn a_parent_is_told_that_its_child_in_a_pane_or_under_a_supervisor_died_and_how() {
     let Some(world) = World::new(QUIET) else { return };
     world.ready("lead");
     let kill = |pid: i64| {

@@ -195,6 +195,9 @@ fn an_agent_spawns_with_harmless_options_for_itself_and_under_a_free_name() {
 /// Through a link, git would create the worktree in another folder.
 #[test]
 fn a_work_tree_is_made_in_a_folder_of_ours_and_nowhere_else() {
+    if !tools::has(&["git"]) {
+        return;
+    }
     let home = Home::new(BATON);
     let project = home.project();
     let outside = home.path().join("outside");
@@ -218,6 +221,44 @@ fn a_work_tree_is_made_in_a_folder_of_ours_and_nowhere_else() {
     let said = home.run("spawn w --worktree --provider demo").fails(1);
     assert!(said.contains(".baton is not baton's own"), "{said}");
     assert!(!home.state().join("agents/w.json").exists());
+}
+
+/// Whoever can write into it reads what an agent hands over, and puts other words in their place.
+#[test]
+fn an_agent_is_offered_no_folder_that_somebody_else_can_write_into() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = Home::new(BATON);
+    let project = home.project();
+    let folder = project.join(".baton");
+    // As a version before the list of folders would have left it.
+    std::fs::create_dir_all(project.join(".git")).unwrap();
+    std::fs::write(project.join(".git/index"), b"DIRC\0\0\0\x02\0\0\0\0").unwrap();
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join(".gitignore"), "*\n").unwrap();
+    let asked = || {
+        let client = Client::new(&home);
+        client.starts("startup").ok();
+        client.answers(150_000);
+        client.hook("PostToolUse").context().unwrap()
+    };
+    assert!(asked().contains(".baton/handoff-"), "{}", asked());
+    let mode = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(&folder, 0o777);
+    assert!(!asked().contains(".baton/handoff-"), "{}", asked());
+    mode(&folder, 0o755);
+    if Command::new("chown").arg("12345").arg(&folder).status().unwrap().success() {
+        assert!(!asked().contains(".baton/handoff-"), "{}", asked());
+    }
+    // A folder like /tmp, where somebody put a `.git`.
+    std::fs::remove_dir_all(&folder).unwrap();
+    mode(&project, 0o1777);
+    assert!(!asked().contains(".baton/handoff-"), "{}", asked());
+    let inside = project.join("mine");
+    std::fs::create_dir(&inside).unwrap();
+    let channel = baton_testkit::home::run(home.baton(["channel"]).current_dir(&inside)).ok();
+    assert_eq!(channel.trim(), "global");
 }
 
 #[test]

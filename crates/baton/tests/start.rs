@@ -137,7 +137,7 @@ fn the_same_compaction_announced_four_times_seals_once_and_the_next_one_again() 
 }
 
 #[test]
-fn a_parent_hears_by_mail_that_its_child_was_compacted() {
+fn a_parent_gets_mail_that_its_child_was_compacted() {
     let home = Home::new(BATON);
     let parent = Client::new(&home);
     parent.starts("startup").silent();

@@ -238,7 +238,11 @@ fn suspended_and_continued_by_a_shell() {
             pty.send("\x1a")?;
             pty.wait_for("Stopped")?;
             pty.send("stty -a | grep -o ' .\\?echo ' ; clear; fg\r")?;
-            pty.wait_until("the client again", |s| s.contains('❯') && s.contains(&format!("draft{n}")))?;
+            // What the client had drawn stays on the screen until the shell clears it: a Ctrl+C before that would be the
+            // shell's.
+            pty.wait_until("the client again", |s| {
+                !s.contains("Stopped") && s.contains('❯') && s.contains(&format!("draft{n}"))
+            })?;
             assert!(is_running(client_pid(&home).as_raw_nonzero().get()));
             pty.send("\x03")?;
         }

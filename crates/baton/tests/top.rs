@@ -193,7 +193,7 @@ fn in_tmux_several_agents_are_led_through_the_daemon() {
     for row in ["○ app ", "● app-oak", "○ app-elm", "daemon ok"] {
         pane.wait_for(row, LONG).unwrap();
     }
-    // Whoever asks comes up, is answered with a key, and goes back to its place.
+    // An agent that asks moves up, is answered with a key, and returns to its place.
     let hook = ask(&clients[2], "make release");
     pane.wait_for("? app-elm", LONG).unwrap();
     pane.wait_for("1 needs you", LONG).unwrap();

@@ -381,7 +381,7 @@ fn waiting_for_an_agent_at_its_limit_says_until_when_and_what_waits_for_it() {
 
 /// An agent in a pane at its limit was brought back by nobody.
 #[test]
-fn an_agent_in_a_pane_goes_on_when_its_usage_limit_has_ended() {
+fn an_agent_in_a_pane_continues_when_its_usage_limit_has_ended() {
     let reset = jiff::Timestamp::now().as_second() + 4;
     let script = format!(
         "context\nturn\n  tokens 5%\n  fail rate_limit Usage limit reached|{reset}\nturn\n  say Back at work.\n"
@@ -455,6 +455,169 @@ fn a_prompt_that_esc_took_back_before_its_turn_began_holds_neither_mail_nor_a_ro
         || world.told("alpha"),
         || (world.agent("alpha")["rotation"].is_null() && world.prompts("alpha").len() == 3).then_some(()),
     );
+}
+
+/// A plain client with a turn by its record, of which its transcript has shown nothing for `seconds`.
+fn took_back(client: &Client<'_>, seconds: i64) {
+    assert_eq!(client.kept()["turn"], "working");
+    let ago = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(seconds);
+    let mut kept = client.kept();
+    kept["turn_since"] = json!(ago);
+    let path = client.record_path();
+    let mut file = std::fs::OpenOptions::new().append(true).open(path).unwrap();
+    std::io::Write::write_all(&mut file, format!("{kept}\n").as_bytes()).unwrap();
+    if let Ok(transcript) = std::fs::OpenOptions::new().append(true).open(client.transcript()) {
+        let before = std::time::SystemTime::from(ago) - std::time::Duration::from_secs(5);
+        transcript.set_modified(before).unwrap();
+    }
+}
+
+/// No hook, no mod and no screen tells of this end, so whoever looks first records it. Before, the agent was at work until
+/// its person's next prompt: `wait` waited, and its parent heard nothing.
+#[test]
+fn a_plain_client_whose_prompt_esc_took_back_is_idle_for_the_first_who_looks_and_its_handoff_is_sealed() {
+    let lookers: [&[&str]; 4] = [
+        &["agents"],
+        &["status", "AGENT"],
+        &["wait", "AGENT", "--timeout", "20s"],
+        &["send", "AGENT", "hello"],
+    ];
+    for looker in lookers {
+        let home = Home::new(BATON);
+        let client = Client::new(&home);
+        client.starts("startup").silent();
+        client.says("Port the tests.");
+        client.answers(50_000);
+        client.hook("UserPromptSubmit").ok();
+        hand_over(&home, &client, "# H\nThe words of the agent.");
+        took_back(&client, 20);
+        home.run("agents").ok();
+        assert_eq!(client.kept()["turn"], "working", "other hooks may take a while");
+        took_back(&client, 40);
+        let agent = client.agent();
+        let looker: Vec<&str> =
+            looker.iter().map(|arg| if *arg == "AGENT" { &agent } else { *arg }).collect();
+        let said = run(&mut home.baton(&looker)).ok();
+        assert!(!said.contains("working") && !said.contains("end of its turn"), "{looker:?}: {said}");
+        assert_eq!(client.kept()["turn"], "idle", "{looker:?}: {said}");
+        assert!(client.kept()["request"].is_null(), "{looker:?}: {said}");
+        assert!(newest_handoff(&home).contains("The words of the agent."), "{looker:?}");
+    }
+}
+
+#[test]
+fn the_daemon_looks_by_itself_at_a_turn_that_never_began_and_notifies_who_asked_for_it() {
+    let home = Home::new(BATON);
+    let client = Client::new(&home);
+    client.starts("startup").silent();
+    client.says("Port the tests.");
+    client.answers(50_000);
+    client.hook("UserPromptSubmit").ok();
+    // A second later it is due.
+    took_back(&client, 29);
+    let _served = baton_testkit::daemon::Served::new(&home);
+    wait_for("the end of that turn", || (client.kept()["turn"] == "idle").then_some(()));
+}
+
+/// A turn that thinks for long writes nothing either, but its prompt is in the transcript. A client stamps that before our
+/// hook runs.
+#[test]
+fn a_turn_that_shows_its_prompt_and_nothing_else_is_at_work() {
+    let home = Home::new(BATON);
+    let client = Client::new(&home);
+    client.starts("startup").silent();
+    client.answers(50_000);
+    client.says("Think hard.");
+    client.hook("UserPromptSubmit").ok();
+    took_back(&client, 40);
+    let now = std::time::SystemTime::now();
+    std::fs::OpenOptions::new().append(true).open(client.transcript()).unwrap().set_modified(now).unwrap();
+    assert!(home.run("agents").ok().contains("working"));
+    run(&mut home.baton(["wait", &client.agent(), "--timeout", "1s"])).fails(1);
+    assert_eq!(client.kept()["turn"], "working");
+}
+
+#[test]
+fn a_plain_client_that_esc_interrupted_is_idle_at_once_and_the_next_prompt_is_work_again() {
+    let home = Home::new(BATON);
+    let client = Client::new(&home);
+    client.starts("startup").silent();
+    client.hook("UserPromptSubmit").ok();
+    client.says("Port the tests.");
+    client.says("[Request interrupted by user]");
+    assert_eq!(
+        home.run(&format!("wait {} --timeout 20s", client.agent())).ok(),
+        format!("{}: idle\n", client.agent())
+    );
+    client.hook("UserPromptSubmit").ok();
+    assert!(home.run("agents").ok().contains("working"), "the transcript still ends with the interruption");
+}
+
+/// The client drops what hooks gave with such a prompt: seen with the real one, see `clients::tmux`.
+#[test]
+fn a_message_that_came_with_a_prompt_that_esc_took_back_comes_with_the_next_one_and_once() {
+    let home = Home::new(BATON);
+    let client = Client::new(&home);
+    client.starts("startup").silent();
+    client.says("Port the tests.");
+    client.answers(50_000);
+    let agent = client.agent();
+    let sent = home.run(&format!("send {agent} --json hello")).json();
+    let id = sent["id"].as_str().unwrap();
+    let first = client.taken_back("UserPromptSubmit", json!({})).context().unwrap();
+    assert!(first.contains(id));
+    let at_once = client.taken_back("UserPromptSubmit", json!({}));
+    assert!(
+        at_once.context().is_none_or(|context| !context.contains(id)),
+        "the client may not have written it yet"
+    );
+    took_back(&client, 4);
+    let second = client.hook("UserPromptSubmit").context().unwrap_or_default();
+    assert!(second.contains(id), "{second}");
+    // This turn begins.
+    client.says("Port the tests.");
+    client.hook("UserPromptSubmit").silent();
+    client.hook("Stop").ok();
+    let inbox = home.run(&format!("inbox {agent} --json")).json();
+    assert_eq!((inbox.as_array().unwrap().len(), &inbox[0]["state"]), (1, &json!("delivered")), "{inbox}");
+}
+
+/// It may keep no transcript that could show the message, and nobody presses Esc there.
+#[test]
+fn a_message_that_a_headless_client_was_given_with_its_prompt_comes_once() {
+    let home = Home::new(BATON);
+    let client = Client::new(&home).headless();
+    client.starts("startup").silent();
+    let agent = client.agent();
+    home.run(&format!("send {agent} --important hello")).ok();
+    let first = client.taken_back("UserPromptSubmit", json!({})).context().unwrap();
+    assert!(first.contains("hello"), "{first}");
+    took_back(&client, 4);
+    client.hook("PostToolUse").silent();
+    client.hook("Stop").ok();
+    let inbox = home.run(&format!("inbox {agent} --json")).json();
+    assert_eq!(inbox[0]["state"], "delivered", "{inbox}");
+}
+
+/// It was "idle", with the error below the table.
+#[test]
+fn an_agent_whose_turn_ended_in_an_error_is_in_error_for_agents_wait_and_the_api() {
+    let home = Home::new(BATON);
+    let client = Client::new(&home);
+    client.starts("startup").silent();
+    client.hook("UserPromptSubmit").ok();
+    client
+        .hook_with("StopFailure", json!({ "error": "unknown", "last_assistant_message": "API Error: 500" }))
+        .ok();
+    let agent = client.agent();
+    let listed = home.run("agents").ok();
+    let row = listed.lines().find(|line| line.starts_with(&agent)).unwrap();
+    assert_eq!(row.split_whitespace().nth(1), Some("error"), "{listed}");
+    assert_eq!(home.run(&format!("wait {agent}")).ok(), format!("{agent}: error (API Error: 500)\n"));
+    let served = baton_testkit::daemon::Served::new(&home);
+    assert_eq!(served.get(&format!("/sessions/{agent}"))["state"], "error");
+    client.hook("UserPromptSubmit").ok();
+    assert!(home.run("agents").ok().contains("working"));
 }
 
 /// The record and the lock of a companion whose user has pressed Esc.
@@ -543,7 +706,7 @@ fn a_handoff_that_a_start_could_not_load_comes_with_the_first_prompt_that_can() 
 
 /// The same in a pane: nobody but the attendant prompts the fresh context.
 #[test]
-fn a_fresh_context_that_was_cleared_while_the_disk_was_full_is_told_to_go_on_and_has_its_handoff() {
+fn a_fresh_context_that_was_cleared_while_the_disk_was_full_is_told_to_continue_and_has_its_handoff() {
     let Some(mut world) = World::unattended(&hands_over("  say Done.\n")) else { return };
     world.spawn("alpha", &["--prompt", "begin"]).ok();
     let first = wait_for("the request for a fresh context", || {

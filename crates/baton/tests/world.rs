@@ -14,7 +14,7 @@ use crate::BATON;
 /// A script that waits for prompts and does nothing else.
 pub const QUIET: &str = "turn\n  tokens 5%\n  say Hello.\n";
 
-/// A home with a tmux server of its own, and an attendant that can be killed.
+/// A home with its own tmux server, and an attendant that can be killed.
 pub struct World {
     pub home: Home,
     pub attendant: Option<Child>,

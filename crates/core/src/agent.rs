@@ -56,7 +56,8 @@ pub struct Agent {
     /// All its conversations, oldest first.
     #[serde(default)]
     pub sessions: Vec<SessionId>,
-    /// The last conversation before it was started anew under its name, with another task: nothing goes back to it.
+    /// The last conversation before the agent was started again under its name with another task; `undo` never goes
+    /// back to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anew_after: Option<SessionId>,
     /// The conversation whose rotation was undone, from then until another one begins.
@@ -98,7 +99,7 @@ pub struct Agent {
     /// The agent that spawned it and gave it its first prompt; nobody's where a person did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spawned_by: Option<AgentId>,
-    /// Names it had before, oldest first: what was told under one of them is not told again.
+    /// Earlier names, oldest first; a notice sent under one of them is not repeated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub former: Vec<AgentId>,
     /// Why it was given no further context, and since when.
@@ -111,14 +112,14 @@ pub struct Agent {
     pub unknown: Map<String, Value>,
 }
 
-/// A rotation that was refused until a person speaks.
+/// Rotations are refused until a person speaks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stopped {
     pub at: Timestamp,
     pub why: String,
 }
 
-/// What an agent is doing, in the words that every face of baton uses.
+/// An agent's state, in the words that all interfaces use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentState {
     Idle,
@@ -127,6 +128,8 @@ pub enum AgentState {
     Blocked,
     /// Stopped by a usage limit.
     Limit,
+    /// An error ended its last turn; nothing happens until somebody speaks to it.
+    Error,
     /// The handoff is sealed and the fresh context is on its way.
     HandingOver,
     /// The agent has reported its task finished, and nobody has asked for anything since.
@@ -137,11 +140,12 @@ pub enum AgentState {
 }
 
 impl AgentState {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Idle,
         Self::Working,
         Self::Blocked,
         Self::Limit,
+        Self::Error,
         Self::HandingOver,
         Self::Done,
         Self::Ended,
@@ -159,6 +163,7 @@ impl AgentState {
             Turn::Limit => Self::Limit,
             Turn::Idle if session.is_some_and(|session| session.done.is_some()) => Self::Done,
             Turn::Idle if rotating => Self::HandingOver,
+            Turn::Idle if session.is_some_and(|session| session.error.is_some()) => Self::Error,
             Turn::Idle => Self::Idle,
         }
     }
@@ -169,6 +174,7 @@ impl AgentState {
             Self::Working => "working",
             Self::Blocked => "blocked",
             Self::Limit => "limit",
+            Self::Error => "error",
             Self::HandingOver => "handing over",
             Self::Done => "done",
             Self::Ended => "ended",
@@ -300,7 +306,7 @@ impl Agent {
         self.ended = None;
     }
 
-    /// Its conversations since it was last started anew, oldest first.
+    /// Its conversations since it was last started with a new task, oldest first.
     pub fn since_anew(&self) -> &[SessionId] {
         let before =
             self.anew_after.as_ref().and_then(|last| self.sessions.iter().rposition(|id| id == last));
@@ -320,7 +326,7 @@ impl Agent {
     }
 }
 
-/// What we know when a session's first event arrives.
+/// The facts at a session's first event.
 pub struct Arrival<'a> {
     pub session: &'a SessionId,
     pub client: Option<&'a Process>,
@@ -337,7 +343,7 @@ pub struct Arrival<'a> {
 
 /// The owner of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Whose {
+pub enum AgentOwner {
     Known(AgentId),
     /// A new agent, started from within another one.
     ChildOf(AgentId),
@@ -348,9 +354,9 @@ pub enum Whose {
 ///
 /// Everything that an agent starts inherits its environment, so the environment names the agent only if the session or
 /// process is the one recorded for it, or if its supervisor started the client. Otherwise the session is a child.
-pub fn whose(arrival: &Arrival<'_>) -> Whose {
+pub fn whose(arrival: &Arrival<'_>) -> AgentOwner {
     if let Some(agent) = arrival.by_process {
-        return Whose::Known(agent.id.clone());
+        return AgentOwner::Known(agent.id.clone());
     }
     if let Some(agent) = arrival.by_env {
         let same_session = agent.session.as_ref() == Some(arrival.session);
@@ -366,16 +372,16 @@ pub fn whose(arrival: &Arrival<'_>) -> Whose {
                 .as_ref()
                 .is_some_and(|p| Some(p.process.pid) == arrival.client_parent && (arrival.alive)(&p.process));
         return if same_session || same_process || own_supervisor || first_in_pane {
-            Whose::Known(agent.id.clone())
+            AgentOwner::Known(agent.id.clone())
         } else {
-            Whose::ChildOf(agent.id.clone())
+            AgentOwner::ChildOf(agent.id.clone())
         };
     }
     match arrival.by_session {
         Some(agent) if !agent.process.as_ref().is_some_and(|p| (arrival.alive)(p)) => {
-            Whose::Known(agent.id.clone())
+            AgentOwner::Known(agent.id.clone())
         }
-        _ => Whose::New,
+        _ => AgentOwner::New,
     }
 }
 
@@ -411,11 +417,11 @@ mod tests {
     #[test]
     fn a_plain_client_is_a_new_agent_and_stays_it_after_clear() {
         let (s, p) = (sid("s2"), process(5));
-        assert_eq!(whose(&arrival(&s, &p)), Whose::New);
+        assert_eq!(whose(&arrival(&s, &p)), AgentOwner::New);
         let known = agent("app-1");
         assert_eq!(
             whose(&Arrival { by_process: Some(&known), ..arrival(&s, &p) }),
-            Whose::Known(known.id.clone())
+            AgentOwner::Known(known.id.clone())
         );
     }
 
@@ -455,7 +461,7 @@ mod tests {
         let mut parent = agent("app-1");
         parent.enter(&sid("s1"), Some(process(4)));
         let a = Arrival { by_env: Some(&parent), ..arrival(&s, &p) };
-        assert_eq!(whose(&a), Whose::ChildOf(parent.id.clone()));
+        assert_eq!(whose(&a), AgentOwner::ChildOf(parent.id.clone()));
     }
 
     #[test]
@@ -465,10 +471,10 @@ mod tests {
         ours.enter(&sid("s1"), Some(process(4)));
         ours.supervisor = Some(process(7));
         let a = Arrival { by_env: Some(&ours), ..arrival(&s, &p) };
-        assert_eq!(whose(&a), Whose::Known(ours.id.clone()));
+        assert_eq!(whose(&a), AgentOwner::Known(ours.id.clone()));
         ours.supervisor = Some(process(700));
         let a = Arrival { by_env: Some(&ours), client_parent: Some(700), ..arrival(&s, &p) };
-        assert_eq!(whose(&a), Whose::ChildOf(ours.id.clone()), "a dead supervisor vouches for nobody");
+        assert_eq!(whose(&a), AgentOwner::ChildOf(ours.id.clone()), "a dead supervisor vouches for nobody");
     }
 
     #[test]
@@ -478,9 +484,9 @@ mod tests {
         old.enter(&s, Some(process(400)));
         assert_eq!(
             whose(&Arrival { by_session: Some(&old), ..arrival(&s, &p) }),
-            Whose::Known(old.id.clone())
+            AgentOwner::Known(old.id.clone())
         );
         old.process = Some(process(4));
-        assert_eq!(whose(&Arrival { by_session: Some(&old), ..arrival(&s, &p) }), Whose::New);
+        assert_eq!(whose(&Arrival { by_session: Some(&old), ..arrival(&s, &p) }), AgentOwner::New);
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::ids::{BadId, ChannelName};
 use crate::plain::plain_line;
 
-/// What the caller knows about a working directory. All paths are absolute and free of links.
+/// The caller's facts about a working directory. All paths are absolute and free of links.
 #[derive(Debug, Clone, Default)]
 pub struct Clues {
     pub cwd: PathBuf,

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What the client keeps free for the summary and itself.
+/// The room that the client keeps free for the summary and itself.
 const RESERVE: u64 = 33_000;
-/// What the client subtracts from the window before it applies the user's percentage.
+/// How much the client subtracts from the window before it applies the user's percentage.
 const OVERRIDE_RESERVE: u64 = 20_000;
 /// How many observations we keep, and how many of the latest we use.
 const KEPT: usize = 5;
@@ -105,7 +105,7 @@ pub enum CompactionPoint {
 }
 
 impl CompactionPoint {
-    /// The end in both cases; thresholds must lie below it.
+    /// The end in both cases; thresholds must be below it.
     pub fn end(self) -> u64 {
         match self {
             Self::At { tokens, .. } => tokens,

@@ -1,4 +1,4 @@
-//! What happened to a session, in provider-independent terms. Converted once, from what the provider sent.
+//! A session's events in provider-independent terms, converted once from the provider's payloads.
 
 use std::borrow::Cow;
 

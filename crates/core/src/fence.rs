@@ -41,7 +41,7 @@ impl Key {
 /// Removes `word` from `body`. The text cannot know the word, but may contain it by accident.
 pub fn without(word: &str, body: &str) -> String {
     let mut body = body.replace(word, "");
-    // Removing the word may form it anew.
+    // Removing the word may form it again.
     while body.contains(word) {
         body = body.replace(word, "");
     }

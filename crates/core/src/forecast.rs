@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// How many turn ends we keep.
 const KEPT: usize = 12;
-/// With fewer steps than this there is no forecast.
+/// Too few steps for a forecast.
 const ENOUGH: usize = 2;
 
 /// The context's size (input, cache and output) at the ends of recent turns, latest last.
@@ -22,7 +22,7 @@ impl TurnEnds {
 
     /// The growth per turn. A step down is a compaction, so skip it. An exceptional turn counts as at most four usual
     /// ones, so that reading one large file does not spoil the forecast for an hour.
-    pub fn growth(&self) -> Option<u64> {
+    pub(crate) fn growth(&self) -> Option<u64> {
         let mut steps: Vec<u64> = self.0.windows(2).filter(|w| w[1] > w[0]).map(|w| w[1] - w[0]).collect();
         if steps.len() < ENOUGH {
             return None;

@@ -183,15 +183,23 @@ mod tests {
 
     #[test]
     fn a_compaction_in_the_transcript_voids_what_was_read_before_it() {
-        let compacted = |post_tokens| {
-            Tail::Compacted(Compacted { auto: true, pre_tokens: None, post_tokens, at: Some(at(9)) })
+        let compacted = |second, post_tokens| {
+            Tail::Compacted(Compacted { auto: true, pre_tokens: None, post_tokens, at: Some(at(second)) })
         };
         let before = gauge(reading(160_000, 5, Source::StatusLine));
         let join = |tail: &Tail| {
             before.join(&Report::of_tail(tail, Some(200_000), 200_000, 0, at(20)), at(20)).reading
         };
-        assert_eq!(join(&compacted(None)), None);
-        assert_eq!(join(&compacted(Some(3_000))).unwrap().tokens, 3_000);
+        assert_eq!(join(&compacted(9, None)), None);
+        assert_eq!(join(&compacted(9, Some(3_000))).unwrap().tokens, 3_000);
+        assert_eq!(
+            join(&compacted(1, Some(3_000))),
+            before.reading,
+            "the compaction came before the reading"
+        );
+        assert_eq!(join(&Tail::OutOfReach), before.reading);
+        let usage = TailUsage { tokens: 170_000, output: 1, window: None, model: None, at: Some(at(6)) };
+        assert_eq!(join(&Tail::Usage(usage)).unwrap().tokens, 170_000);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Why an agent stands still, in the words that page, screen, tables and notices share.
+//! Why an agent does not continue, in the words that page, screen, tables and notices share.
 
 use crate::limit::Parked;
 
@@ -28,7 +28,7 @@ impl Audience {
 /// Why an agent that has work does not continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Halt<'a> {
-    /// By a dialog or a draft in its terminal; with what it is about, if known.
+    /// By a dialog or a draft in its terminal, with its subject if known.
     Blocked(Option<&'a str>),
     /// By a usage limit.
     Limit(Option<LimitEnd<'a>>),

@@ -23,7 +23,7 @@ pub struct Grammar {
     /// Options that make a headless run print each event as it happens.
     pub streaming: &'static [&'static str],
     pub model: &'static str,
-    /// The option that sets what the hooks call the permission mode, if there is one.
+    /// The option that sets the permission mode that the hooks report, if there is one.
     pub permission_mode: Option<&'static str>,
     pub resume: Resume,
     /// Options that an agent may pass to an agent that it spawns, because none lets the other do, read or load more
@@ -255,7 +255,7 @@ impl Launch {
     }
 }
 
-/// What the person changed since the start, as reported by the hooks; overrides the command line.
+/// The person's changes since the start, as reported by the hooks; overrides the command line.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Now<'a> {
     pub model: Option<&'a str>,

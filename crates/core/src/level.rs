@@ -162,7 +162,7 @@ impl Limits {
 }
 
 /// The last resort without a reading: the transcript's length. `None` after a known compaction, because the file keeps
-/// what the context no longer holds.
+/// records that the context no longer has.
 pub fn last_resort(tail: &Tail, transcript_bytes: u64, limits: &ByteLimits) -> Option<Level> {
     match tail {
         Tail::Nothing | Tail::OutOfReach => Some(limits.level(transcript_bytes)),
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_threshold_beyond_compaction_is_lowered_below_it_and_reported() {
-        // A 1M model told to compact as if it had 100k: every default lies far beyond 67k.
+        // A 1M model told to compact as if it had 100k: every default is far beyond 67k.
         let t = Thresholds::default();
         let limits = t.limits(1_000_000, 67_000);
         assert_eq!((limits.early_warning, limits.warning, limits.critical), (50_250, 56_950, 63_650));

@@ -1,4 +1,4 @@
-//! How full an agent was over time and what happened to its context, read from the log.
+//! An agent's levels over time and the events of its context, read from the log.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

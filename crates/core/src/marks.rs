@@ -36,7 +36,7 @@ pub(crate) const OPEN_WINDOW: (&str, &str) = (
 );
 
 /// The first line of the frame that `text` begins with.
-pub fn handoff_head(text: &str) -> Option<&str> {
+pub(crate) fn handoff_head(text: &str) -> Option<&str> {
     let text = text.trim_start();
     text.starts_with(HANDOFF).then(|| text.lines().next().unwrap_or_default())
 }

@@ -12,7 +12,7 @@ use crate::session::Turn;
 /// The largest text of a message, in bytes.
 pub const MAX_TEXT: usize = 1 << 20;
 /// A longer text is injected as its beginning and its path.
-pub const MAX_INJECTED: usize = 6_000;
+pub(crate) const MAX_INJECTED: usize = 6_000;
 
 /// How soon a message should be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]

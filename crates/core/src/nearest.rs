@@ -1,6 +1,6 @@
-//! What somebody meant who mistyped a word.
+//! Suggestions for mistyped words.
 
-/// The name that is least far from `word`, if it is near enough to be meant.
+/// The name nearest to `word`, if it is near enough for a typing error.
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let near = |name: &&str| if name.len() > 12 { 6 } else { 3 };
     let ranked = names.into_iter().map(|name| (distance(word, name), name));

@@ -1,4 +1,4 @@
-//! What an agent needs a person for, and the words for it. Page, screen, CLI, notices and mail use the same ones.
+//! Why an agent needs a person, in the words that page, screen, CLI, notices and mail share.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -51,7 +51,7 @@ impl NeedKind {
     }
 
     /// The need behind this tool's permission request.
-    pub fn of_tool(tool: &str) -> Self {
+    pub(crate) fn of_tool(tool: &str) -> Self {
         match tool {
             crate::approval::QUESTION => Self::Question,
             crate::approval::PLAN => Self::Plan,
@@ -70,14 +70,14 @@ pub struct Need {
 
 /// A waiting request of the agent. `about` is redacted and on one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
+pub struct WaitingRequest {
     pub tool: String,
     pub about: String,
     pub at: Timestamp,
 }
 
-impl Waiting {
-    /// What it asks for. The first answer counts, wherever it is given.
+impl WaitingRequest {
+    /// The words of its request. The first answer counts, wherever it is given.
     pub fn words(&self) -> String {
         match NeedKind::of_tool(&self.tool) {
             NeedKind::Question => format!("asks: {}", self.about),
@@ -94,7 +94,7 @@ pub struct Facts<'a> {
     pub session: Option<&'a Session>,
     pub state: AgentState,
     /// The oldest waiting request.
-    pub waiting: Option<&'a Waiting>,
+    pub waiting: Option<&'a WaitingRequest>,
     pub pending: Option<Pending>,
     /// An actuator other than the user is available.
     pub rotatable: bool,
@@ -174,7 +174,12 @@ mod tests {
         (Agent::new(id, "claude", channel, "/p".into(), at(0)), session)
     }
 
-    fn told(agent: &Agent, session: &Session, state: AgentState, waiting: Option<&Waiting>) -> Option<Need> {
+    fn told(
+        agent: &Agent,
+        session: &Session,
+        state: AgentState,
+        waiting: Option<&WaitingRequest>,
+    ) -> Option<Need> {
         let facts = Facts {
             agent,
             session: Some(session),
@@ -198,7 +203,7 @@ mod tests {
     fn a_request_says_what_it_asks_for_and_since_when() {
         let (agent, session) = agent();
         let ask = |tool: &str, about: &str| {
-            let waiting = Waiting { tool: tool.into(), about: about.into(), at: at(9) };
+            let waiting = WaitingRequest { tool: tool.into(), about: about.into(), at: at(9) };
             told(&agent, &session, AgentState::Blocked, Some(&waiting)).unwrap()
         };
         let need = ask("Bash", "cargo publish");
@@ -225,7 +230,7 @@ mod tests {
         assert!(need.text.starts_with("limit until "), "{}", need.text);
     }
 
-    /// The user reads "you"; a parent must not take that for itself.
+    /// The user reads "you"; a parent must not think that this refers to it.
     #[test]
     fn notices_use_the_words_of_the_screen() {
         let (agent, mut session) = agent();
@@ -267,11 +272,11 @@ mod tests {
         assert_eq!(told(&agent, &session, AgentState::Idle, None).unwrap().kind, NeedKind::Handoff);
         assert_eq!(told(&agent, &session, AgentState::Ended, None), None);
         agent.rotation = None;
-        agent.stopped = Some(Stopped { at: at(9), why: "type something to go on".into() });
+        agent.stopped = Some(Stopped { at: at(9), why: "type something to continue".into() });
         assert_eq!(told(&agent, &session, AgentState::Idle, None), None, "somebody has spoken since");
         agent.in_a_row = 10;
         let need = told(&agent, &session, AgentState::Idle, None).unwrap();
         assert_eq!((need.kind, need.since), (NeedKind::Handoff, at(9)));
-        assert_eq!(need.text, "stopped: type something to go on");
+        assert_eq!(need.text, "stopped: type something to continue");
     }
 }

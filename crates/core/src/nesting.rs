@@ -1,7 +1,7 @@
 //! How deep a TOML file nests, found without recursion.
 //!
-//! The parser limits its own depth, but in a broken file it takes closing brackets that close nothing for the end of a
-//! level, and goes on until the stack ends. A cloned project may contain such a file.
+//! The parser limits its own depth, but in a broken file it counts unmatched closing brackets as the end of a level,
+//! and recurses until the stack overflows. A cloned project may contain such a file.
 
 use toml_parser::Source;
 use toml_parser::lexer::TokenKind;

@@ -1,9 +1,9 @@
 //! When to tell somebody about an agent: it answered, stopped at an error or a usage limit, waits for a person, was
 //! compacted, died, or its handoff failed.
 //!
-//! Each occasion is told once, and only after it has lasted a moment: a turn that ends in a rotation is followed by the
-//! next at once and is not news. Tell the end of a turn only to whoever caused it, or two agents would wake each other
-//! for days.
+//! Each occasion gives one notice, and only after it has lasted a moment: a turn that ends in a rotation is followed by
+//! the next at once and is not news. Tell the end of a turn only to whoever caused it, or two agents would wake each
+//! other for days.
 
 use std::borrow::Cow;
 
@@ -18,11 +18,11 @@ use crate::redact::redact;
 use crate::session::{Session, Turn};
 
 /// How long a state must last before we tell anybody.
-pub const SETTLE: SignedDuration = SignedDuration::from_secs(2);
+pub(crate) const SETTLE: SignedDuration = SignedDuration::from_secs(2);
 
 /// The skip fence: after a handoff expect the next context, not silence. If it has not come by then, it will not come
 /// by itself, and the agent really is idle.
-pub const FENCE: SignedDuration = SignedDuration::from_mins(2);
+pub(crate) const FENCE: SignedDuration = SignedDuration::from_mins(2);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -43,7 +43,7 @@ pub enum Kind {
 /// How much of an agent's answer a notice carries.
 const BEGINNING: usize = 500;
 
-/// The beginning of somebody's text for a notice, without secrets and control characters.
+/// The beginning of a text for a notice, without secrets and control characters.
 pub fn beginning(text: &str) -> String {
     // Redact before cutting: half a secret no longer matches a rule.
     let near: String = text.trim().chars().take(4 * BEGINNING).collect();
@@ -77,7 +77,7 @@ impl Kind {
             Self::Idle => {
                 format!("[baton] {agent} has ended its turn and is idle. Its answer begins:\n{detail}")
             }
-            // The detail is what `Halt::words` says to this reader.
+            // The detail is the text of `Halt::words` for this reader.
             Self::Error | Self::Limit | Self::Blocked => format!("[baton] {agent}: {detail}"),
             Self::Died => format!("[baton] {agent} died: {detail}. Its conversation and handoffs are kept."),
             Self::Compacted if detail.is_empty() => format!(
@@ -167,14 +167,14 @@ pub struct Facts<'a> {
     pub done: Option<Timestamp>,
     /// Since when a handoff is pending or a fresh context is on its way.
     pub rotating: Option<Timestamp>,
-    /// What the pending handoff waits for, and since when it is pending.
+    /// The event that the pending handoff waits for, and since when it is pending.
     pub pending: Option<(Pending, Timestamp)>,
-    /// Since when it is given no further context until a person speaks.
+    /// Since when it gets no further context until a person speaks.
     pub stopped: Option<Timestamp>,
     pub process: Option<&'a Process>,
 }
 
-/// What to do now.
+/// The step to take now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
     Nothing,

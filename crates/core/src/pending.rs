@@ -14,13 +14,13 @@ pub const LEASE: SignedDuration = SignedDuration::from_secs(5);
 /// How often to retry a handoff that could not be written, with a doubling wait.
 pub const TRIES: u32 = 6;
 
-/// What a pending handoff waits for.
+/// The event that a pending handoff waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pending {
-    /// Nothing: whoever finds it carries it out. At a usage limit it is sealed, and the fresh context waits for the
-    /// limit.
+    /// Nothing: the first process that finds it carries it out. At a usage limit it is sealed, and the fresh context
+    /// waits for the limit.
     Due,
-    /// The end of the running turn. Mail is held meanwhile, because the agent is about to forget what it hears.
+    /// The end of the running turn. Mail is held meanwhile, because the agent is about to lose its context.
     EndOfTurn,
     /// A person's next prompt: they pressed Esc, and the client takes no orders until they type again. Mail is not
     /// held.
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn mail_is_held_only_while_the_turn_goes_on() {
+    fn mail_is_held_only_while_the_turn_continues() {
         assert!(Pending::EndOfTurn.holds_mail());
         assert!(!Pending::NextPrompt.holds_mail() && !Pending::Due.holds_mail());
     }

@@ -203,7 +203,7 @@ fn is_joining_script(c: char) -> bool {
     matches!(c, '\u{620}'..='\u{7bf}' | '\u{860}'..='\u{dff}') && !is_invisible(c)
 }
 
-/// Skips what follows ESC: a control sequence, a control string, or a short form such as `ESC ( B`.
+/// Skips the sequence after ESC: a control sequence, a control string, or a short form such as `ESC ( B`.
 fn skip_escape(rest: &mut Peekable<Chars<'_>>) {
     match rest.peek() {
         Some('[') => {

@@ -72,7 +72,7 @@ impl Reading {
         Some(Self { tokens, output, window, base: 0, at: at.unwrap_or(now), source: Source::Transcript })
     }
 
-    /// What the client compares to its compaction point.
+    /// The total that the client compares to its compaction point.
     pub fn total(&self) -> u64 {
         self.tokens.saturating_add(self.output)
     }
@@ -93,23 +93,11 @@ pub fn percent(part: u64, whole: u64) -> u8 {
 }
 
 /// The newer of two readings; at equal stamps the stronger source.
-pub fn newest(a: Option<Reading>, b: Option<Reading>) -> Option<Reading> {
+pub(crate) fn newest(a: Option<Reading>, b: Option<Reading>) -> Option<Reading> {
     match (a, b) {
         (Some(a), Some(b)) => Some(if (b.at, b.source) > (a.at, a.source) { b } else { a }),
         (a, b) => a.or(b),
     }
-}
-
-/// The reading in effect: the last reported one, unless the transcript knows better.
-///
-/// A compaction at or after the reported reading voids it even if it does not say how much it left.
-pub fn current(told: Option<Reading>, tail: &Tail, default_window: u64, now: Timestamp) -> Option<Reading> {
-    let found = Reading::from_tail(tail, told.map(|r| r.window), default_window, now);
-    let told = told.filter(|r| match tail {
-        Tail::Compacted(c) => c.at.is_some_and(|at| at < r.at),
-        _ => true,
-    });
-    newest(told, found)
 }
 
 /// The window: from the payload, else from the model, else the default.
@@ -127,7 +115,7 @@ const WINDOWS: [(&str, u64); 5] = [
 ];
 
 /// The window of a model that we know by name, with any reseller's prefix.
-pub fn window_of(model: &str) -> Option<u64> {
+pub(crate) fn window_of(model: &str) -> Option<u64> {
     if model.ends_with("[1m]") {
         return Some(1_000_000);
     }
@@ -234,19 +222,5 @@ mod tests {
             TailUsage { tokens: 9, output: 1, window: None, model: Some("claude-opus-5-5".into()), at: None };
         let r = Reading::from_tail(&Tail::Usage(usage), None, DEFAULT_WINDOW, at(20)).unwrap();
         assert_eq!((r.tokens, r.window, r.at), (9, 1_000_000, at(20)));
-    }
-
-    #[test]
-    fn a_compaction_takes_back_what_was_told_before_it_even_if_it_does_not_say_what_it_left() {
-        let told = Some(reading(160_000, 5, Source::StatusLine));
-        let compacted = |second, post_tokens| {
-            Tail::Compacted(Compacted { auto: true, pre_tokens: None, post_tokens, at: Some(at(second)) })
-        };
-        assert_eq!(current(told, &compacted(9, None), DEFAULT_WINDOW, at(20)), None);
-        assert_eq!(current(told, &compacted(9, Some(3_000)), DEFAULT_WINDOW, at(20)).unwrap().tokens, 3_000);
-        assert_eq!(current(told, &compacted(1, Some(3_000)), DEFAULT_WINDOW, at(20)), told);
-        assert_eq!(current(told, &Tail::OutOfReach, DEFAULT_WINDOW, at(20)), told);
-        let usage = TailUsage { tokens: 170_000, output: 1, window: None, model: None, at: Some(at(6)) };
-        assert_eq!(current(told, &Tail::Usage(usage), DEFAULT_WINDOW, at(20)).unwrap().tokens, 170_000);
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::AgentId;
 
 /// The shortest interval of a repeated reminder.
-pub const SHORTEST: SignedDuration = SignedDuration::from_secs(60);
+pub(crate) const SHORTEST: SignedDuration = SignedDuration::from_secs(60);
 /// A reminder that is later than this says so.
 const LATE: SignedDuration = SignedDuration::from_secs(90);
 

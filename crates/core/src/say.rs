@@ -1,7 +1,7 @@
 //! baton's words: the texts that an agent reads in its context, and those for its user.
 //!
-//! Quiet by design: one sentence at the soft line, one request at the hard one, what happens next by itself, and never
-//! an order to stop the user's work.
+//! Quiet by design: one sentence at the soft line, one request at the hard one, a note on what happens next by itself,
+//! and never an order to stop the user's work.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -54,7 +54,7 @@ impl Situation<'_> {
         text
     }
 
-    /// What happens if the agent ignores the request.
+    /// The consequence of ignoring the request.
     fn otherwise(&self) -> &'static str {
         if self.asked_again {
             "If you do not, you are asked once more before the turn ends; then baton seals a handoff from the facts in the transcript and you continue from that one."
@@ -125,7 +125,7 @@ pub fn advisory(s: &Situation<'_>) -> String {
     format!("[baton] Context is {}: carry on as planned, you will be asked for a handoff {when}.", s.fill())
 }
 
-/// At CRITICAL: what to do, and what happens without it.
+/// At CRITICAL: the request, and the consequence of ignoring it.
 pub fn request(s: &Situation<'_>) -> String {
     format!(
         "[baton] Context is {}. Nothing needs to be cut short: at the next good point of the work, {}. {} {}",

@@ -61,7 +61,7 @@ impl Needle {
         return Self { text, finder: memchr::memmem::Finder::new(text) };
     }
 
-    pub fn is_in(&self, hay: &[u8]) -> bool {
+    pub(crate) fn is_in(&self, hay: &[u8]) -> bool {
         #[cfg(target_arch = "x86_64")]
         return match &self.finder {
             Some(finder) if hay.len() >= finder.min_haystack_len() => finder.find(hay, self.text).is_some(),

@@ -1,4 +1,4 @@
-//! What baton knows about one conversation. Stored as `sessions/{id}.json`; fields of later versions survive.
+//! baton's record of one conversation. Stored as `sessions/{id}.json`; fields of later versions survive.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -31,10 +31,10 @@ pub struct Session {
     #[serde(default)]
     pub permission_mode: Option<String>,
     pub started: Timestamp,
-    /// How it began: startup, resume, fork, clear, compact; `seen` if a later hook was the first that we heard of it.
+    /// How it began: startup, resume, fork, clear, compact; `seen` if a later hook was the first one to report it.
     pub source: String,
     #[serde(default)]
-    pub ended: Option<Ended>,
+    pub ended: Option<SessionEnd>,
     #[serde(default)]
     pub process: Option<Process>,
     /// Runs without a person at the keyboard (`-p` and the like).
@@ -66,8 +66,7 @@ pub struct Session {
     /// A handoff that this session was shown and has not yet acted on.
     #[serde(default)]
     pub claim: Option<HandoffId>,
-    /// The hook of its start could not load the handoff that was meant for it, as on a full disk. Those of its prompts try
-    /// again.
+    /// The hook of its start could not load its handoff, for example on a full disk. Those of its prompts try again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unloaded: bool,
     /// The handoff whose task this session continues: its ledger begins with the one sealed there.
@@ -76,17 +75,17 @@ pub struct Session {
     /// The agent ran `baton handoff`; carried out at the end of the turn, however it ends.
     #[serde(default)]
     pub request: Option<Request>,
-    /// Since when somebody has been sealing the handoff of the ended turn. Type and tell nothing meanwhile, and let
-    /// nobody else carry out a request. A mark some seconds old was left by a dead process.
+    /// Since when a process has been sealing the handoff of the ended turn. Meanwhile nothing is typed or sent, and no
+    /// other process carries out a request. A mark some seconds old was left by a dead process.
     #[serde(default)]
     pub sealing: Option<Timestamp>,
-    /// The rotation that led into it was undone: what it did is offered to nobody.
+    /// The rotation that led into it was undone: its work is offered to nobody.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub taken_back: bool,
     /// The newest handoff sealed from this session.
     #[serde(default)]
     pub last_handoff: Option<HandoffId>,
-    /// What the last PreCompact sealed, so that its repeated firings seal nothing twice.
+    /// The handoff that the last PreCompact sealed, so that repeated events do not seal again.
     #[serde(default)]
     pub precompact: Option<PreCompact>,
     /// The client's message when it stopped at a usage limit.
@@ -95,7 +94,11 @@ pub struct Session {
     /// When that limit ends, as far as known; kept until a turn ends well, so that guesses grow.
     #[serde(default)]
     pub parked: Option<Parked>,
-    /// The senders whose message or spawn this turn answers; they are told when it ends.
+    /// Messages that a hook gave the agent with a prompt of this turn. If Esc takes that prompt back before its turn
+    /// begins, the client drops them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub given: Vec<String>,
+    /// The senders whose message or spawn this turn answers; they are notified when it ends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked_by: Vec<String>,
     /// The beginning of the last answer to them.
@@ -125,7 +128,7 @@ pub struct Session {
     /// Its permission requests without a known outcome.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvals: Vec<RequestId>,
-    /// What other tools' scripts do here, so that baton does not do it twice.
+    /// The duties of other tools' scripts here, so that baton does not do them twice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_to_others: Vec<Duty>,
     #[serde(flatten)]
@@ -174,6 +177,7 @@ impl Session {
             precompact: None,
             limit: None,
             parked: None,
+            given: Vec::new(),
             asked_by: Vec::new(),
             answer: None,
             asked: None,
@@ -194,12 +198,12 @@ impl Session {
         self.left_to_others.contains(&duty)
     }
 
-    /// The usage limit that it stands at, if any.
+    /// The usage limit that it has reached, if any.
     pub fn parked(&self) -> Option<Parked> {
         self.parked.filter(|_| self.turn == Turn::Limit)
     }
 
-    /// What its pending handoff waits for, if it has one. `braked` as in [`Pending::of`].
+    /// The event that its pending handoff waits for, if it has one. `braked` as in [`Pending::of`].
     pub fn pending(&self, braked: bool) -> Option<Pending> {
         self.request.as_ref().map(|_| Pending::of(self.turn, braked))
     }
@@ -259,7 +263,7 @@ pub struct Completion {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct SessionEnd {
     pub at: Timestamp,
     pub reason: String,
 }

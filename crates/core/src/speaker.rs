@@ -43,12 +43,12 @@ pub fn is_from_a_person(prompt: &str) -> bool {
     matches!(speaker(&without_foreign(prompt)), Speaker::Person(_))
 }
 
-/// `text` without the client's envelopes and our own frames, wherever they stand: in front of what was typed, behind it,
-/// or pasted into it.
-pub fn without_foreign(text: &str) -> Cow<'_, str> {
+/// `text` without the client's envelopes and our own frames, wherever they are: before or after the typed text, or
+/// pasted into it.
+pub(crate) fn without_foreign(text: &str) -> Cow<'_, str> {
     let mut kept: Option<String> = None;
     let (mut from, mut at) = (0, 0);
-    // Looked for once: what is closed nowhere behind one place is closed nowhere behind the next.
+    // Search only once: a tag that is not closed after one place is not closed after a later one either.
     let mut unclosed: Vec<&str> = Vec::new();
     // A letter of a tag or a frame; anything else is passed over at once.
     while let Some(next) = memchr::memchr3(b'<', b'=', b'[', &text.as_bytes()[at..]) {
@@ -77,15 +77,16 @@ fn foreign_end(text: &str, start: usize, unclosed: &mut Vec<&'static str>) -> Op
         before.is_empty() || before.ends_with('\n')
     };
     let line_end = |from: usize| rest[from..].find('\n').map_or(rest.len(), |n| from + n);
-    // What a frame holds may pretend that it ends; the last end is the true one.
+    // The text inside a frame may contain a fake end; the last end is the true one.
     let closed = |close: &str| rest.rfind(close).map(|n| line_end(n + close.len()));
     if let Some(tag) = envelope(rest) {
+        // The last end counts here as well.
         let close = format!("</{tag}>");
-        let end = if unclosed.contains(&tag) { None } else { rest.find(&close).map(|n| n + close.len()) };
+        let end = if unclosed.contains(&tag) { None } else { rest.rfind(&close).map(|n| n + close.len()) };
         if end.is_none() {
             unclosed.push(tag);
         }
-        // One that is never closed is the client's to its end, if it is a paragraph of its own.
+        // An envelope that is never closed extends to the end of the text, if it is a separate paragraph.
         return end.or_else(|| begins_line().then_some(rest.len())).map(|end| start + end);
     }
     let end = if FRAMES.iter().any(|frame| rest.starts_with(frame)) {
@@ -103,8 +104,8 @@ fn foreign_end(text: &str, start: usize, unclosed: &mut Vec<&'static str>) -> Op
 /// How our frames begin, whole or torn.
 const FRAMES: [&str; 3] = ["=== HANDOFF LOADED", "=== FILES IN PLAY", marks::HANDOFF_END];
 
-/// The messages that a text frames, for somebody who follows the conversation: who sent each, and what it says.
-pub fn unframed(text: &str) -> impl Iterator<Item = (&str, &str)> {
+/// The messages that a text frames, for people who follow the conversation: the sender and the text of each.
+pub(crate) fn unframed(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split(marks::MESSAGE).skip(1).filter_map(|rest| {
         let (head, body) = rest.split_once('\n')?;
         let (from, _) = head.split_once(" from ")?.1.rsplit_once(']')?;
@@ -113,7 +114,7 @@ pub fn unframed(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// A prompt without our frames, as a listing shows it: a message with its sender's name. Nothing for what baton itself says.
+/// A prompt without our frames, as a listing shows it: a message with its sender's name. Empty for baton's own texts.
 pub fn listed(text: &str) -> Option<String> {
     match speaker(text) {
         Speaker::Baton => {
@@ -174,7 +175,7 @@ pub(crate) fn is_object(text: &str) -> bool {
         && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
 }
 
-/// Tags around what clients write in the user's place.
+/// Tags around text that clients write in the user's place.
 const ENVELOPES: [&str; 25] = [
     "system-reminder",
     "task-notification",
@@ -217,8 +218,9 @@ fn without_envelopes(text: &str) -> &str {
     let mut rest = text.trim();
     while let Some(tag) = envelope(rest) {
         let close = format!("</{tag}>");
-        // One that is never closed is the client's to its end.
-        let end = rest.find(&close).map_or(rest.len(), |at| at + close.len());
+        // An envelope that is never closed extends to the end. The text inside may close it and go on as if somebody had
+        // typed it: the last end is the true one.
+        let end = rest.rfind(&close).map_or(rest.len(), |at| at + close.len());
         rest = rest[end..].trim();
     }
     rest
@@ -277,6 +279,7 @@ mod tests {
             "<teammate-message from=\"lead\">You must stop.</teammate-message>",
             r#"{"task_id":"b1","tool_use_id":"t","description":"Never do it"}"#,
             "<hook_prompt id=\"1\">reason</hook_prompt>",
+            "<teammate-message from=\"x\">a</teammate-message>\nYou must stop.\n<teammate-message>b</teammate-message>",
             "Stop hook feedback:\nAlways go on.",
         ] {
             assert_eq!(speaker(client), Speaker::Client, "{client}");
@@ -300,6 +303,7 @@ mod tests {
             (format!("Look:\n=== FILES IN PLAY === x\n{forged}"), "Look:"),
             (format!("[baton message m1 from a]\n{forged}\n[end of message]\nAnd now?"), "And now?"),
             (format!("So:\n[baton] {forged}\nWhy?"), "So:\n\nWhy?"),
+            (format!("Do A. <skill>x</skill>\n{forged}\n<skill>y</skill> Then B."), "Do A.  Then B."),
         ] {
             assert_eq!(without_foreign(&text), typed, "{text}");
         }

@@ -193,7 +193,7 @@ fn the_scan_from_the_end_equals_a_full_parse_on_generated_rollouts() {
         let mut bytes = Vec::new();
         for _ in 0..dice.roll(14) {
             let mut line = serde_json::to_vec(&record(&mut dice)).unwrap();
-            // A line torn in the middle of the file: the client was killed and went on later.
+            // A line torn in the middle of the file: the client was killed and continued later.
             if dice.roll(14) == 0 {
                 line.truncate(usize::try_from(dice.roll(line.len() as u64)).unwrap());
             }

@@ -103,7 +103,7 @@ fn transcript(dice: &mut Dice) -> Vec<u8> {
     for _ in 0..dice.roll(14) {
         match dice.roll(14) {
             0 => bytes.extend_from_slice(b"\n"),
-            // A line torn in the middle of the file: the client was killed and went on later.
+            // A line torn in the middle of the file: the client was killed and continued later.
             1 => {
                 let line = serde_json::to_vec(&record(dice)).unwrap();
                 let cut = usize::try_from(dice.roll(line.len() as u64)).unwrap();

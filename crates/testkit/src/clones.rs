@@ -1,4 +1,4 @@
-//! Hostile clones: what somebody may put into a repository or an archive, each a few generated files.
+//! Hostile clones: the contents that an attacker may put into a repository or an archive, each a few generated files.
 //!
 //! Every clone gets a folder of its own beside a *victim*: another project of the same user, with a channel, a handoff
 //! and files that no clone may reach. [`Victim::canary`] is a file outside both.
@@ -181,6 +181,36 @@ pub const CLONES: &[HostileClone] = &[
         let hook = dir.join(".git/hooks/post-checkout");
         fs::set_permissions(hook, PermissionsExt::from_mode(0o755)).expect("a hook can be run");
     }),
+    clone!(".git/config names a work tree outside", |dir, victim| {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(dir).args(["-c", "init.templateDir=", "init", "-q"]);
+        assert!(git.status().expect("git runs").success());
+        let mut git = Command::new("git");
+        git.arg("-C").arg(dir).args(["-c", "user.name=a", "-c", "user.email=a@localhost"]);
+        assert!(git.args(["commit", "-q", "--allow-empty", "-m", "A"]).status().expect("git runs").success());
+        let mut git = Command::new("git");
+        git.arg("-C").arg(dir).args(["config", "core.worktree"]).arg(&victim.outside);
+        assert!(git.status().expect("git runs").success());
+    }),
+    clone!(".git/config includes a pipe", |dir, _| {
+        git(dir);
+        pipe(dir, "pipe");
+        write(dir, ".git/HEAD", "ref: refs/heads/main\n");
+        folder(dir, ".git/objects");
+        folder(dir, ".git/refs");
+        write(dir, ".git/config", "[core]\n\trepositoryformatversion = 0\n[include]\n\tpath = ../pipe\n");
+    }),
+    clone!("what git ignores is in pipes", |dir, _| {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(dir).args(["-c", "init.templateDir=", "init", "-q"]);
+        assert!(git.status().expect("git runs").success());
+        pipe(dir, ".gitignore");
+        pipe(dir, ".gitattributes");
+        pipe(dir, ".git/info/exclude");
+        let config = fs::read_to_string(dir.join(".git/config")).expect("a repository has settings");
+        let excludes = format!("\texcludesFile = {}\n", dir.join(".gitignore").display());
+        write(dir, ".git/config", config + &excludes);
+    }),
     clone!(".git is a pipe", |dir, _| pipe(dir, ".git")),
     clone!(".git is endless", |dir, _| link(Path::new("/dev/zero"), dir, ".git")),
     clone!(".git is a large file", |dir, _| write(dir, ".git", vec![b'g'; 10 << 20])),
@@ -332,6 +362,11 @@ pub const CLONES: &[HostileClone] = &[
     HostileClone {
         name: "a folder whose name moves the cursor",
         folder: Some(|| "x\u{1b}[2J\u{1b}]0;t\u{7}".into()),
+        make: |dir, _| git(dir),
+    },
+    HostileClone {
+        name: "a folder whose name turns the text around",
+        folder: Some(|| "x\u{202e}ylppa\u{2066}\u{200b}".into()),
         make: |dir, _| git(dir),
     },
     HostileClone {

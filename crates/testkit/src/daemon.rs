@@ -30,7 +30,7 @@ impl<'a> Served<'a> {
         Self::with(home, &[])
     }
 
-    /// Also on a port of its own.
+    /// Also on its own port.
     pub fn on_http(home: &'a Home) -> Self {
         Self::with(home, &["--http", "0"])
     }
@@ -187,7 +187,7 @@ impl Wire {
         } else {
             text += "\r\n";
         }
-        // A daemon that refuses may stop reading; ignore the closed pipe, because its answer is there.
+        // A daemon that refuses may stop reading; ignore the closed pipe, because its answer has arrived.
         let _ = self.say(text.as_bytes());
         self.hear()
     }

@@ -222,9 +222,30 @@ impl<'a> Client<'a> {
         self.hook_with(event, json!({}))
     }
 
-    /// Sends the usual payload with some fields changed.
+    /// Sends the usual payload with some fields changed. Like the client, notes in the transcript which messages a prompt
+    /// or its hook has shown to the model.
     #[track_caller]
     pub fn hook_with(&self, event: &str, fields: Value) -> HookOutput {
+        let prompt =
+            fields["prompt"].as_str().filter(|prompt| prompt.contains("[baton message ")).map(str::to_owned);
+        let answer = self.taken_back(event, fields);
+        // A test may have put something else in its place.
+        let has_transcript = std::fs::metadata(self.transcript()).map_or(true, |found| found.is_file());
+        if event == "UserPromptSubmit" && has_transcript {
+            if let Some(prompt) = prompt {
+                self.says(&prompt);
+            }
+            if let Some(context) = answer.context().filter(|context| context.contains("[baton message ")) {
+                let content = json!({ "type": "hook_additional_context", "content": [context] });
+                self.record(&json!({ "type": "attachment", "attachment": content }));
+            }
+        }
+        answer
+    }
+
+    /// The same for a prompt that Esc takes back before its turn begins: the client drops what the hook answers.
+    #[track_caller]
+    pub fn taken_back(&self, event: &str, fields: Value) -> HookOutput {
         let mut payload = self.usual(event);
         if let (Value::Object(payload), Value::Object(fields)) = (&mut payload, fields) {
             payload.extend(fields);
@@ -265,10 +286,15 @@ impl<'a> Client<'a> {
         send(command, payload.to_string().as_bytes()).ok().out
     }
 
+    /// The file of baton's record of this session.
+    pub fn record_path(&self) -> PathBuf {
+        self.home.state().join(format!("sessions/{}.json", self.session))
+    }
+
     /// baton's record of this session.
     #[track_caller]
     pub fn kept(&self) -> Value {
-        let path = self.home.state().join(format!("sessions/{}.json", self.session));
+        let path = self.record_path();
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let last = text.lines().next_back().expect("a record has a line");
         serde_json::from_str(last).expect("a record is JSON")

@@ -169,7 +169,7 @@ fn percent(tokens: u64) -> u8 {
     baton_core::reading::percent(tokens, 200_000)
 }
 
-/// What was accepted and is missing; must be empty.
+/// Accepted messages that are missing; must be empty.
 pub fn lost(served: &Served<'_>, report: &Report) -> Vec<String> {
     let mut lost = Vec::new();
     let all = served.get("/sessions");

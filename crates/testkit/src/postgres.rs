@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::net::TcpListener;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 
 use tempfile::TempDir;
 
@@ -149,7 +149,7 @@ impl Postgres {
         String::from_utf8_lossy(&ran.stdout).trim_end().to_owned()
     }
 
-    /// Runs SQL as whoever a URL says; its output, or what the database said against it.
+    /// Runs SQL as the user in a URL; its output, or the database's error.
     pub fn sql_as(&self, url: &str, sql: &str) -> Result<String, String> {
         let url = url.split('#').next().unwrap_or(url);
         let ran = Command::new(self.bin.join("psql"))
@@ -181,7 +181,7 @@ impl Postgres {
         String::from_utf8(ran.stdout).expect("a dump is text")
     }
 
-    /// Puts a dump in the place of what is there. Whoever is connected is thrown out first.
+    /// Replaces the database by a dump. Disconnects all clients first.
     pub fn restore(&self, dump: &str) {
         let file = self.dir.path().join("dump.sql");
         std::fs::write(&file, dump).expect("a folder takes a file");
@@ -192,6 +192,47 @@ impl Postgres {
         let ran = ran.expect("psql starts");
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
         self.psql(SUPER, "postgres", "ALTER DATABASE app CONNECTION LIMIT -1");
+    }
+
+    /// The same in one transaction: connections that idle hold.
+    pub fn restore_beneath(&self, dump: &str) {
+        let file = self.dir.path().join("dump.sql");
+        std::fs::write(&file, dump).expect("a folder takes a file");
+        let ran = self
+            .client("psql", SUPER, "app")
+            .args(["-1", "-v", "ON_ERROR_STOP=1", "-qf"])
+            .arg(&file)
+            .output();
+        let ran = ran.expect("psql starts");
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    }
+
+    /// Keeps what this SQL has locked until the returned value is dropped.
+    pub fn holds(&self, sql: &str) -> Held {
+        let mut client = self.client("psql", SUPER, "app");
+        client.args(["-v", "ON_ERROR_STOP=1", "-qAt"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut client = client.spawn().expect("psql starts");
+        let mut stdin = client.stdin.take().expect("it is piped");
+        writeln!(stdin, "BEGIN; {sql}; SELECT 'held';").expect("psql reads");
+        let mut line = String::new();
+        let stdout = client.stdout.as_mut().expect("it is piped");
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).expect("psql answers");
+        assert_eq!(line.trim_end(), "held", "{sql}");
+        Held { client, stdin: Some(stdin) }
+    }
+}
+
+/// A transaction that is open.
+pub struct Held {
+    client: Child,
+    stdin: Option<ChildStdin>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // At the end of its input psql ends, and what it has begun is rolled back.
+        self.stdin = None;
+        let _ = self.client.wait();
     }
 }
 

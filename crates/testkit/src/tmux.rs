@@ -1,4 +1,4 @@
-//! A real tmux on a socket of its own: programs in real terminals, keys, pastes and the screen.
+//! A real tmux on its own socket: programs in real terminals, keys, pastes and the screen.
 //!
 //! The server starts with an empty environment, so a pane sees exactly what its [`Launch`] gives it plus what tmux
 //! itself sets. Nothing outside this socket is touched.
@@ -45,7 +45,7 @@ impl Tmux {
         Ok(Tmux { folder: folder.context("making the folder of the tmux socket")? })
     }
 
-    /// Starts a program in a session of its own, in a terminal of 160 × 48.
+    /// Starts a program in a new session, in a terminal of 160 × 48.
     pub fn run(&self, name: &str, launch: &Launch) -> Result<Pane<'_>> {
         let mut tmux = self.command();
         tmux.args(["-f", "/dev/null", "new-session", "-d", "-P", "-F", "#{pane_id}"]);
@@ -179,7 +179,7 @@ impl Pane<'_> {
         self.keys(&["Enter"])
     }
 
-    /// What is on the screen now.
+    /// The present screen.
     pub fn screen(&self) -> Result<String> {
         self.tmux.tmux(&["capture-pane", "-p", "-t", &self.id])
     }

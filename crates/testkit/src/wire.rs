@@ -1,4 +1,4 @@
-//! A way through the network that fails as networks do: it falls silent for a while, or it is cut.
+//! A way through the network that fails as networks do: it is slow, it falls silent for a while, or it is cut.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// How often a connection looks whether its way still holds.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Forwards what comes to a port of its own to another one on this machine.
+/// Forwards its own port to another one on this machine.
 pub struct Wire {
     port: u16,
     state: Arc<State>,
@@ -18,6 +18,10 @@ pub struct Wire {
 #[derive(Default)]
 struct State {
     is_silent: AtomicBool,
+    /// How many milliseconds everything takes.
+    delay: AtomicU64,
+    /// How many bytes a second come through; 0 for as many as there are.
+    rate: AtomicU64,
     cuts: AtomicU64,
     ends: AtomicBool,
 }
@@ -32,7 +36,7 @@ impl Wire {
                 if state.ends.load(Ordering::SeqCst) {
                     return;
                 }
-                // Whoever connects while nobody is there is sent away by the end of its connection.
+                // A client that connects while nobody listens sees its connection end.
                 let Ok(far) = TcpStream::connect(("127.0.0.1", port)) else { continue };
                 for (from, to) in [(&near, &far), (&far, &near)] {
                     let (Ok(from), Ok(to)) = (from.try_clone(), to.try_clone()) else { continue };
@@ -48,17 +52,27 @@ impl Wire {
         self.port
     }
 
-    /// Nothing comes through any more, and nobody is told.
+    /// Nothing comes through any more, without an error.
     pub fn falls_silent(&self) {
         self.state.is_silent.store(true, Ordering::SeqCst);
     }
 
-    /// What was held back comes through.
+    /// The held data comes through.
     pub fn heals(&self) {
         self.state.is_silent.store(false, Ordering::SeqCst);
     }
 
-    /// Ends every connection, with what is under way in it.
+    /// Everything takes so long from now on, in each direction.
+    pub fn delays(&self, by: Duration) {
+        self.state.delay.store(u64::try_from(by.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
+    }
+
+    /// So many bytes a second come through from now on, in each direction.
+    pub fn carries(&self, bytes_per_second: u64) {
+        self.state.rate.store(bytes_per_second, Ordering::SeqCst);
+    }
+
+    /// Ends every connection, with the data under way in it.
     pub fn cut(&self) {
         self.state.cuts.fetch_add(1, Ordering::SeqCst);
     }
@@ -68,7 +82,7 @@ impl Drop for Wire {
     fn drop(&mut self) {
         self.state.ends.store(true, Ordering::SeqCst);
         self.cut();
-        // Whoever waits for connections sees that.
+        // The accepting loop sees that.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
     }
 }
@@ -84,9 +98,16 @@ fn pump(mut from: TcpStream, mut to: TcpStream, state: &State) {
         }
         match from.read(&mut buffer) {
             Ok(0) => break,
-            Ok(n) if to.write_all(&buffer[..n]).is_ok() => {}
+            Ok(n) => {
+                let rate = state.rate.load(Ordering::SeqCst);
+                let takes = (n as u64 * 1_000).checked_div(rate).unwrap_or_default();
+                std::thread::sleep(Duration::from_millis(state.delay.load(Ordering::SeqCst) + takes));
+                if to.write_all(&buffer[..n]).is_err() {
+                    break;
+                }
+            }
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-            Ok(_) | Err(_) => break,
+            Err(_) => break,
         }
     }
     let _ = from.shutdown(Shutdown::Both);

@@ -12,7 +12,6 @@ use baton_core::ids::AgentId;
 use baton_core::process::Process;
 use baton_core::session::{Session, Turn};
 use jiff::Timestamp;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
 use crate::approvals::log;
@@ -22,13 +21,14 @@ use crate::sessions::context::Context;
 use crate::store::Store;
 use crate::sys::fs::FileError;
 use crate::sys::handle::Handle;
+use crate::sys::poll::{self, PollFd, PollFlags};
 use crate::sys::process;
 use crate::sys::watch::{Interest, Watch};
 
 /// How often to poll where the system does not report changed files or ended processes.
 const POLL: Duration = Duration::from_millis(500);
 /// How long a killed client takes to end after it has told its hooks to end. A client that loses its terminal may take
-/// longer than it gives its hooks (1.4 s), so nobody can tell that case from a denial by the user.
+/// longer than it gives its hooks (1.4 s), and that case then looks like a denial by the user.
 const ENDING: Duration = Duration::from_millis(250);
 /// No tree of agents is deeper.
 const DEEPEST: usize = 64;
@@ -47,7 +47,7 @@ pub(crate) fn is_led(ctx: &Context, agent: &Agent) -> bool {
 }
 
 /// How long a hook of this agent waits for an answer from elsewhere; `None` if it does not. `is_looked_at` tells
-/// whether somebody watches its pane.
+/// whether a person watches its pane.
 pub(crate) fn patience(
     ctx: &Context,
     session: &Session,
@@ -67,7 +67,7 @@ pub(crate) fn patience(
     (is_led(ctx, agent) && hides_nothing).then_some(patience)
 }
 
-/// Records for listings what an agent or its subagent waits for at its own dialog.
+/// Records a request that waits at the client's own dialog, for listings.
 pub(crate) fn note_dialog(ctx: &Context, request: &Request) {
     let about = about(request);
     let noted = ctx.store.sessions().update(&request.session, SEAL_PATIENCE, |s| {
@@ -146,7 +146,7 @@ fn files(request: &Request) -> Vec<(String, String)> {
         }
         let path = folder.join(named);
         files.push((text(&path), text(folder)));
-        // A file that does not exist yet lies where its nearest folder leads. If nobody can resolve it, no rule matches
+        // Resolve a file that does not exist yet through its nearest folder. If it cannot be resolved, no rule matches
         // it.
         let real = resolved(&path).unwrap_or_else(|| PathBuf::from("/.."));
         files.push((text(&real), text(&resolved(folder).unwrap_or_else(|| PathBuf::from("/..")))));
@@ -216,7 +216,7 @@ pub(crate) fn goes_on(ctx: &Context, session: &Session, answer: &Answer) {
 }
 
 /// An answerable request, and the events that end its wait.
-pub(crate) struct Pending {
+pub(crate) struct PendingRequest {
     id: RequestId,
     watch: Watch,
     /// Readable once the client has told the hook to end.
@@ -231,12 +231,12 @@ pub(crate) fn publish(
     ctx: &Context,
     request: Request,
     client: Option<&Process>,
-) -> Result<Pending, anyhow::Error> {
+) -> Result<PendingRequest, anyhow::Error> {
     let approvals = ctx.store.approvals();
     let until = request.deadline.unwrap_or(ctx.now);
     let (id, dir) = approvals.draft(&request)?;
     // Watch before anybody can answer, so that no answer is missed. The watch stays with the folder when it moves.
-    let pending = Pending::new(id.clone(), &dir, until, client)?;
+    let pending = PendingRequest::new(id.clone(), &dir, until, client)?;
     remember(ctx, &request, &id);
     show(ctx, request, id)?;
     Ok(pending)
@@ -251,7 +251,7 @@ pub(crate) fn show(ctx: &Context, request: Request, id: RequestId) -> Result<(),
     Ok(())
 }
 
-impl Pending {
+impl PendingRequest {
     fn new(id: RequestId, dir: &Path, until: Timestamp, client: Option<&Process>) -> anyhow::Result<Self> {
         let mut watch = Watch::new()?;
         match watch.add(dir, Interest::Queue) {
@@ -316,7 +316,6 @@ impl Pending {
     fn sleep(&mut self, left: Duration) -> Result<Option<Closing>, anyhow::Error> {
         let wakes = self.watch.wakes() && self.client.as_ref().is_none_or(|client| client.fd().is_some());
         let left = if wakes { left } else { left.min(POLL) };
-        let timeout = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
         let because = {
             let client = self.client.as_ref().and_then(Handle::fd);
             let mut fds: Vec<PollFd<'_>> = [Some(self.dismissed.as_fd()), client, self.watch.fd()]
@@ -324,15 +323,11 @@ impl Pending {
                 .flatten()
                 .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
                 .collect();
-            match poll(&mut fds, Some(&timeout)) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(e) => return Err(e.into()),
-            }
+            poll::wait(&mut fds, Some(left))?;
             let is_told = !fds[0].revents().is_empty();
             if is_told {
                 // A client that ends tells its hooks first; its own end or the event that reports it comes next.
-                let patience = Timespec { tv_sec: 0, tv_nsec: ENDING.subsec_nanos().into() };
-                let _ = poll(&mut fds[1..], Some(&patience));
+                let _ = poll::wait(&mut fds[1..], Some(ENDING));
             }
             let is_ready = |at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty());
             let has_news = self.watch.fd().is_some() && is_ready(fds.len() - 1);

@@ -31,7 +31,7 @@ use crate::sys::fs::FileError;
 use crate::sys::paths::Paths;
 use crate::sys::process;
 
-/// What to do with a request.
+/// The answer to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
     Approve {

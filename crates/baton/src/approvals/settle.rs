@@ -73,7 +73,7 @@ fn cases(store: &Store, session: &Session, now: Timestamp) -> Vec<Case> {
     session.approvals.iter().filter_map(get).collect()
 }
 
-/// Writes what follows from `input`, and decides anew if another answer was faster.
+/// Writes the consequences of `input`, and decides again if another answer was faster.
 fn apply(store: &Store, case: &Case, input: &Input, now: Timestamp) {
     let approvals = store.approvals();
     let mut case = case.clone();

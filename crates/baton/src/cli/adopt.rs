@@ -97,7 +97,7 @@ fn is_below(pid: u32, ancestor: u32) -> bool {
 
 /// A row of `claude agents --json`.
 #[derive(Debug, Deserialize)]
-struct Listed {
+struct BackgroundSession {
     #[serde(default)]
     id: Option<String>,
     #[serde(default)]
@@ -152,7 +152,7 @@ fn list(app: &App, args: &AdoptArgs) -> anyhow::Result<Outcome> {
 }
 
 /// Claude Code's own background sessions, if it is installed and reports them.
-fn background() -> Vec<Listed> {
+fn background() -> Vec<BackgroundSession> {
     let Some((program, before)) = providers::usual().locate() else { return Vec::new() };
     let mut command = Command::new(program);
     command
@@ -174,6 +174,6 @@ fn background() -> Vec<Listed> {
     let said = told.recv_timeout(CLIENT).unwrap_or_default();
     let _ = child.kill();
     let _ = child.wait();
-    let listed: Vec<Listed> = serde_json::from_slice(&said).unwrap_or_default();
+    let listed: Vec<BackgroundSession> = serde_json::from_slice(&said).unwrap_or_default();
     listed.into_iter().filter(|row| row.kind == "background").collect()
 }

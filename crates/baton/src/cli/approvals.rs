@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use baton_core::approval::{Case, QUESTION, RequestId, Verdict};
 use baton_core::ids::AgentId;
-use baton_core::plain::plain_line;
+use baton_core::plain::{plain, plain_line};
 use baton_core::redact::redact;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -136,7 +136,7 @@ fn log(app: &App, agent: Option<&AgentId>, count: usize, as_json: bool) -> anyho
     Ok(Outcome::Done)
 }
 
-/// The columns of the log, and what a narrow terminal leaves out first.
+/// The columns of the log, and the order in which a narrow terminal drops them.
 const LOG_HEAD: &[(&str, u8)] = &[
     ("ID", 0),
     ("AGE", 1),
@@ -150,10 +150,10 @@ const LOG_HEAD: &[(&str, u8)] = &[
     ("ABOUT", 0),
 ];
 
-/// What an answer says beyond yes and no: the reason of a denial, and what is allowed with it.
+/// The words of an answer beyond yes and no: the reason of a denial, and the permissions granted with an approval.
 fn words_of(case: &Case) -> String {
     match case.answer.as_ref().map(|answer| &answer.verdict) {
-        Some(Verdict::Deny { reason }) => plain_line(&redact(reason).text, 60),
+        Some(Verdict::Deny { reason }) => plain_line(&redact(&plain(reason)).text, 60),
         Some(Verdict::Allow { permissions, .. }) if !permissions.is_empty() => {
             let is_for_session = permissions.iter().all(|grant| grant["destination"] == "session");
             if is_for_session { "for the session" } else { "always" }.to_owned()

@@ -16,11 +16,11 @@ use crate::cli::{App, Outcome};
 use crate::sessions::caller::Caller;
 use crate::sys::editor;
 use crate::sys::fs::{self, PRIVATE, Sync};
-use crate::sys::terminal::{self, Raw};
+use crate::sys::terminal::{self, RawMode};
 
 /// How soon a request answered elsewhere leaves the screen.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// A key pressed sooner than this after a request was drawn was meant for the previous one.
+/// A key pressed sooner than this after a request was drawn was intended for the previous one.
 const READ_FIRST: Duration = Duration::from_millis(500);
 
 pub(super) fn run(app: &App, args: &ApproveArgs) -> anyhow::Result<Outcome> {
@@ -86,7 +86,7 @@ fn all(app: &App, agent: &baton_core::ids::AgentId) -> anyhow::Result<Outcome> {
         outcome = if outcome == Outcome::Failed { outcome } else { given };
     }
     if outcome == Outcome::Nothing {
-        // Whether it asks for something is not for everybody to know.
+        // Not everybody may know whether it asks for something.
         if let Caller::Agent(caller) = app.caller()
             && app.store().agents().get(agent)?.is_none_or(|a| a.approver.as_ref() != Some(&caller))
         {
@@ -155,7 +155,7 @@ fn screen(app: &App) -> anyhow::Result<Outcome> {
         print(&format!("No agent waits for an answer here.\n{}", at_terminals(app)))?;
         return Ok(Outcome::Nothing);
     }
-    let Some(raw) = Raw::enter()? else {
+    let Some(raw) = RawMode::enter()? else {
         eprintln!("baton: name a request; `baton approvals` lists what waits");
         return Ok(Outcome::Usage);
     };
@@ -171,7 +171,7 @@ fn screen(app: &App) -> anyhow::Result<Outcome> {
             approvals::waiting(&store, now)?.into_iter().filter(|c| !skipped.contains(&c.id)).collect();
         let Some(case) = waiting.first().cloned() else { break };
         if on_screen.as_ref().is_none_or(|before| before.id != case.id) {
-            // Whatever was being typed was meant for another request.
+            // The typed text was intended for another request.
             typing = None;
             drawn = None;
         }

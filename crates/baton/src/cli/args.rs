@@ -34,7 +34,7 @@ pub(super) enum Command {
         after_help = "\
 PROVIDER and everything after it are the agent's own command line:
   baton run                            the first client found, in this folder
-  baton run claude --model opus        Claude Code with options of its own
+  baton run claude --model opus        Claude Code with its own options
   baton run -- claude -p \"Port it\"    headless, over as many contexts as the task needs
 When the context is nearly full, the agent hands over and continues in a fresh one. baton exits with the agent's code."
     )]
@@ -45,7 +45,7 @@ When the context is nearly full, the agent hands over and continues in a fresh o
     Undo(AgentArgs),
     /// Stop an agent for good
     Retire(AgentArgs),
-    /// Start an agent in a tmux pane of its own
+    /// Start an agent in a new tmux pane
     #[command(after_help = "\
 Everything after -- goes to the client:
   baton spawn reviewer --prompt \"Review the last commit\" -- --model opus
@@ -184,7 +184,7 @@ the permission rules. Other tools' hooks stay, and an existing status line keeps
 everything as it was.
 
   baton install                    for all your projects
-  baton install --project          this project, with a memory of its own
+  baton install --project          this project, with its own memory
   baton install --migrate          first move aside other tools' scripts that do the same
   baton install --migrate --undo   bring them back")]
     Install(InstallArgs),
@@ -194,7 +194,7 @@ everything as it was.
     Doctor(DoctorArgs),
     /// Print a folder's channel: the name under which its project's handoffs are kept
     Channel(ChannelArgs),
-    /// Show every setting, its value and where it came from
+    /// Show every setting, its value and its origin
     Config(ConfigArgs),
     /// Accept this project's own settings and memory; they have no effect until you do
     #[command(after_help = "\
@@ -275,7 +275,7 @@ pub(super) struct HandoffsArgs {
 pub(super) enum Handoffs {
     /// List handoffs and their states, newest first (the same as `baton handoffs`)
     List {
-        /// Of all channels
+        /// Show those of all channels
         #[arg(long)]
         all: bool,
         /// At most this many
@@ -347,7 +347,7 @@ It prints the handoff's id. The one it replaces stays in the archive.")]
         #[arg(long, conflicts_with = "budget", value_name = "WHICH")]
         against: Option<Against>,
     },
-    /// Show the handoffs that led to one: when, why, by whom, what each carried
+    /// Show the handoffs that led to one: date, reason, author, and what each carried
     #[command(args_conflicts_with_subcommands = true)]
     Chain {
         /// The handoff's id [default: the newest]
@@ -611,7 +611,7 @@ pub(super) enum FleetCommand {
 pub(super) struct ConfigArgs {
     #[command(subcommand)]
     pub command: Option<ConfigCommand>,
-    /// Only settings that differ from their default: who set them, or why they have no effect
+    /// Show only settings that differ from their default: who set them, or why they have no effect
     #[arg(long, conflicts_with = "json")]
     pub why: bool,
     /// Print JSON
@@ -639,7 +639,7 @@ pub(super) enum ConfigCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct DemoArgs {
-    /// Without pauses
+    /// Do not pause between the steps
     #[arg(long)]
     pub fast: bool,
     /// Keep the temporary home and say where it is
@@ -656,7 +656,7 @@ pub(super) struct HandoffArgs {
     /// the transcript proves
     #[arg(long, value_name = "AGENT", conflicts_with_all = ["cancel", "status", "now"])]
     pub to: Option<String>,
-    /// With --to: start a new agent in a tmux pane (always done if the caller is in a pane)
+    /// With --to: start a new agent in a tmux pane (always so if the caller is in a pane)
     #[arg(long, requires = "to")]
     pub spawn: bool,
     /// With --to NAME@MACHINE: carry along the changes that no git remote has
@@ -668,7 +668,7 @@ pub(super) struct HandoffArgs {
     /// Cancel what was handed over in this turn
     #[arg(long, conflicts_with_all = ["file", "status"])]
     pub cancel: bool,
-    /// With --cancel: this agent's, not the caller's
+    /// With --cancel: this agent's handoff, not the caller's
     #[arg(long, value_name = "AGENT", requires = "cancel")]
     pub of: Option<AgentId>,
     /// Show what is pending
@@ -727,7 +727,7 @@ pub(super) struct SpawnArgs {
     /// Where it works [default: the current folder]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub cwd: Option<PathBuf>,
-    /// Whose child it is [default: the agent this runs in]
+    /// Its parent [default: the agent this runs in]
     #[arg(long, value_name = "AGENT")]
     pub parent: Option<AgentId>,
     /// Its role in a word or two: shown beside its name and given to the agent
@@ -771,7 +771,7 @@ pub(super) struct TopArgs {
     /// Read the files instead of asking the daemon
     #[arg(long)]
     pub no_daemon: bool,
-    /// Also agents that ended more than a day ago
+    /// Include agents that ended more than a day ago
     #[arg(long)]
     pub all: bool,
 }
@@ -793,7 +793,7 @@ pub(super) struct PageArgs {
 pub(super) struct TailArgs {
     /// Which agent [default: the one running in this project]
     pub agent: Option<AgentId>,
-    /// The last N entries; with --screen, lines [default: 20; with --screen 40]
+    /// Show the last N entries; with --screen, lines [default: 20; with --screen 40]
     #[arg(long, short = 'n', value_name = "N")]
     pub lines: Option<usize>,
     /// Show the last lines of its pane instead
@@ -811,7 +811,7 @@ pub(super) struct TailArgs {
 pub(super) struct WhatArgs {
     /// Which agent [default: the one running in this project]
     pub agent: Option<AgentId>,
-    /// Only this
+    /// Show only this part
     pub part: Option<WhatPart>,
     /// Print JSON
     #[arg(long)]
@@ -836,7 +836,7 @@ pub(super) enum WhatPart {
 
 #[derive(Debug, Args)]
 pub(super) struct DoneArgs {
-    /// What came out of it
+    /// The result
     pub text: Vec<String>,
     /// Take the report back
     #[arg(long, conflicts_with = "text")]
@@ -857,7 +857,7 @@ pub(super) struct RemindArgs {
     /// After this time: 20m, 1h30m
     #[arg(long = "in", value_name = "TIME", group = "when", value_parser = span)]
     pub after: Option<jiff::SignedDuration>,
-    /// Again and again, first after this time
+    /// Repeat at this interval; the first one comes after this time
     #[arg(long, value_name = "TIME", group = "when", value_parser = span)]
     pub every: Option<jiff::SignedDuration>,
     /// At this time: 17:00, or "2026-11-18 09:00"
@@ -947,9 +947,9 @@ pub(super) struct AdoptArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct ChildrenArgs {
-    /// Whose [default: the agent this runs in]
+    /// The parent [default: the agent this runs in]
     pub agent: Option<AgentId>,
-    /// Also those that ended more than a day ago
+    /// Include agents that ended more than a day ago
     #[arg(long)]
     pub all: bool,
     /// Print JSON
@@ -973,13 +973,13 @@ pub(super) enum AgentsCommand {
 pub(super) struct AgentsArgs {
     #[command(subcommand)]
     pub command: Option<AgentsCommand>,
-    /// Also those that ended more than a day ago
+    /// Include agents that ended more than a day ago
     #[arg(long)]
     pub all: bool,
-    /// Show a tree: who leads whom, each agent's role and what it does
+    /// Show a tree: parents and children, with each agent's role and current work
     #[arg(long, conflicts_with = "json")]
     pub tree: bool,
-    /// Agents of all machines of the fleet, as last reported
+    /// Show the agents of all machines of the fleet, as last reported
     #[arg(long, conflicts_with_all = ["tree", "all"])]
     pub fleet: bool,
     /// Print JSON
@@ -989,12 +989,12 @@ pub(super) struct AgentsArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct StatusArgs {
-    /// Only this agent
+    /// Show only this agent
     pub agent: Option<AgentId>,
-    /// Also agents of other projects, and those that have ended
+    /// Include agents of other projects, and those that have ended
     #[arg(long)]
     pub all: bool,
-    /// Agents of all machines of the fleet, as last reported
+    /// Show the agents of all machines of the fleet, as last reported
     #[arg(long, conflicts_with_all = ["agent", "all", "watch"])]
     pub fleet: bool,
     /// Print JSON
@@ -1041,7 +1041,7 @@ pub(super) struct SendArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct InboxArgs {
-    /// Whose [default: the agent this runs in; your own where you run it yourself]
+    /// Whose messages to list [default: those of the agent this runs in, else yours]
     pub agent: Option<AgentId>,
     /// Print JSON
     #[arg(long)]
@@ -1078,9 +1078,9 @@ pub(super) struct CheckpointArgs {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum CheckpointCommand {
-    /// All checkpoints, newest first
+    /// List all checkpoints, newest first
     List {
-        /// Only of this workflow
+        /// Show only this workflow
         #[arg(long)]
         name: Option<String>,
         /// At most this many
@@ -1090,9 +1090,9 @@ pub(super) enum CheckpointCommand {
         #[arg(long)]
         json: bool,
     },
-    /// The newest checkpoint
+    /// Show the newest checkpoint
     Latest {
-        /// Only of this workflow
+        /// Show only this workflow
         #[arg(long)]
         name: Option<String>,
         /// Print JSON
@@ -1114,7 +1114,7 @@ pub(super) struct BackupArgs {
 pub(super) enum Backup {
     /// List all copies, newest first (the same as `baton backup`)
     List {
-        /// Only of the current folder
+        /// Show only those of the current folder
         #[arg(long)]
         here: bool,
     },
@@ -1145,7 +1145,7 @@ With --to the conversation moves: its working folder and paths become those of t
         /// The most files an archive may have
         #[arg(long, value_name = "N", default_value_t = 5_000)]
         max_files: u32,
-        /// Only say what would be done
+        /// Say what would be done, and do nothing
         #[arg(long)]
         dry_run: bool,
     },
@@ -1159,7 +1159,7 @@ With --to the conversation moves: its working folder and paths become those of t
     },
     /// Remove what exceeds the age or size in the settings, and say what was removed
     Prune {
-        /// Only say what would be removed
+        /// Say what would be removed, and remove nothing
         #[arg(long)]
         dry_run: bool,
         /// Days instead of `mirror.keep_days`; 0 keeps forever
@@ -1286,10 +1286,10 @@ pub(super) struct ApprovalsArgs {
 pub(super) enum ApprovalsCommand {
     /// Show what was asked and answered, newest first
     Log {
-        /// Only of this agent
+        /// Show only this agent
         #[arg(long)]
         agent: Option<AgentId>,
-        /// The last N
+        /// Show the last N
         #[arg(long, short = 'n', default_value_t = 50, value_name = "N")]
         lines: usize,
         /// Print JSON
@@ -1300,7 +1300,7 @@ pub(super) enum ApprovalsCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct ApproveArgs {
-    /// Which of our faces asks
+    /// Which interface asks
     #[arg(long, hide = true, default_value = "cli")]
     pub door: DoorArg,
     /// Which request; the beginning of its id is enough
@@ -1323,7 +1323,7 @@ pub(super) struct ApproveArgs {
     pub agent: Option<AgentId>,
 }
 
-/// The faces that answer by a command of ours.
+/// The interfaces that answer through a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum DoorArg {
     Cli,
@@ -1332,7 +1332,7 @@ pub(super) enum DoorArg {
 
 #[derive(Debug, Args)]
 pub(super) struct DenyArgs {
-    /// Which of our faces asks
+    /// Which interface asks
     #[arg(long, hide = true, default_value = "cli")]
     pub door: DoorArg,
     /// Which request; the beginning of its id is enough
@@ -1344,7 +1344,7 @@ pub(super) struct DenyArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct AnswerArgs {
-    /// Which of our faces asks
+    /// Which interface asks
     #[arg(long, hide = true, default_value = "cli")]
     pub door: DoorArg,
     /// Which question; the beginning of its id is enough
@@ -1356,22 +1356,22 @@ pub(super) struct AnswerArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct LogArgs {
-    /// Of all projects, not only of this one
+    /// Cover all projects, not only this one
     #[arg(long)]
     pub all: bool,
     /// Keep showing new lines
     #[arg(long, short = 'f')]
     pub follow: bool,
-    /// Only of this session (its beginning is enough)
+    /// Show only this session (the beginning of its id is enough)
     #[arg(long)]
     pub session: Option<String>,
-    /// Only of this agent
+    /// Show only this agent
     #[arg(long)]
     pub agent: Option<AgentId>,
-    /// The last N lines
+    /// Show the last N lines
     #[arg(long, short = 'n', default_value_t = 50, value_name = "N")]
     pub lines: usize,
-    /// Only failures
+    /// Show only failures
     #[arg(long)]
     pub faults: bool,
     /// Print JSON, one line each
@@ -1402,7 +1402,7 @@ pub(super) struct ServeArgs {
     /// With --status: print JSON
     #[arg(long)]
     pub json: bool,
-    /// Started by `--detach`: says on its output that it listens, and lets go of it
+    /// Set by `--detach`: say on standard output that it listens, then close it
     #[arg(long, hide = true)]
     pub detached: bool,
 }
@@ -1425,13 +1425,13 @@ pub(super) struct SessionsArgs {
     pub no_pager: bool,
 }
 
-/// Whose conversations are meant.
+/// Which conversations a command covers.
 #[derive(Debug, Args, Default)]
-pub(super) struct WhoseArgs {
-    /// Of all projects, not only of this one
+pub(super) struct ConversationScope {
+    /// Cover all projects, not only this one
     #[arg(long)]
     pub all: bool,
-    /// Of this project: its folder, the folder's name, or its channel
+    /// Cover this project: its folder, the folder's name, or its channel
     #[arg(long, value_name = "PROJECT", conflicts_with = "all")]
     pub project: Option<String>,
 }
@@ -1444,20 +1444,20 @@ A row shows what it was about, when it ran and for how long, how many tokens it 
 handoffs in and out. Marks before the title: `>` runs now, `-` cannot be resumed as it is. Titles have no secrets.")]
     List {
         #[command(flatten)]
-        whose: WhoseArgs,
+        whose: ConversationScope,
         /// At most this many; 0 for all
         #[arg(long, short = 'n', default_value_t = 20, value_name = "N")]
         limit: usize,
-        /// Those that other machines of the fleet share (`fleet.share` in their settings)
+        /// List those that other machines of the fleet share (`fleet.share` in their settings)
         #[arg(long)]
         fleet: bool,
     },
     /// Fetch a conversation that another machine of the fleet shares; it is then listed, shown and searched like one of
     /// this machine
     Fetch {
-        /// As `baton sessions list --fleet` names it; the beginning is enough
+        /// The session, as `baton sessions list --fleet` names it; the beginning is enough
         session: String,
-        /// The machine, where several have it
+        /// The machine, if several have it
         #[arg(long)]
         from: Option<MachineName>,
     },
@@ -1503,7 +1503,7 @@ the command that resumes it there (exit 1).")]
         /// Only the chain of this session (the beginning of its id is enough)
         id: Option<String>,
         #[command(flatten)]
-        whose: WhoseArgs,
+        whose: ConversationScope,
     },
 }
 
@@ -1515,23 +1515,23 @@ pub(super) struct SearchArgs {
     /// Take the query as a regular expression
     #[arg(long)]
     pub regex: bool,
-    /// Only what this role said: user, assistant, tool
+    /// Find only what this role said: user, assistant, tool
     #[arg(long, value_enum)]
     pub role: Option<RoleArg>,
-    /// Only calls of this tool and their results
+    /// Find only calls of this tool and their results
     #[arg(long, value_name = "NAME")]
     pub tool: Option<String>,
-    /// Only calls about this file; the end of its path is enough
+    /// Find only calls about this file; the end of its path is enough
     #[arg(long, value_name = "PATH")]
     pub file: Option<String>,
-    /// Only since: 2026-11-01, 2026-11-01T12:00Z, or 3h, 7d ago
+    /// Find only what was said since then: 2026-11-01, 2026-11-01T12:00Z, or 3h, 7d (ago)
     #[arg(long, value_name = "WHEN")]
     pub since: Option<String>,
-    /// Only before: as --since
+    /// Find only what was said before then, written as for --since
     #[arg(long, value_name = "WHEN")]
     pub until: Option<String>,
     #[command(flatten)]
-    pub whose: WhoseArgs,
+    pub whose: ConversationScope,
     /// Lines of context around each hit
     #[arg(long, short = 'C', default_value_t = 0, value_name = "N")]
     pub context: usize,

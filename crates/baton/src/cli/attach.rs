@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::approvals;
 use crate::cli::args::AgentArgs;
 use crate::cli::{App, Outcome};
-use crate::rotation::actuators::tmux::server::{Known, Server};
+use crate::rotation::actuators::tmux::server::{RecordedPane, Server};
 
 pub(super) fn run(app: &App, args: &AgentArgs) -> anyhow::Result<Outcome> {
     let Some(agent) = app.meant_agent(args.agent.as_ref())? else { return Ok(Outcome::Nothing) };
@@ -19,7 +19,7 @@ pub(super) fn run(app: &App, args: &AgentArgs) -> anyhow::Result<Outcome> {
         );
         return Ok(Outcome::Nothing);
     };
-    let known = Known::new(pane);
+    let known = RecordedPane::new(pane);
     // A dead pane can be viewed too, as long as its server keeps it.
     if !crate::sys::process::is_alive(&pane.server) || Server::of(pane).facts(&pane.id).is_none() {
         eprintln!(
@@ -36,7 +36,7 @@ pub(super) fn run(app: &App, args: &AgentArgs) -> anyhow::Result<Outcome> {
         );
         return Ok(Outcome::Failed);
     }
-    // Where a waiting hook hides the dialog, whoever looks at the pane gets it back.
+    // If a waiting hook hides the dialog, give it back to the person at the pane.
     if !app.caller().is_agent() {
         approvals::hand_back(&app.store(), &agent.id, Timestamp::now())?;
     }

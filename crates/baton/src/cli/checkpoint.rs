@@ -1,10 +1,10 @@
-//! `baton checkpoint`: where a workflow stands, for all its instances.
+//! `baton checkpoint`: the state of a workflow, for all its instances.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use baton_core::checkpoint::Checkpoint;
-use baton_core::plain::plain_line;
+use baton_core::plain::{plain, plain_line};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -30,7 +30,7 @@ fn write(app: &App, args: CheckpointArgs) -> anyhow::Result<Outcome> {
     };
     let now = Timestamp::now();
     let clean = |text: String| {
-        let text = baton_core::plain::plain(&text).into_owned();
+        let text = plain(&text).into_owned();
         baton_core::redact::redact(&text).text.into_owned()
     };
     let all = |texts: Vec<String>| texts.into_iter().map(clean).collect();
@@ -105,7 +105,7 @@ fn latest(app: &App, name: Option<&str>, json: bool) -> anyhow::Result<Outcome> 
     if json {
         print_json(&json!({ "path": path, "checkpoint": checkpoint }))?;
     } else {
-        print_raw(&checkpoint.format())?;
+        print_raw(&plain(&checkpoint.format()))?;
     }
     Ok(Outcome::Done)
 }

@@ -6,9 +6,11 @@ use crate::cli::ui::{Paint, print, print_json, table_ranked};
 use crate::cli::{App, Outcome, agents};
 
 pub(super) fn run(app: &App, args: &ChildrenArgs) -> anyhow::Result<Outcome> {
-    let own = || app.current_session().map(|session| session.agent);
-    let named = args.agent.as_ref().map(|id| app.name_now(id));
-    let Some(parent) = named.or_else(own) else {
+    let parent = match &args.agent {
+        Some(id) => Some(app.store().agents().name_now(id)?),
+        None => app.current_session()?.map(|session| session.agent),
+    };
+    let Some(parent) = parent else {
         eprintln!("baton: name the agent whose children you want; `baton agents` lists them");
         return Ok(Outcome::Usage);
     };

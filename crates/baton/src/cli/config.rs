@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 
 use anyhow::bail;
-use baton_core::approval::rules::{Decision, Rule, Whose};
+use baton_core::approval::rules::{Decision, Rule, RuleScope};
 use baton_core::nearest::nearest;
 use baton_core::plain::plain_line;
 
@@ -173,7 +173,7 @@ fn edit_by_hand(paths: &Paths, path: &Path, text: &str) -> anyhow::Result<Outcom
     Ok(Outcome::Done)
 }
 
-/// What somebody has set, and what an untrusted file would set.
+/// The settings that differ from the defaults, and those that an untrusted file would set.
 fn why(app: &App) -> anyhow::Result<Outcome> {
     let resolved = &app.resolved;
     let set = KEYS.iter().zip(&resolved.origins).filter(|(_, origin)| **origin != Origin::Default);
@@ -219,19 +219,19 @@ fn trust_hint(resolved: &Resolved) -> &'static str {
     }
 }
 
-/// Each rule of `[approvals]` with the key that holds it and where it stands.
+/// Each rule of `[approvals]` with its key and origin.
 fn rules(app: &App) -> Vec<(String, String, &Origin)> {
     let resolved = &app.resolved;
     let rules = resolved.config.approvals.rules.0.iter().zip(&resolved.rule_origins);
-    let row = |((whose, decision, rule), origin): (&(Whose, Decision, Rule), _)| {
+    let row = |((whose, decision, rule), origin): (&(RuleScope, Decision, Rule), _)| {
         let list = match decision {
             Decision::Allow => "allow",
             Decision::Deny => "deny",
         };
         let key = match whose {
-            Whose::Everybody => format!("approvals.{list}"),
-            Whose::Agent(agent) => format!("approvals.agents.{agent}.{list}"),
-            Whose::Tree(agent) => format!("approvals.trees.{agent}.{list}"),
+            RuleScope::Everybody => format!("approvals.{list}"),
+            RuleScope::Agent(agent) => format!("approvals.agents.{agent}.{list}"),
+            RuleScope::Tree(agent) => format!("approvals.trees.{agent}.{list}"),
         };
         (key, rule.to_string(), origin)
     };

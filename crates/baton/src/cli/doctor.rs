@@ -1,4 +1,4 @@
-//! `baton doctor`: what works, what does not, and what to do.
+//! `baton doctor`: what works, what does not, and how to fix it.
 
 use std::fmt::Write as _;
 

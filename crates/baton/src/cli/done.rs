@@ -50,7 +50,7 @@ pub(super) fn run(app: &App, args: &DoneArgs) -> anyhow::Result<Outcome> {
     let whose = if caller == Caller::Agent(agent.id.clone()) { "your" } else { "its" };
     let when = if idle { String::new() } else { format!(" with {whose} last answer, when this turn ends") };
     let again = if whose == "your" { String::new() } else { format!(" --agent {}", agent.id) };
-    print(&format!("Noted: {to} hears of it{when}; `baton done --undo{again}` takes it back.\n"))?;
+    print(&format!("Noted: {to} gets a notice{when}; `baton done --undo{again}` takes it back.\n"))?;
     Ok(Outcome::Done)
 }
 

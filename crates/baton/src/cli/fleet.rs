@@ -71,6 +71,13 @@ fn status(app: &App, as_json: bool) -> anyhow::Result<Outcome> {
                     local(at)
                 );
             }
+            if link.stuck > 0 {
+                let _ = writeln!(
+                    out,
+                    "{} envelopes have come and cannot be stored here yet; `baton log --faults` tells why.",
+                    link.stuck
+                );
+            }
             if link.refused > 0 {
                 let _ = writeln!(
                     out,
@@ -103,11 +110,12 @@ fn machines(app: &App, as_json: bool) -> anyhow::Result<Outcome> {
         eprintln!("baton: nothing was heard of other machines yet; `baton fleet status` tells why");
         return Ok(Outcome::Nothing);
     };
+    let (paint, now) = (Paint::stdout(), Timestamp::now());
+    say_how_old(app, Some(&roll), now)?;
     if as_json {
         print_json(&roll)?;
         return Ok(Outcome::Done);
     }
-    let (paint, now) = (Paint::stdout(), Timestamp::now());
     let row = |machine: &MachineView| {
         vec![
             machine.name.to_string(),
@@ -122,6 +130,19 @@ fn machines(app: &App, as_json: bool) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// Says that what is shown is old news, where the database does not answer.
+fn say_how_old(app: &App, roll: Option<&Roll>, now: Timestamp) -> anyhow::Result<()> {
+    let away = LinkView::read(&app.paths.state)?.filter(|link| link.state != LinkState::Connected);
+    if let (Some(link), Some(roll)) = (away, roll) {
+        eprintln!(
+            "baton: this is {} old: the database is away since {}; `baton fleet status` tells why",
+            age(roll.at, now),
+            local(link.since)
+        );
+    }
+    Ok(())
+}
+
 fn word(presence: Presence, paint: Paint) -> String {
     match presence {
         Presence::Awake => "awake".to_owned(),
@@ -130,7 +151,7 @@ fn word(presence: Presence, paint: Paint) -> String {
     }
 }
 
-/// The agents of all machines: those here as they are, the others as their machines last said.
+/// The agents of all machines: the present state of those here, the last known state of the others.
 pub(super) fn agents(app: &App, as_json: bool) -> anyhow::Result<Outcome> {
     let Some(membership) = membership(app)? else { return Ok(Outcome::Nothing) };
     let (store, now) = (app.store(), Timestamp::now());
@@ -146,7 +167,9 @@ pub(super) fn agents(app: &App, as_json: bool) -> anyhow::Result<Outcome> {
             used_percentage: view.used_percentage,
         })
         .collect();
-    let mut machines = fresh_roll(&app.paths.state)?.map_or_else(Vec::new, |roll: Roll| roll.machines);
+    let roll = fresh_roll(&app.paths.state)?;
+    say_how_old(app, roll.as_ref(), now)?;
+    let mut machines = roll.map_or_else(Vec::new, |roll| roll.machines);
     machines.retain(|machine| machine.name != membership.name);
     let own = MachineView {
         name: membership.name,
@@ -199,6 +222,7 @@ mod verbs {
     use crate::cli::args::FleetCommand;
     use crate::cli::{App, Outcome};
 
+    #[expect(clippy::unnecessary_wraps, reason = "the verbs of the feature may fail")]
     pub(super) fn run(_: &App, _: &FleetCommand) -> anyhow::Result<Outcome> {
         eprintln!("baton: this program was built without the feature `fleet`; install one that has it");
         Ok(Outcome::Failed)

@@ -39,7 +39,7 @@ pub(super) fn run(app: &App, args: &HandoffArgs) -> anyhow::Result<Outcome> {
         let Some(agent) = app.meant_agent(Some(of))? else { return Ok(Outcome::Nothing) };
         return said(verbs::cancel(&app.store(), &app.caller(), &agent));
     }
-    let Some(session) = app.current_session() else {
+    let Some(session) = app.current_session()? else {
         if crate::cli::called_as_sm() {
             eprintln!(
                 "Error: CLAUDE_SESSION_MANAGER_ID not set. sm handoff can only be called from within a session."
@@ -104,8 +104,8 @@ pub(super) fn run(app: &App, args: &HandoffArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Carries out at once what was scheduled while no turn runs, because no end of a turn will come. An agent that runs
-/// the command itself is in a turn, whatever the hooks have reported so far.
+/// Carries out at once a handoff that was scheduled while no turn runs, because no end of a turn will come. An agent
+/// that runs the command itself is in a turn, whatever the hooks have reported so far.
 fn carry_out_while_idle(app: &App, session: &Session) -> anyhow::Result<Option<Outcome>> {
     let by_its_client = session.process.as_ref().is_none_or(|p| process::distance_to(p.pid).is_some());
     if by_its_client {
@@ -140,7 +140,7 @@ fn carry_out_while_idle(app: &App, session: &Session) -> anyhow::Result<Option<O
 /// last session there.
 fn hand_to(app: &App, args: &HandoffArgs, to: &str) -> anyhow::Result<Outcome> {
     let store = app.store();
-    let session = if let Some(session) = app.current_session() {
+    let session = if let Some(session) = app.current_session()? {
         transcripts::catch_up(&session);
         Some(session)
     } else {

@@ -61,7 +61,7 @@ fn columns() -> usize {
     terminal::size().map_or(MAX_COLUMNS, |(columns, _)| usize::from(columns).min(MAX_COLUMNS))
 }
 
-/// What only programs call.
+/// Commands that only programs call.
 const INTERNAL: [&str; 5] = ["hook", "companion", "statusline", "panes", "complete"];
 
 /// The commands that act on one channel.
@@ -215,7 +215,7 @@ pub(super) fn command() -> Command {
     ))
 }
 
-/// What `baton` alone shows to a person who has not installed it: it fits on any screen.
+/// The output of `baton` alone before an install: it fits on any screen.
 pub(super) fn welcome() -> StyledStr {
     let root = dressed(Cli::command(), "");
     let about = root.get_about().map(ToString::to_string).unwrap_or_default();
@@ -265,7 +265,7 @@ fn paragraphs(text: &str) -> String {
     out
 }
 
-/// A command with what it does behind a gap; where that is too long for a terminal, below it.
+/// A command and its explanation after a gap, or below it if the line would be too long.
 fn example(line: &str, columns: usize) -> Cow<'_, str> {
     let gap = line.trim_start().find("   ").map(|at| at + line.len() - line.trim_start().len());
     match gap {

@@ -23,10 +23,10 @@ const RECENT: usize = 10;
 pub(super) fn run(app: &App, args: &InboxArgs) -> anyhow::Result<Outcome> {
     let caller = app.caller();
     let agent = match (&args.agent, &caller) {
-        (Some(agent), _) | (None, Caller::Agent(agent)) => app.name_now(agent),
+        (Some(agent), _) | (None, Caller::Agent(agent)) => app.store().agents().name_now(agent)?,
         (None, Caller::User | Caller::Unknown) => user::id(),
     };
-    // Without a daemon, whoever looks sends due reminders.
+    // Without a daemon, this command sends due reminders.
     remind::fire(&app.store(), Some(&agent), Timestamp::now());
     let mail = Mail::of(&app.store());
     let messages = mail.list(&agent);
@@ -52,7 +52,8 @@ pub(super) fn run(app: &App, args: &InboxArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The user's own: what is new as a whole, then the last of the others as lines. Shown means read.
+/// The user's own inbox: new messages in full, then the last of the others as lines. Showing a message marks it as
+/// read.
 fn own(
     mail: &Mail,
     user: &AgentId,
@@ -101,7 +102,7 @@ fn own(
     Ok(if new.is_empty() { Outcome::Nothing } else { Outcome::Done })
 }
 
-/// What it says. Notices name their sender again, for agents.
+/// The text of a message. Notices name their sender again, for agents.
 fn words(message: &Message) -> &str {
     let text = message.text.as_str();
     if message.from == "baton" { text.strip_prefix("[baton] ").unwrap_or(text) } else { text }

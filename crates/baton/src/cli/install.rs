@@ -52,7 +52,7 @@ pub(super) fn run(args: &InstallArgs) -> anyhow::Result<Outcome> {
         return Ok(outcome);
     }
     let scope = scope(&paths, &args.scope)?;
-    // What an earlier install was asked for stays until an uninstall.
+    // The rules of an earlier install stay until an uninstall.
     let there = rules_there(&paths, &scope);
     let leads = args.agents || ours::AGENT_RULES.iter().all(|rule| there.iter().any(|known| known == rule));
     let options = Options {
@@ -114,7 +114,7 @@ pub(super) fn run(args: &InstallArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The folder on the PATH that contains this very program. Whoever put it there (a package manager, `cargo install`)
+/// The folder on the PATH that contains this very program. The package manager or `cargo install` that put it there
 /// also upgrades it there, so hooks that call a copy would never see an upgrade.
 fn own_place() -> Option<PathBuf> {
     let found = version::on_path("baton")?;
@@ -149,7 +149,7 @@ pub(super) fn coloured(diff: &str) -> String {
     diff.lines().map(|text| line(text) + "\n").collect()
 }
 
-/// What only the user may do, for whom it may concern.
+/// Names the action in refusals to agents.
 fn doing(args: &InstallArgs) -> &'static str {
     match (args.scope.project, args.agents) {
         (true, _) => "accept a project",
@@ -173,7 +173,8 @@ fn rules(args: &InstallArgs, leads: bool, sm: bool) -> Vec<&'static str> {
     rules
 }
 
-/// What this install forbids agents in the client itself. An agent that leads others may be their approver.
+/// The commands that this install forbids agents in the client itself. An agent that leads others may be their
+/// approver.
 fn denied(args: &InstallArgs, leads: bool) -> Vec<&'static str> {
     let mut rules = Vec::new();
     if !args.no_permission {
@@ -194,7 +195,7 @@ pub(super) fn client(name: &str) -> anyhow::Result<&'static Provider> {
     })
 }
 
-/// Installs for a client whose hooks are in a file of its own and need its user's consent.
+/// Installs for a client whose hooks are in a separate file and need the user's consent.
 fn run_hooks_file(
     paths: &Paths,
     provider: &Provider,
@@ -280,14 +281,14 @@ fn run_hooks_file(
     Ok(Outcome::Done)
 }
 
-/// What is said where the client could do more than it is allowed to.
+/// Offers an option of the client that is switched off.
 const OFFER: &str = "Its agents could continue in a fresh window of the same thread, without a restart: Codex has a feature for that,\n\
      token_budget, which is under development there. `baton install --provider codex --fresh-window` switches it on.\n";
 
 const UNDER_DEVELOPMENT: &str = "Codex calls its feature token_budget \"under development\": it may change or go. baton then uses the ways of before.\n\
      With it on, Codex compacts without a summary; the handoff that baton seals takes its place.\n";
 
-/// What is left to the user where hooks were not trusted.
+/// The steps for the user if hooks are not trusted yet.
 fn waiting_for_review(title: &str, waiting: &[String]) -> String {
     if waiting.is_empty() {
         return String::new();
@@ -322,7 +323,7 @@ pub(super) fn mark(tense: &str) -> String {
     if tense.is_empty() { Paint::stdout().green("✓") } else { Paint::stdout().dim("·") }
 }
 
-/// What a settings file gets.
+/// The additions to a settings file.
 fn added(options: &Options, plan: &Plan) -> String {
     let mut parts = Vec::new();
     if plan.hooks_in == Hooks::Settings {

@@ -1,4 +1,4 @@
-//! `baton log`: shows what happened.
+//! `baton log`: shows the event log.
 
 use std::io::{BufRead, BufReader, Seek, SeekFrom};
 use std::path::Path;
@@ -91,9 +91,11 @@ fn shown(line: &LogLine, who: &str, columns: Option<usize>) -> String {
     let is_narrow = columns.is_some_and(|columns| columns < 100);
     let at = local(line.at);
     let at = if is_narrow { at.split_once(' ').map_or(&*at, |(_, time)| time) } else { &at };
-    let (agent, event) = if is_narrow { (10, 14) } else { (16, 20) };
+    // Our longest event has 18 letters.
+    let (agent, event) = if is_narrow { (10, 18) } else { (16, 20) };
+    let who = if is_narrow { cut(who, agent) } else { who.into() };
     let pad = |text: &str, least: usize| format!("{text}{} ", " ".repeat(least.saturating_sub(width(text))));
-    let text = format!("{at}  {}{}{}", pad(who, agent), pad(&line.event, event), detail(&line.detail));
+    let text = format!("{at}  {}{}{}", pad(&who, agent), pad(&line.event, event), detail(&line.detail));
     let text = text.trim_end();
     columns.map_or_else(|| text.to_owned(), |columns| cut(text, columns).into_owned()) + "\n"
 }
@@ -156,5 +158,13 @@ mod tests {
             assert!(width(text.trim_end()) <= columns, "{columns}: {text}");
             assert!(text.contains("app ") && text.contains("stop "), "{text}");
         }
+        let [short, long] =
+            [("app", "stop"), ("parser-of-dates", "permission-request")].map(|(who, event)| {
+                let mut line = LogLine::new(line.at, event);
+                line.detail = serde_json::json!({ "tool": "Bash" });
+                let text = shown(&line, who, Some(80));
+                text.find("tool=").map(|at| width(&text[..at]))
+            });
+        assert_eq!(short, long, "the details stand in one column");
     }
 }

@@ -18,7 +18,7 @@ use crate::setup::migrate::{aside, by_tool, undo};
 use crate::store::Store;
 use crate::sys::paths::Paths;
 
-/// Moves aside what was found. `None` lets the install continue.
+/// Moves the found files aside. `None` lets the install continue.
 pub(super) fn run(paths: &Paths, args: &InstallArgs) -> anyhow::Result<Option<Outcome>> {
     if !args.dry_run
         && let Some(outcome) = refuse_agent(&Store::new(paths), "move other tools' scripts aside")
@@ -74,7 +74,7 @@ pub(super) fn run(paths: &Paths, args: &InstallArgs) -> anyhow::Result<Option<Ou
     Ok(None)
 }
 
-/// What was found, by tool: each file and its purpose.
+/// The found files by tool, each with its purpose.
 fn explained(paths: &Paths, found: &[ForeignFile]) -> String {
     let mut out = String::new();
     for (tool, parts) in by_tool(found) {

@@ -125,7 +125,7 @@ pub fn main() -> ExitCode {
         let text = if ui::Paint::stdout().is_on() { help.ansi().to_string() } else { help.to_string() };
         return match ui::print(&format!("{}\n", text.trim_end())) {
             Err(error) if !ui::is_closed_pipe(&error) => ExitCode::from(1),
-            // A person has what they wanted; a script that forgot the command must notice.
+            // For a person the help is a success; a script that forgot the command must notice.
             _ if at_terminal => ExitCode::SUCCESS,
             _ => Outcome::Usage.into(),
         };
@@ -265,7 +265,7 @@ fn run(cli: args::Cli) -> anyhow::Result<Outcome> {
     }
 }
 
-/// What every verb needs: the folder and the configuration.
+/// The context of every verb: the folder and the configuration.
 struct App {
     paths: Paths,
     cwd: PathBuf,
@@ -300,7 +300,7 @@ impl App {
         Ok(crate::project::channel::of(dir, self.channel_flag.as_deref(), env, config, &self.paths)?)
     }
 
-    /// The channel as a message names it: a channel only to those who asked for one by name.
+    /// The channel's name in messages; "this project" unless the user named a channel.
     fn place(&self) -> anyhow::Result<String> {
         let is_named = self.channel_flag.is_some() || std::env::var_os("BATON_CHANNEL").is_some();
         Ok(if is_named { format!("channel {}", self.channel()?) } else { "this project".to_owned() })
@@ -316,7 +316,7 @@ impl App {
 }
 
 impl App {
-    /// What an empty listing says if no client calls us.
+    /// The text of an empty listing if no client calls us.
     fn not_installed(&self) -> Option<String> {
         (!crate::setup::install::is_installed(&self.paths, &self.cwd)).then(|| {
             "baton is not installed, so it knows of no agent.\n  \
@@ -353,7 +353,7 @@ impl App {
         if let Some(id) = named {
             return self.named_agent(id);
         }
-        if let Some(session) = self.current_session() {
+        if let Some(session) = self.current_session()? {
             return Ok(agents.get(&session.agent)?);
         }
         let channel = self.channel()?;
@@ -370,20 +370,13 @@ impl App {
         Ok(live.pop())
     }
 
-    /// The current name of `id`, which may have been renamed.
-    fn name_now(&self, id: &AgentId) -> AgentId {
-        let agents = self.store().agents();
-        let is_gone = matches!(agents.get(id), Ok(None));
-        agents.renamed(id).filter(|_| is_gone).unwrap_or_else(|| id.clone())
-    }
-
     /// The agent with this name, or the one that used to have it. Prints why there is none.
     fn named_agent(&self, id: &AgentId) -> anyhow::Result<Option<Agent>> {
         let agents = self.store().agents();
         if let Some(agent) = agents.get(id)? {
             return Ok(Some(agent));
         }
-        let moved = agents.renamed(id).map(|new| agents.get(&new)).transpose()?.flatten();
+        let moved = agents.named(id)?;
         match &moved {
             Some(agent) => eprintln!("baton: {id} is called {} now", agent.id),
             None => eprintln!("baton: there is no agent {id}; `baton agents` lists them"),
@@ -422,20 +415,18 @@ impl App {
     }
 
     /// The session that this command runs in, if its hooks have reported it.
-    fn current_session(&self) -> Option<Session> {
+    fn current_session(&self) -> anyhow::Result<Option<Session>> {
         let store = self.store();
         if let Some(id) = client_session() {
-            return store.sessions().readable(&id);
+            return Ok(store.sessions().get(&id)?);
         }
-        let agent = AgentId::new(std::env::var("CLAUDE_SESSION_MANAGER_ID").ok()?).ok()?;
-        let agents = store.agents();
-        let known = agents.readable(&agent).or_else(|| agents.readable(&agents.renamed(&agent)?));
-        let session = known?.session?;
-        store.sessions().readable(&session)
+        let named = std::env::var("CLAUDE_SESSION_MANAGER_ID").ok().and_then(|id| AgentId::new(id).ok());
+        let agent = named.map(|id| store.agents().named(&id)).transpose()?.flatten();
+        Ok(agent.and_then(|agent| agent.session).map(|id| store.sessions().get(&id)).transpose()?.flatten())
     }
 }
 
-/// Prints what was done, or why nothing was.
+/// Prints the result, or the refusal.
 fn said(outcome: Result<String, Refusal>) -> anyhow::Result<Outcome> {
     match outcome {
         Ok(text) => ui::print(&format!("{text}\n")).map(|()| Outcome::Done),

@@ -1,4 +1,4 @@
-//! `baton move AGENT MACHINE`: an agent goes on on another machine.
+//! `baton move AGENT MACHINE`: an agent continues on another machine.
 
 use baton_core::fleet::MachineName;
 use baton_core::ids::AgentId;
@@ -33,6 +33,8 @@ pub(super) fn run(app: &App, args: &MoveArgs) -> anyhow::Result<Outcome> {
     };
     let (text, outcome) = go(app, &departure, args.json)?;
     if outcome != Outcome::Done {
+        eprint!("baton: {text}");
+        eprintln!("baton: {} was not stopped here", agent.id);
         return Ok(outcome);
     }
     // Its work is elsewhere now; here it would only do it a second time.

@@ -16,9 +16,10 @@ use crate::fleet::outbox::Outbox;
 use crate::mail::maildir::Mail;
 
 pub(super) fn run(app: &App, args: &InboxArgs) -> anyhow::Result<Outcome> {
-    let own = || app.current_session().map(|session| session.agent.to_string());
-    let sender =
-        args.agent.as_ref().map(ToString::to_string).or_else(own).unwrap_or_else(|| "user".to_owned());
+    let sender = match &args.agent {
+        Some(agent) => agent.to_string(),
+        None => app.current_session()?.map_or_else(|| "user".to_owned(), |session| session.agent.to_string()),
+    };
     let mail = Mail::of(&app.store());
     let mut sent = Vec::new();
     for to in mail.boxes() {
@@ -76,7 +77,7 @@ pub(super) fn run(app: &App, args: &InboxArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// What was sent to other machines, and how far it has come.
+/// Messages to other machines, and how far they have come.
 fn abroad(state: &Path, sender: &str) -> anyhow::Result<Vec<(String, envelope::Mail, Receipt)>> {
     let Some(membership) = Membership::read(state)? else { return Ok(Vec::new()) };
     let parcels = Outbox::of(state).all(&membership.name)?.into_iter().filter(|(p, _)| p.kind == Kind::Mail);

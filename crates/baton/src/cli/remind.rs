@@ -77,12 +77,7 @@ fn addressee(app: &App, caller: &Caller, words: &[String]) -> anyhow::Result<Opt
     if named == own {
         return Ok(Some((own, words[1..].join(" "))));
     }
-    let agents = app.store().agents();
-    let known = match agents.get(&named)? {
-        None => agents.renamed(&named).map(|new| agents.get(&new)).transpose()?.flatten(),
-        known => known,
-    };
-    let Some(agent) = known else { return Ok(Some((own, words.join(" ")))) };
+    let Some(agent) = app.store().agents().named(&named)? else { return Ok(Some((own, words.join(" ")))) };
     if app.refuse_stranger("remind", &agent)?.is_some() {
         return Ok(None);
     }

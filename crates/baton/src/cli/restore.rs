@@ -82,7 +82,7 @@ fn last_session(app: &App, agent: &Agent) -> Option<Session> {
     app.store().sessions().readable(id)
 }
 
-/// Seals what its last conversation proves, unless its own handoff already waits, and starts it with that.
+/// Seals a handoff from its last conversation, unless its own already waits, and starts the agent with it.
 fn restore(app: &App, agent: &Agent) -> anyhow::Result<Option<String>> {
     let store = app.store();
     anyhow::ensure!(!store.is_running(&agent.id), "it is running");

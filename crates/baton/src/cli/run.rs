@@ -77,7 +77,7 @@ fn warn(app: &App, provider: &Provider, args: &[String]) {
     }
 }
 
-/// What to start, and the client's own arguments.
+/// The program to start, and the client's own arguments.
 struct Choice {
     provider: &'static Provider,
     /// The exact program, if a path was given.

@@ -18,7 +18,7 @@ use jiff::tz::TimeZone;
 use serde_json::json;
 
 use crate::cli::args::SendArgs;
-use crate::cli::ui::{print, print_json, print_raw};
+use crate::cli::ui::{local, print, print_json, print_raw};
 use crate::cli::{App, Outcome};
 use crate::fleet::post;
 use crate::mail;
@@ -38,7 +38,7 @@ pub(super) fn run(app: &App, args: &SendArgs) -> anyhow::Result<Outcome> {
     let is_user = *to == user::id();
     let is_here = || -> anyhow::Result<bool> {
         let agents = store.agents();
-        Ok(is_user || agents.get(to)?.is_some() || agents.renamed(to).is_some())
+        Ok(is_user || agents.get(to)?.is_some() || agents.renamed(to)?.is_some())
     };
     let machine = match post::whom(&store.state, &args.to, is_here()?)? {
         Resolved::There(machine) => Some(machine),
@@ -93,7 +93,11 @@ pub(super) fn run(app: &App, args: &SendArgs) -> anyhow::Result<Outcome> {
             &json!({ "id": sent.id, "from": from, "to": agent.id, "at": now, "urgency": urgency, "text": text }),
         )?;
     } else {
-        let session = agent.session.as_ref().map(|id| store.sessions().get(id)).transpose()?.flatten();
+        let read = || agent.session.as_ref().map(|id| store.sessions().get(id)).transpose();
+        let mut session = read()?.flatten();
+        if session.as_ref().is_some_and(|s| pending::end_untold(&store, s, Timestamp::now())) {
+            session = read()?.flatten();
+        }
         let when = if sent.wake.succeeds_within(TIME_TO_WAKE) {
             "it was idle and has been woken".to_owned()
         } else {
@@ -128,18 +132,19 @@ fn send_there(
         }))
         .map(|()| Outcome::Done);
     }
-    let when = match (daemon, sent.is_awake, sent.is_known) {
-        (Err(e), _, _) => format!("it waits for a daemon that can send it: {e:#}"),
-        (_, Some(true), Some(false)) => format!("{machine} is awake and has not shown an agent {to} yet"),
-        (_, Some(true), _) => format!("{machine} is awake"),
-        (_, Some(false), _) => format!("{machine} is asleep and gets it when it wakes"),
-        (_, None, _) => "the database has not been reached yet".to_owned(),
+    let when = match (daemon, sent.away, sent.is_awake, sent.is_known) {
+        (Err(e), ..) => format!("it waits for a daemon that can send it: {e:#}"),
+        (_, Some(since), ..) => format!("it waits for the database, away since {}", local(since)),
+        (_, _, Some(true), Some(false)) => format!("{machine} is awake and has not shown an agent {to} yet"),
+        (_, _, Some(true), _) => format!("{machine} is awake"),
+        (_, _, Some(false), _) => format!("{machine} is asleep and gets it when it wakes"),
+        (_, _, None, _) => "the database has not been reached yet".to_owned(),
     };
     print(&format!("Queued for {to}@{machine}; {when}. `baton outbox` shows what becomes of it.\n"))?;
     Ok(Outcome::Done)
 }
 
-/// The text of a message, or what standard input holds for `-`.
+/// The text of a message, or standard input for `-`.
 pub(super) fn text_of(words: &[String]) -> anyhow::Result<String> {
     let [dash] = words else { return Ok(words.join(" ")) };
     if dash != "-" {
@@ -167,7 +172,7 @@ fn ask(app: &App, args: &SendArgs, caller: &Caller, text: &str) -> anyhow::Resul
     let turn = |turn: Turn, about: Option<String>| {
         let Some(id) = &session else { return Ok(None) };
         store.sessions().update(id, Duration::from_secs(1), |s| {
-            // Reset only our own state: the agent may meanwhile be at a dialog of its own.
+            // Reset only our own state: the agent may meanwhile be at another dialog.
             if turn == Turn::Blocked || s.blocked_on.as_deref() == Some(&notice::beginning(text)) {
                 (s.turn, s.turn_since, s.blocked_on) = (turn, Some(Timestamp::now()), about);
             }

@@ -232,7 +232,7 @@ impl SmArguments {
         (at < self.words.len()).then(|| self.words.remove(at))
     }
 
-    /// Drops options that do nothing here and tells the user what happens instead. A number after one belongs to it.
+    /// Drops options without effect here and tells the user what happens instead. A number after one belongs to it.
     fn unheard(&mut self, names: &[&str], instead: &str) {
         for name in names {
             let glued = format!("{name}=");
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_names_itself_and_hears_when_the_turn_has_ended_unless_it_says_no() {
+    fn an_agent_names_itself_and_is_told_when_the_turn_has_ended_unless_it_says_no() {
         let by = |line: &str| said_by(line, Some("lead")).unwrap();
         assert_eq!(by("me"), "baton status lead");
         assert_eq!(by("name boss"), "baton rename lead boss");

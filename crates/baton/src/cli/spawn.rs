@@ -1,4 +1,4 @@
-//! `baton spawn NAME`: starts an agent in a tmux pane of its own.
+//! `baton spawn NAME`: starts an agent in a new tmux pane.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(super) fn run(app: &App, args: &SpawnArgs) -> anyhow::Result<Outcome> {
         worktree: args.worktree,
         prompt: prompt(app, args)?,
         parent: args.parent.clone(),
-        otherwise: app.current_session().map(|session| session.agent),
+        otherwise: app.current_session()?.map(|session| session.agent),
         approver: args.approver.clone(),
         role: args.role.clone(),
         args: args.args.clone(),

@@ -13,7 +13,7 @@ use baton_core::handoff::{HandoffId, Status};
 use baton_core::ids::ChannelName;
 use baton_core::level::Level;
 use baton_core::need::{self, NeedKind};
-use baton_core::plain::plain_line;
+use baton_core::plain::{plain, plain_line};
 use baton_core::reading::tokens;
 use baton_core::redact::redact;
 use baton_core::rotation::Actuator;
@@ -35,7 +35,7 @@ pub(super) fn run(app: &App, args: &StatusArgs) -> anyhow::Result<Outcome> {
         return fleet::agents(app, args.json);
     }
     let store = app.store();
-    let named = args.agent.as_ref().map(|id| app.name_now(id));
+    let named = args.agent.as_ref().map(|id| store.agents().name_now(id)).transpose()?;
     let agents = |a: &Agent, channel: &ChannelName| match &named {
         Some(id) => &a.id == id,
         None => args.all || (&a.channel == channel && store.presence(a).is_there()),
@@ -52,7 +52,7 @@ pub(super) fn run(app: &App, args: &StatusArgs) -> anyhow::Result<Outcome> {
     show(app, agents, nothing, args.json)
 }
 
-/// Redraws the table whenever a hook reports something, and every few seconds for what nobody reports.
+/// Redraws the table whenever a hook reports something, and every few seconds for changes that nobody reports.
 fn watch(
     app: &App,
     wanted: impl Fn(&Agent, &ChannelName) -> bool,
@@ -134,7 +134,7 @@ pub(super) fn show(
     Ok(Outcome::Done)
 }
 
-/// What each of these agents needs a person for, or what its handoff waits for, with its name.
+/// Why each of these agents needs a person, or the event that its handoff waits for, with its name.
 pub(super) fn needs(app: &App, rows: &[Row]) -> Vec<String> {
     let (now, waiting) = (Timestamp::now(), agent::waiting(&app.store()).unwrap_or_default());
     let inbox = agent::inbox(&app.store());
@@ -155,15 +155,15 @@ pub(super) fn needs(app: &App, rows: &[Row]) -> Vec<String> {
         let need = need::need(&facts, |at| clock(at, now));
         // The table says until when an agent is parked.
         let need = need.filter(|need| row.live && need.kind != NeedKind::Limit);
-        // A pending handoff is said with since when and why.
+        // For a pending handoff, show since when and why.
         let need = need.filter(|need| need.kind != NeedKind::Handoff || row.pending.is_none());
-        let words = need.map(|need| plain_line(&redact(&need.text).text, 300));
+        let words = need.map(|need| plain_line(&redact(&plain(&need.text)).text, 300));
         Some(format!("{}: {}", row.agent.id, words.or_else(|| row.pending.clone())?))
     };
     rows.iter().filter_map(of).collect()
 }
 
-/// The columns of every table of agents, and what a narrow terminal leaves out first.
+/// The columns of every table of agents, and the order in which a narrow terminal drops them.
 pub(super) const HEAD: &[(&str, u8)] = &[
     ("AGENT", 0),
     ("STATE", 0),
@@ -195,10 +195,14 @@ pub(super) struct Row {
 impl Row {
     pub(super) fn of(app: &App, agent: Agent) -> Self {
         let store = app.store();
-        let mut session = agent.session.as_ref().and_then(|id| store.sessions().readable(id));
+        let read = || agent.session.as_ref().and_then(|id| store.sessions().readable(id));
+        let mut session = read();
+        if session.as_ref().is_some_and(|s| pending::end_untold(&store, s, Timestamp::now())) {
+            session = read();
+        }
         if let Some(asked) = session.as_mut().and_then(|s| s.asked.as_mut()) {
             // The record has it unredacted.
-            *asked = redact(asked).text.into_owned();
+            *asked = redact(&plain(asked)).text.into_owned();
         }
         let gauge = session.as_ref().map(|s| store.sessions().gauge(&s.id)).unwrap_or_default();
         let point = session.as_ref().zip(gauge.reading).map(|(s, reading)| {
@@ -208,8 +212,8 @@ impl Row {
         });
         let rotation = agent.rotation.as_ref().map(|rotation| &rotation.handoff);
         let handoff = rotation.or(agent.last_handoff.as_ref()).map(|id| {
-            let found = store.handoffs(&app.resolved.config).find(&agent.channel, id);
-            (id.clone(), found.unwrap_or(None).map(|loaded| loaded.entry.status))
+            let entry = store.handoffs(&app.resolved.config).entry(&agent.channel, id);
+            (id.clone(), entry.unwrap_or(None).map(|entry| entry.status))
         });
         let mail = Mail::of(&store).waiting(&agent.id);
         let presence = store.presence(&agent);
@@ -292,6 +296,7 @@ impl Row {
         };
         match state {
             AgentState::Blocked | AgentState::Limit => paint.yellow(&words),
+            AgentState::Error => paint.red(&words),
             AgentState::Working => paint.green(&words),
             AgentState::HandingOver => paint.cyan(&words),
             AgentState::Done => paint.bold(&words),

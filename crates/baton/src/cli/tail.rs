@@ -15,7 +15,7 @@ use crate::cli::args::TailArgs;
 use crate::cli::ui::{Paint, escaped, print, print_json, print_raw};
 use crate::cli::{App, Outcome};
 use crate::history::conversation::Follower;
-use crate::rotation::actuators::tmux::server::{Known, Server};
+use crate::rotation::actuators::tmux::server::{RecordedPane, Server};
 use crate::sys::process;
 use crate::sys::watch::Watch;
 use crate::views::conversation::attribute;
@@ -25,9 +25,9 @@ const ENTRIES: usize = 20;
 const LINES: usize = 40;
 /// Longer lines are cut; answers are shown whole.
 const WIDTH: usize = 160;
-/// Conversations that are looked at where the newest are empty.
+/// How many conversations to try if the newest are empty.
 const LOOK_BACK: usize = 8;
-/// How long to wait at most before a transcript is looked at again.
+/// How long to wait at most before reading a transcript again.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 pub(super) fn run(app: &App, args: &TailArgs) -> anyhow::Result<Outcome> {
@@ -86,7 +86,7 @@ fn find(app: &App, agent: &Agent, most: usize) -> anyhow::Result<Option<(Session
     Ok(present)
 }
 
-/// The agent's conversation of now, for whoever follows it.
+/// The agent's present conversation, for following it.
 fn present(app: &App, agent: &Agent) -> anyhow::Result<Option<(Session, Follower)>> {
     let store = app.store();
     let session = agent.session.as_ref().map(|id| store.sessions().get(id)).transpose()?.flatten();
@@ -158,7 +158,7 @@ fn line(entry: &Entry, paint: Paint) -> String {
                 None => (paint.yellow("…"), String::new()),
                 Some(result) => {
                     let exit = result.exit.map(|code| format!("exit {code}"));
-                    // Claude Code begins what a failed command gave with its code.
+                    // Claude Code puts the exit code before the output of a failed command.
                     let said = match result.exit {
                         Some(code) => {
                             result.text.strip_prefix(&format!("Exit code {code}")).unwrap_or(&result.text)
@@ -190,7 +190,7 @@ fn screen(agent: &Agent, args: &TailArgs) -> anyhow::Result<Outcome> {
         );
         return Ok(Outcome::Nothing);
     };
-    let text = Known::new(pane).lines(args.lines.unwrap_or(LINES))?;
+    let text = RecordedPane::new(pane).lines(args.lines.unwrap_or(LINES))?;
     if args.json {
         print_json(
             &json!({ "agent": agent.id, "pane": pane.id, "lines": text.lines().map(|l| plain(l)).collect::<Vec<_>>() }),

@@ -30,7 +30,7 @@ pub(super) fn run(app: &App, args: &TrustArgs) -> anyhow::Result<Outcome> {
         return Ok(outcome);
     }
     anyhow::ensure!(cwd.is_dir(), "{} is not a folder", cwd.display());
-    let root = project::root(&cwd);
+    let root = if args.forget { project::root(&cwd) } else { project::trust::to_accept(&app.paths, &cwd) };
     let shown = app.paths.short(root);
     if args.forget {
         if Trust::forget(&app.paths, root)? {
@@ -40,6 +40,7 @@ pub(super) fn run(app: &App, args: &TrustArgs) -> anyhow::Result<Outcome> {
         eprintln!("baton: {shown} was not accepted");
         return Ok(Outcome::Nothing);
     }
+    project::trust::check(&app.paths, root, &cwd)?;
     if !args.share_channel
         && let Some(outcome) = refuse_foreign_channel(&app.store(), &app.paths, &cwd)?
     {
@@ -129,6 +130,10 @@ pub(super) fn ask(app: &App) -> anyhow::Result<bool> {
     if (first.is_none() && memory.is_none()) || !is_person() || app.caller().is_agent() {
         return Ok(false);
     }
+    // There is nothing to accept in a folder that is no project.
+    if project::trust::check_folder(&app.paths, project::trust::to_accept(&app.paths, &app.cwd)).is_err() {
+        return Ok(false);
+    }
     let trust = Trust::read(&app.paths);
     let settings = match first {
         Some(first) => {
@@ -156,7 +161,13 @@ pub(super) fn ask(app: &App) -> anyhow::Result<bool> {
         if settings.is_some() && refuse_foreign_channel(&app.store(), &app.paths, dir)?.is_some() {
             return Ok(false);
         }
-        Trust::accept(&app.paths, project::root(dir), dir, "asked", Timestamp::now())?;
+        Trust::accept(
+            &app.paths,
+            project::trust::to_accept(&app.paths, dir),
+            dir,
+            "asked",
+            Timestamp::now(),
+        )?;
         return Ok(true);
     }
     if let Some((dir, bytes)) = &settings {

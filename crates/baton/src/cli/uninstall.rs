@@ -134,7 +134,7 @@ fn dismiss(paths: &Paths) -> String {
     )
 }
 
-/// Restores the edited files of the projects' memories and keeps what was saved.
+/// Restores the edited files of the projects' memories and keeps saved documents.
 fn forget(paths: &Paths, scope: &Scope) -> anyhow::Result<String> {
     let known = project::all(&paths.state).into_iter().map(|m| m.project);
     let wanted = known.filter(|p| match scope {
@@ -179,7 +179,7 @@ fn run_hooks_file(paths: &Paths, args: &UninstallArgs) -> anyhow::Result<Outcome
         };
         let _ = writeln!(out, "{}  {} ({how})", mark(""), paths.short(&edit.path));
     }
-    out.push_str("\nThreads that run already go on calling it until they end.\n");
+    out.push_str("\nThreads that run already keep calling it until they end.\n");
     print(&out)?;
     if args.verify {
         let left = codex::standing(paths);
@@ -200,7 +200,7 @@ fn verify(paths: &Paths, scope: &Scope) -> anyhow::Result<()> {
     print("Verified: nothing of baton is left in the client's folder and settings.\n")
 }
 
-/// What baton has kept for the user, and the program.
+/// The files that baton has kept for the user, and the program.
 fn kept(paths: &Paths, program: Option<PathBuf>) -> Vec<(PathBuf, &'static str)> {
     let handoffs = configured_handoffs(paths);
     let published =

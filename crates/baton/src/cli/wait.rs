@@ -1,4 +1,4 @@
-//! `baton wait NAME…`: waits until agents are idle, blocked, at a limit or ended.
+//! `baton wait NAME…`: waits until agents are idle, blocked, in error, at a limit or ended.
 
 use std::time::{Duration, Instant};
 
@@ -7,6 +7,8 @@ use baton_core::halt::{Audience, Halt, LimitEnd};
 use baton_core::ids::AgentId;
 use baton_core::launch::Launch;
 use baton_core::pending::Pending;
+use baton_core::plain::{plain, plain_line};
+use baton_core::redact::redact;
 use baton_core::session::{Session, Turn};
 use jiff::Timestamp;
 use serde_json::json;
@@ -24,6 +26,8 @@ use crate::sys::watch::Watch;
 
 /// Look at least this often: a killed client changes no file.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How many characters of an error to show.
+const ERROR: usize = 200;
 
 pub(super) fn run(app: &App, args: &WaitArgs) -> anyhow::Result<Outcome> {
     let store = app.store();
@@ -66,7 +70,7 @@ pub(super) fn run(app: &App, args: &WaitArgs) -> anyhow::Result<Outcome> {
 enum Standing {
     /// It works, starts, rotates or is about to read its mail; with a reason if there is more to say.
     Busy(Option<String>),
-    /// Nothing to wait for; with what it needs from a person, if anything.
+    /// Nothing to wait for, with the reason why it needs a person, if it does.
     Resting(AgentState, Option<String>),
 }
 
@@ -97,8 +101,11 @@ fn stands(store: &Store, name: &AgentId) -> anyhow::Result<Standing> {
     if !store.is_running(name) || !agent.process.as_ref().is_some_and(process::is_alive) {
         return Ok(Standing::Resting(AgentState::of(&agent, None, false, false), None));
     }
-    let session = agent.session.as_ref().map(|id| store.sessions().get(id)).transpose()?.flatten();
-    let Some(session) = session else { return Ok(Standing::Busy(None)) };
+    let read = || agent.session.as_ref().map(|id| store.sessions().get(id)).transpose();
+    let Some(mut session) = read()?.flatten() else { return Ok(Standing::Busy(None)) };
+    if pending::end_untold(store, &session, Timestamp::now()) {
+        session = read()?.flatten().unwrap_or(session);
+    }
     let presence = store.presence(&agent);
     match session.turn {
         Turn::Blocked => {
@@ -136,14 +143,17 @@ fn stands(store: &Store, name: &AgentId) -> anyhow::Result<Standing> {
     if starts || is_about_to_begin(&agent, session.turn_since.is_some()) {
         return Ok(Standing::Busy(None));
     }
-    Ok(match messages(unseen) {
-        None => Standing::Resting(AgentState::Idle, None),
-        Some(messages) if presence.is_reachable() => Standing::Busy(Some(messages)),
-        Some(messages) => Standing::Resting(
-            AgentState::Idle,
-            Some(format!("{messages} for the next prompt in its terminal")),
-        ),
-    })
+    let mail = messages(unseen);
+    if mail.is_some() && presence.is_reachable() {
+        return Ok(Standing::Busy(mail));
+    }
+    let mail = mail.map(|messages| format!("{messages} for the next prompt in its terminal"));
+    let Some(error) = &session.error else { return Ok(Standing::Resting(AgentState::Idle, mail)) };
+    let error = plain_line(&redact(&plain(error)).text, ERROR);
+    Ok(Standing::Resting(
+        AgentState::Error,
+        Some([Some(error), mail].into_iter().flatten().collect::<Vec<_>>().join("; ")),
+    ))
 }
 
 fn messages(unseen: usize) -> Option<String> {
@@ -154,7 +164,7 @@ fn messages(unseen: usize) -> Option<String> {
     }
 }
 
-/// Until when a usage limit stops it, and what waits for that.
+/// Until when a usage limit stops it, and how many messages wait.
 fn at_limit(session: &Session, unseen: usize) -> String {
     let parked = session.parked();
     let until = parked.as_ref().map(|parked| clock(parked.until, Timestamp::now()));

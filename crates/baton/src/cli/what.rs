@@ -1,5 +1,5 @@
-//! `baton what NAME [state|goal|now|last|files|open]`: what an agent is about, from its transcript and the task before it.
-//! The agent is not asked and not disturbed.
+//! `baton what NAME [state|goal|now|last|files|open]`: an agent's task and state, from its transcript and the task
+//! before it. The agent is neither asked nor disturbed.
 
 use std::fmt::Write as _;
 
@@ -26,7 +26,7 @@ const FILES: usize = 20;
 const RECENT: usize = 2_000;
 
 struct Answer {
-    /// What it does or waits for, and since when.
+    /// Its activity or the event that it waits for, and since when.
     state: String,
     /// The words with which it declared its task finished.
     done: Option<String>,
@@ -96,7 +96,7 @@ fn answer(app: &App, agent: &Agent) -> anyhow::Result<Option<Answer>> {
     if let Some(session) = &found.session {
         attribute(&mut entries, agent, session);
     }
-    // Whoever asked last, a message among them; our own prompts ask for nothing new.
+    // The last request, which may be a message; our own prompts ask for nothing new.
     let asked = entries.iter().rev().find_map(|entry| match &entry.act {
         Act::Prompt { from, text } if from == "user" => Some(text.clone()),
         Act::Prompt { from, text } if !["baton", "client", "tool"].contains(&from.as_str()) => {

@@ -37,7 +37,7 @@ pub(crate) fn proxy_host(text: &str) -> Option<String> {
             && !label.starts_with('-')
             && !label.ends_with('-')
     };
-    // An address is no name: browsers reach this machine by it without a proxy.
+    // An IP address does not count as a name: browsers reach this machine by it without a proxy.
     let is_name = name.len() <= 253
         && name.split('.').all(is_label)
         && name.bytes().any(|b| b.is_ascii_alphabetic())

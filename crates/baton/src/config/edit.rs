@@ -71,7 +71,7 @@ pub(crate) fn unset(text: &str, key: &str, paths: &Paths) -> Result<Option<Strin
     if table.remove(name).is_none() {
         return Ok(None);
     }
-    // A heading with a comment of its own stays.
+    // Keep a heading with a comment.
     for depth in (0..sections.len()).rev() {
         let mut outer: &mut dyn TableLike = document.as_table_mut();
         for section in &sections[..depth] {
@@ -112,7 +112,7 @@ fn with(text: &str, key: &str, value: Value) -> String {
     for (n, section) in sections.into_iter().enumerate() {
         let item = table.entry(section).or_insert_with(|| {
             let mut inner = Table::new();
-            // Only what holds values has a heading.
+            // Only tables with values have a heading.
             inner.set_implicit(n < last);
             Item::Table(inner)
         });

@@ -1,12 +1,11 @@
 //! The table of everything that can be set. To add a setting, add a field to [`Config`] and a row here.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use baton_core::ids::ChannelName;
-use jiff::SignedDuration;
-
-use crate::config::{Compaction, Config, Narrative, WaitFor};
+use crate::config::Config;
+use crate::config::values::{
+    Shown as _, answer_budget, budget, channels, command, compaction, count, days, duration, folder, hosts,
+    kilobytes, loopback, muted, narrative, percent, percent_or_none, provider, socket, tokens,
+    tokens_or_none, wait, wait_for, week, yes_no,
+};
 use crate::sys::paths::Paths;
 
 /// One setting.
@@ -14,14 +13,14 @@ pub struct Key {
     /// `section.key`, or a bare `key`.
     pub name: &'static str,
     pub help: &'static str,
-    pub set: fn(&mut Config, &Raw, &Paths) -> Result<(), &'static str>,
+    pub set: fn(&mut Config, &RawSetting, &Paths) -> Result<(), &'static str>,
     pub get: fn(&Config) -> String,
 }
 
 /// Who besides the user may set a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Nobody: where files lie, what runs on this machine, who is notified, and how long things are kept.
+    /// No project: where files are, what runs on this machine, who is notified, and how long things are kept.
     User,
     /// A project whose folder the user has trusted.
     Accepted,
@@ -31,7 +30,7 @@ pub enum Reach {
 
 /// A value as written in a file or the environment.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Raw {
+pub enum RawSetting {
     Bool(bool),
     Int(i64),
     Text(String),
@@ -51,7 +50,7 @@ impl Key {
     }
 
     /// `BATON_CONTEXT_WARNING_PERCENTAGE` for `context.warning_percentage`.
-    pub fn env_name(&self) -> String {
+    pub(crate) fn env_name(&self) -> String {
         format!("BATON_{}", self.name.replace('.', "_").to_uppercase())
     }
 
@@ -60,19 +59,6 @@ impl Key {
         !matches!(self.name, "page.write" | "serve.hosts" | "fleet.share" | "fleet.hide")
     }
 }
-
-const PERCENT: &str = "a whole number from 1 to 100";
-const TOKENS: &str = "a number of tokens above 0, like 150000 or \"150k\"";
-const SIZE: &str = "a number of kilobytes above 0";
-const YES_NO: &str = "true or false";
-const DURATION: &str = "a duration like \"2h\", \"90m\" or \"30s\"";
-const COUNT: &str = "a whole number, 0 or more";
-const BUDGET: &str = "a number of characters from 500 to 9500 (the client cuts what is longer than 10,000)";
-const ANSWER_BUDGET: &str = "a number of characters from 500 to 200000";
-const COMPACTION: &str = "\"handoff\", \"client\" or \"ask\"";
-const HOSTS: &str = "names of a TLS proxy, like \"desk.example.org\" or \"desk.example.org:8443\"";
-const CHANNELS: &str = "names of channels as `baton channel` tells them, separated by commas";
-const FOLDER: &str = "an absolute path, or one that begins with ~/";
 
 macro_rules! row {
     ($name:literal, $help:literal, $parse:ident, $($field:ident).+) => {
@@ -323,220 +309,3 @@ pub const KEYS: &[Key] = &[
     ),
     row!("checkpoints", "publish a checkpoint with each handoff that has goal and now", yes_no, checkpoints),
 ];
-
-fn yes_no(raw: &Raw, _: &Paths) -> Result<bool, &'static str> {
-    match raw {
-        Raw::Bool(b) => Ok(*b),
-        Raw::Text(t) => match t.as_str() {
-            "true" | "1" | "yes" | "on" => Ok(true),
-            "false" | "0" | "no" | "off" => Ok(false),
-            _ => Err(YES_NO),
-        },
-        _ => Err(YES_NO),
-    }
-}
-
-fn number(raw: &Raw) -> Option<i64> {
-    match raw {
-        Raw::Int(n) => Some(*n),
-        Raw::Text(t) => {
-            let t = t.trim().replace('_', "");
-            match t.strip_suffix(['k', 'K']) {
-                Some(k) => k.parse::<i64>().ok()?.checked_mul(1000),
-                None => match t.strip_suffix(['m', 'M']) {
-                    Some(m) => m.parse::<i64>().ok()?.checked_mul(1_000_000),
-                    None => t.parse().ok(),
-                },
-            }
-        }
-        _ => None,
-    }
-}
-
-fn percent(raw: &Raw, _: &Paths) -> Result<u8, &'static str> {
-    number(raw).and_then(|n| u8::try_from(n).ok()).filter(|n| (1..=100).contains(n)).ok_or(PERCENT)
-}
-
-fn percent_or_none(raw: &Raw, paths: &Paths) -> Result<Option<u8>, &'static str> {
-    percent(raw, paths).map(Some)
-}
-
-fn tokens(raw: &Raw, _: &Paths) -> Result<u64, &'static str> {
-    number(raw).and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0).ok_or(TOKENS)
-}
-
-fn tokens_or_none(raw: &Raw, paths: &Paths) -> Result<Option<u64>, &'static str> {
-    tokens(raw, paths).map(Some)
-}
-
-fn kilobytes(raw: &Raw, _: &Paths) -> Result<u64, &'static str> {
-    number(raw).and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0).ok_or(SIZE)
-}
-
-fn count(raw: &Raw, _: &Paths) -> Result<u64, &'static str> {
-    number(raw).and_then(|n| u64::try_from(n).ok()).ok_or(COUNT)
-}
-
-fn days(raw: &Raw, _: &Paths) -> Result<u64, &'static str> {
-    number(raw)
-        .and_then(|n| u64::try_from(n).ok())
-        .filter(|n| (1..=36_500).contains(n))
-        .ok_or("a number of days above 0")
-}
-
-fn command(raw: &Raw, _: &Paths) -> Result<Option<String>, &'static str> {
-    match raw {
-        Raw::Text(text) if !text.trim().is_empty() => Ok(Some(text.clone())),
-        _ => Err("a command line for sh"),
-    }
-}
-
-fn muted(raw: &Raw, _: &Paths) -> Result<String, &'static str> {
-    let is_rule = |rule: &str| rule.split_once(':').is_some_and(|(a, b)| !a.is_empty() && !b.is_empty());
-    match raw {
-        Raw::Text(text) if text.split([',', ' ']).filter(|r| !r.is_empty()).all(is_rule) => Ok(text.clone()),
-        _ => Err("words like reviewer:idle, separated by commas"),
-    }
-}
-
-fn loopback(raw: &Raw, _: &Paths) -> Result<Option<String>, &'static str> {
-    let text = match raw {
-        Raw::Int(port) => port.to_string(),
-        Raw::Text(text) => text.trim().to_owned(),
-        _ => String::new(),
-    };
-    match crate::config::address::http_address(&text) {
-        Ok(address) if !text.is_empty() => Ok(Some(address.to_string())),
-        _ => Err("a port or an address that only this machine can reach, like 8420 or \"127.0.0.1:8420\""),
-    }
-}
-
-fn hosts(raw: &Raw, _: &Paths) -> Result<Vec<String>, &'static str> {
-    let Raw::Text(text) = raw else { return Err(HOSTS) };
-    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
-    names.map(|name| crate::config::address::proxy_host(name).ok_or(HOSTS)).collect()
-}
-
-fn channels(raw: &Raw, _: &Paths) -> Result<Vec<String>, &'static str> {
-    let Raw::Text(text) = raw else { return Err(CHANNELS) };
-    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
-    names.map(|name| ChannelName::new(name).map(|name| name.to_string()).map_err(|_| CHANNELS)).collect()
-}
-
-fn answer_budget(raw: &Raw, _: &Paths) -> Result<u64, &'static str> {
-    let chars = number(raw).and_then(|n| u64::try_from(n).ok());
-    chars.filter(|n| (500..=200_000).contains(n)).ok_or(ANSWER_BUDGET)
-}
-
-fn budget(raw: &Raw, _: &Paths) -> Result<u64, &'static str> {
-    number(raw).and_then(|n| u64::try_from(n).ok()).filter(|n| (500..=9_500).contains(n)).ok_or(BUDGET)
-}
-
-fn duration(raw: &Raw, _: &Paths) -> Result<SignedDuration, &'static str> {
-    let Raw::Text(text) = raw else { return Err(DURATION) };
-    text.parse::<SignedDuration>().ok().filter(SignedDuration::is_positive).ok_or(DURATION)
-}
-
-fn wait(raw: &Raw, paths: &Paths) -> Result<Duration, &'static str> {
-    duration(raw, paths).and_then(|d| Duration::try_from(d).map_err(|_| DURATION))
-}
-
-/// Limited to the time that the installed client waits for the hook.
-fn week(raw: &Raw, paths: &Paths) -> Result<Duration, &'static str> {
-    wait(raw, paths)
-        .ok()
-        .filter(|wait| *wait <= Duration::from_hours(24 * 7))
-        .ok_or("a duration like \"24h\" or \"10m\", at most a week (168h)")
-}
-
-fn wait_for(raw: &Raw, _: &Paths) -> Result<WaitFor, &'static str> {
-    match raw {
-        Raw::Text(t) if t == "all" => Ok(WaitFor::All),
-        Raw::Text(t) if t == "spawned" => Ok(WaitFor::Spawned),
-        Raw::Text(t) if t == "nobody" => Ok(WaitFor::Nobody),
-        _ => Err("\"spawned\", \"all\" or \"nobody\""),
-    }
-}
-
-fn provider(raw: &Raw, _: &Paths) -> Result<Option<String>, &'static str> {
-    match raw {
-        Raw::Text(name) if crate::providers::find(name).is_some() => Ok(Some(name.clone())),
-        _ => Err("the name of a provider: claude or demo"),
-    }
-}
-
-fn socket(raw: &Raw, _: &Paths) -> Result<String, &'static str> {
-    match raw {
-        Raw::Text(t) if !t.trim().is_empty() && !t.starts_with('-') => Ok(t.clone()),
-        _ => Err("the name of a tmux server, or the path of its socket"),
-    }
-}
-
-fn compaction(raw: &Raw, _: &Paths) -> Result<Compaction, &'static str> {
-    match raw {
-        Raw::Text(t) => match t.as_str() {
-            "handoff" => Ok(Compaction::Handoff),
-            "client" => Ok(Compaction::Client),
-            "ask" => Ok(Compaction::Ask),
-            _ => Err(COMPACTION),
-        },
-        _ => Err(COMPACTION),
-    }
-}
-
-fn narrative(raw: &Raw, _: &Paths) -> Result<Narrative, &'static str> {
-    match raw {
-        Raw::Text(t) if t == "off" => Ok(Narrative::Off),
-        Raw::Text(t) if t == "fork" => Ok(Narrative::Fork),
-        _ => Err("\"off\" or \"fork\""),
-    }
-}
-
-fn folder(raw: &Raw, paths: &Paths) -> Result<PathBuf, &'static str> {
-    let Raw::Text(text) = raw else { return Err(FOLDER) };
-    let path = paths.expand(text);
-    if path.is_absolute() { Ok(path) } else { Err(FOLDER) }
-}
-
-/// A value as `baton config` prints it.
-trait Shown {
-    fn shown(&self) -> String;
-}
-
-macro_rules! shown {
-    ($($kind:ty => $show:expr),+ $(,)?) => {
-        $(impl Shown for $kind {
-            fn shown(&self) -> String {
-                ($show)(self)
-            }
-        })+
-    };
-}
-
-shown! {
-    bool => bool::to_string,
-    Narrative => |v: &Self| match v {
-        Self::Off => "off".to_owned(),
-        Self::Fork => "fork".to_owned(),
-    },
-    WaitFor => |v: &Self| match v {
-        Self::All => "all".to_owned(),
-        Self::Spawned => "spawned".to_owned(),
-        Self::Nobody => "nobody".to_owned(),
-    },
-    Compaction => |v: &Self| match v {
-        Self::Handoff => "handoff".to_owned(),
-        Self::Client => "client".to_owned(),
-        Self::Ask => "ask".to_owned(),
-    },
-    u8 => u8::to_string,
-    u64 => u64::to_string,
-    Option<u8> => |v: &Self| v.map_or_else(|| "-".to_owned(), |n| n.to_string()),
-    Option<u64> => |v: &Self| v.map_or_else(|| "-".to_owned(), |n| n.to_string()),
-    String => String::clone,
-    Vec<String> => |v: &Self| if v.is_empty() { "-".to_owned() } else { v.join(", ") },
-    PathBuf => |v: &Self| v.display().to_string(),
-    SignedDuration => |v: &Self| format!("{v:#}"),
-    Duration => |v: &Self| format!("{:#}", SignedDuration::try_from(*v).unwrap_or(SignedDuration::MAX)),
-    Option<String> => |v: &Self| v.clone().unwrap_or_else(|| "-".to_owned()),
-}

@@ -1,12 +1,13 @@
 //! The configuration: defaults, then `config.toml`, then the project's `.baton.toml`, then `BATON_*`.
 //!
-//! One table ([`keys`]) lists what may be set, and every value remembers its origin. An invalid key or value is an
-//! error with file, line and what is allowed, never silently ignored.
+//! One table ([`keys`]) lists all keys, and every value remembers its origin. An invalid key or value is an error with
+//! file, line and the allowed values, never silently ignored.
 
 pub(crate) mod address;
 pub(crate) mod edit;
 mod keys;
 mod parse;
+mod values;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -41,7 +42,7 @@ pub struct Config {
     pub serve: Serve,
     pub page: Page,
     pub fleet: Fleet,
-    /// Days that log, archive and records of what is over are kept.
+    /// How many days the log, the archive and the records of ended sessions and agents are kept.
     pub retention_days: u64,
     /// Publish a checkpoint with each handoff that has goal and now, creating the events folder if needed.
     pub checkpoints: bool,
@@ -70,7 +71,7 @@ pub enum Narrative {
     Fork,
 }
 
-/// Whom the daemon tells what an agent waits for.
+/// Who the daemon notifies when an agent waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notify {
     /// A child's parent, by mail.
@@ -158,7 +159,7 @@ pub struct Run {
     pub park: bool,
     /// Rotate a context this full even in the middle of a turn.
     pub ceiling_percentage: Option<u8>,
-    /// What `baton run` starts by default.
+    /// The provider that `baton run` starts by default.
     pub provider: Option<String>,
 }
 
@@ -197,7 +198,7 @@ pub struct Serve {
     pub hosts: Vec<String>,
 }
 
-/// What other machines of the fleet may know, by channel.
+/// What is shared with other machines of the fleet, by channel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fleet {
     /// Channels whose conversations they may list and fetch.
@@ -237,9 +238,9 @@ impl Origin {
 pub(crate) struct Resolved {
     pub config: Config,
     pub origins: Vec<Origin>,
-    /// Where each rule of `[approvals]` stands.
+    /// The origin of each rule of `[approvals]`.
     pub rule_origins: Vec<Origin>,
-    /// Where each line of `[channels]` stands.
+    /// The origin of each line of `[channels]`.
     pub channel_origins: Vec<Origin>,
     /// Ignored project settings, and why.
     pub ignored: Vec<Ignored>,
@@ -263,7 +264,7 @@ impl Resolved {
 pub(crate) struct Ignored {
     pub path: PathBuf,
     pub line: usize,
-    /// The key, or what is wrong with the file.
+    /// The key, or the fault in the file.
     pub what: String,
     pub why: IgnoredBecause,
 }
@@ -274,6 +275,8 @@ pub(crate) enum IgnoredBecause {
     NotTrusted,
     /// No project may set it, trusted or not.
     UserOnly,
+    /// The file cannot be read, or is wrong.
+    Invalid,
 }
 
 impl IgnoredBecause {
@@ -281,6 +284,7 @@ impl IgnoredBecause {
         match self {
             Self::NotTrusted => "not trusted",
             Self::UserOnly => "only in your own config.toml",
+            Self::Invalid => "not valid",
         }
     }
 }
@@ -332,7 +336,7 @@ impl Context {
         }
     }
 
-    pub fn byte_limits(&self) -> ByteLimits {
+    pub(crate) fn byte_limits(&self) -> ByteLimits {
         ByteLimits {
             early_warning_kb: self.early_warning_kb,
             warning_kb: self.warning_kb,
@@ -340,7 +344,7 @@ impl Context {
         }
     }
 
-    pub fn voice(&self) -> Voice {
+    pub(crate) fn voice(&self) -> Voice {
         Voice {
             advise: self.enabled && self.advise,
             request: self.enabled && self.request,

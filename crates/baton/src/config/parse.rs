@@ -3,14 +3,14 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use baton_core::approval::rules::{BadRule, Decision, Rule, Whose};
+use baton_core::approval::rules::{BadRule, Decision, Rule, RuleScope};
 use baton_core::ids::AgentId;
 use baton_core::nearest::nearest;
 use baton_core::nesting::is_too_deep;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::config::keys::{KEYS, Key, Raw, Reach};
+use crate::config::keys::{KEYS, Key, RawSetting, Reach};
 use crate::config::{Ignored, IgnoredBecause, IsAccepted, Origin, PROJECT_FILE, Resolved};
 use crate::sys::fs::{self, FileError};
 use crate::sys::paths::Paths;
@@ -24,7 +24,7 @@ pub(crate) enum ConfigError {
     File(#[from] FileError),
     #[error("{place}: {problem}")]
     Wrong { place: SettingSource, problem: String },
-    /// It would be wrong if it stood in the file, and does not stand there.
+    /// The new value would be wrong, so it was not written.
     #[error("nothing was changed: {0}")]
     Unwritten(String),
 }
@@ -84,8 +84,8 @@ pub(super) fn check_user(bytes: &[u8], paths: &Paths) -> Result<(), ConfigError>
     apply(&mut resolved, &paths.config, bytes, Scope::User, paths)
 }
 
-/// The project file in `dir`. Notes what an untrusted file may not set. Neither that nor a mistake in it is an error: a
-/// clone must not be able to disable the user's own settings.
+/// The project file in `dir`. Notes the keys that an untrusted file may not set. Neither that nor a mistake in it is an
+/// error: a clone must not be able to disable the user's own settings.
 pub(super) fn project_file(
     resolved: &mut Resolved,
     dir: &Path,
@@ -97,7 +97,7 @@ pub(super) fn project_file(
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Ok(()),
         Err(e) => {
-            ignore(resolved, &path, 1, &e.to_string(), IgnoredBecause::NotTrusted);
+            ignore(resolved, &path, 1, &e.to_string(), IgnoredBecause::Invalid);
             return Ok(());
         }
     };
@@ -107,7 +107,7 @@ pub(super) fn project_file(
     let mut with = resolved.clone();
     match apply(&mut with, &path, &bytes, Scope::Stranger, paths) {
         Ok(()) => *resolved = with,
-        Err(e) => ignore(resolved, &path, 1, &e.to_string(), IgnoredBecause::NotTrusted),
+        Err(e) => ignore(resolved, &path, 1, &e.to_string(), IgnoredBecause::Invalid),
     }
     Ok(())
 }
@@ -199,8 +199,8 @@ pub(super) const RULES: [&str; 4] = ["allow", "deny", "agents", "trees"];
 
 type Wrong<'a> = &'a dyn Fn(&Range<usize>, String) -> ConfigError;
 type OriginOf<'a> = &'a dyn Fn(&Range<usize>) -> Origin;
-/// A rule, whose requests it is about, and where it stands.
-type PlacedRule = ((Whose, Decision, Rule), Origin);
+/// A rule, whose requests it applies to, and its origin.
+type PlacedRule = ((RuleScope, Decision, Rule), Origin);
 
 /// `allow = ["Bash(cargo test:*)"]` and `deny`, for everybody, or in `[approvals.agents.NAME]` and
 /// `[approvals.trees.NAME]`.
@@ -212,13 +212,13 @@ fn rules(
     wrong: Wrong<'_>,
 ) -> Result<(), ConfigError> {
     let found = match (key, value.get_ref()) {
-        ("allow" | "deny", _) => list(key, &Whose::Everybody, value, origin, wrong)?,
+        ("allow" | "deny", _) => list(key, &RuleScope::Everybody, value, origin, wrong)?,
         (_, DeValue::Table(names)) => {
             let mut found = Vec::new();
             for (name, entries) in names {
                 let agent =
                     AgentId::new(name.get_ref().as_ref()).map_err(|e| wrong(&name.span(), e.to_string()))?;
-                let whose = if key == "agents" { Whose::Agent(agent) } else { Whose::Tree(agent) };
+                let whose = if key == "agents" { RuleScope::Agent(agent) } else { RuleScope::Tree(agent) };
                 let DeValue::Table(entries) = entries.get_ref() else {
                     return Err(wrong(
                         &name.span(),
@@ -242,7 +242,7 @@ fn rules(
 
 fn list(
     key: &str,
-    whose: &Whose,
+    whose: &RuleScope,
     value: &Spanned<DeValue<'_>>,
     origin: OriginOf<'_>,
     wrong: Wrong<'_>,
@@ -281,7 +281,7 @@ pub(super) fn environment(
     for (name, value) in env.filter(|(name, _)| name.starts_with("BATON_")) {
         if let Some(key) = KEYS.iter().find(|k| k.has_variable() && k.env_name() == name) {
             let origin = Origin::Env(name.clone());
-            set(resolved, key.name, &Raw::Text(value), Scope::User, origin, paths)
+            set(resolved, key.name, &RawSetting::Text(value), Scope::User, origin, paths)
                 .map_err(|problem| ConfigError::Wrong { place: SettingSource::Variable(name), problem })?;
         }
     }
@@ -291,7 +291,7 @@ pub(super) fn environment(
 fn set(
     resolved: &mut Resolved,
     name: &str,
-    raw: &Raw,
+    raw: &RawSetting,
     scope: Scope,
     origin: Origin,
     paths: &Paths,
@@ -305,7 +305,7 @@ fn set(
     Ok(())
 }
 
-/// Says what was meant, or else what there is.
+/// Suggests a similar key, or else lists the keys.
 fn unknown(name: &str, scope: Scope) -> String {
     let others: &[&str] = match scope {
         Scope::User => &["channels", "approvals.allow", "approvals.deny"],
@@ -358,20 +358,22 @@ fn text_of<'a>(value: &'a Spanned<DeValue<'_>>) -> Option<&'a str> {
     }
 }
 
-fn raw(value: &Spanned<DeValue<'_>>) -> Raw {
+fn raw(value: &Spanned<DeValue<'_>>) -> RawSetting {
     match value.get_ref() {
-        DeValue::Boolean(b) => Raw::Bool(*b),
-        DeValue::Integer(n) => i64::from_str_radix(n.as_str(), n.radix()).map_or(Raw::Other, Raw::Int),
-        DeValue::String(s) => Raw::Text(s.to_string()),
-        _ => Raw::Other,
+        DeValue::Boolean(b) => RawSetting::Bool(*b),
+        DeValue::Integer(n) => {
+            i64::from_str_radix(n.as_str(), n.radix()).map_or(RawSetting::Other, RawSetting::Int)
+        }
+        DeValue::String(s) => RawSetting::Text(s.to_string()),
+        _ => RawSetting::Other,
     }
 }
 
-fn show(raw: &Raw) -> String {
+fn show(raw: &RawSetting) -> String {
     match raw {
-        Raw::Bool(b) => b.to_string(),
-        Raw::Int(n) => n.to_string(),
-        Raw::Text(t) => format!("{t:?}"),
-        Raw::Other => "a list or table".to_owned(),
+        RawSetting::Bool(b) => b.to_string(),
+        RawSetting::Int(n) => n.to_string(),
+        RawSetting::Text(t) => format!("{t:?}"),
+        RawSetting::Other => "a list or table".to_owned(),
     }
 }

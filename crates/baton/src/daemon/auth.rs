@@ -32,7 +32,7 @@ const COOKIE_LIFETIME: Duration = Duration::from_hours(12);
 /// More than a user opens; the oldest is dropped first.
 const MAX_PAGES: usize = 16;
 
-/// Where a request came in.
+/// The door that a request came through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Door {
     /// The process at the other end, if the system reports it.
@@ -180,7 +180,7 @@ fn is_known(cookies: &HashMap<String, Instant>, cookie: &str) -> bool {
     cookies.iter().any(|(known, until)| is_same(known, cookie) && *until > now)
 }
 
-/// Forgets what has expired and makes room for one more.
+/// Drops expired entries and makes room for one more.
 fn trim(known: &mut HashMap<String, Instant>) {
     let now = Instant::now();
     known.retain(|_, until| *until > now);

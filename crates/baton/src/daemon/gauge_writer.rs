@@ -1,5 +1,5 @@
 //! Writes what a reading changes in a thread of its own: the gauge, and the files that other tools' scripts read. Each
-//! of these writes blocks while somebody syncs the disk (measured: up to 20 ms), and no API answer should wait for
+//! of these writes blocks while a process syncs the disk (measured: up to 20 ms), and no API answer should wait for
 //! that.
 //!
 //! Until a gauge is written, the roster shows it from memory. A daemon killed in between loses a reading, which the

@@ -11,7 +11,7 @@ use baton_core::halt::{Audience, Halt, LimitEnd};
 use baton_core::ids::AgentId;
 use baton_core::limit;
 use baton_core::message::Message;
-use baton_core::need::Waiting;
+use baton_core::need::WaitingRequest;
 use baton_core::notice::{self, Due, Facts, Kind, Notice, beginning, client_of, due};
 use baton_core::rotation::{Rotation, Step};
 use baton_core::session::Session;
@@ -23,7 +23,7 @@ use crate::daemon::Daemon;
 use crate::mail::maildir::Mail;
 use crate::mail::{notify, user};
 use crate::rotation::pending;
-use crate::sessions::done;
+use crate::sessions::{done, turn};
 use crate::store::record;
 use crate::sys::fs::{self, FileError, PRIVATE, Sync};
 use crate::sys::{child, clock};
@@ -45,6 +45,9 @@ const MAX_WAITING: usize = 64;
 /// Sends the notice that is due for an agent. Returns when to check again if one is about to become due.
 pub(crate) fn check_agent(daemon: &Daemon, id: &AgentId) -> Option<Timestamp> {
     let now = Timestamp::now();
+    if let Some(at) = untold_end(daemon, id, now) {
+        return Some(at);
+    }
     let (agent, session, notice) = {
         let roster = daemon.roster();
         let entry = roster.get(id)?;
@@ -95,6 +98,19 @@ pub(crate) fn check_agent(daemon: &Daemon, id: &AgentId) -> Option<Timestamp> {
     None
 }
 
+/// Looks once at a turn that the hooks saw begin: Esc may have taken its prompt back, and nothing reports that. Returns
+/// when to look, if it is too early.
+fn untold_end(daemon: &Daemon, id: &AgentId, now: Timestamp) -> Option<Timestamp> {
+    let session = daemon.roster().get(id).filter(|entry| entry.live)?.session.clone()?;
+    let at = turn::untold_from(&session)?;
+    if now < at {
+        return Some(at);
+    }
+    // The changed record brings us back.
+    pending::end_untold(&daemon.store, &session, now);
+    None
+}
+
 /// A state older than the daemon is not news. A death is, for days: nobody else may have noticed it.
 fn is_news(daemon: &Daemon, facts: &Facts<'_>, was_live: bool) -> bool {
     let within = |time: SignedDuration| facts.turn_since.is_some_and(|since| since >= daemon.since - time);
@@ -124,7 +140,7 @@ fn detail(
                 .get(agent.id.as_str())
                 .and_then(|sent| sent.question_of(session))
                 .map(views::agent::asks);
-            waiting.get(&agent.id).or(question.as_ref()).map_or_else(dialog, Waiting::words)
+            waiting.get(&agent.id).or(question.as_ref()).map_or_else(dialog, WaitingRequest::words)
         }
         Kind::Limit => {
             let said = of(|s| s.limit.as_ref());

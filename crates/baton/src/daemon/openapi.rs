@@ -97,6 +97,30 @@ fn object(fields: &Value) -> Value {
     json!({ "type": "object", "required": required, "properties": fields, "additionalProperties": false })
 }
 
+fn text() -> Value {
+    json!({ "type": "string" })
+}
+
+fn maybe() -> Value {
+    json!({ "type": ["string", "null"] })
+}
+
+fn number() -> Value {
+    json!({ "type": "integer", "minimum": 0 })
+}
+
+fn maybe_number() -> Value {
+    json!({ "type": ["integer", "null"], "minimum": 0 })
+}
+
+fn stamp() -> Value {
+    json!({ "type": "string", "format": "date-time" })
+}
+
+fn maybe_stamp() -> Value {
+    json!({ "type": ["string", "null"], "format": "date-time" })
+}
+
 /// The same with only these fields required.
 fn partly(required: &[&str], fields: &Value) -> Value {
     let mut object = object(fields);
@@ -106,12 +130,6 @@ fn partly(required: &[&str], fields: &Value) -> Value {
 
 /// The views beyond the agents themselves, and the actions.
 fn views() -> Value {
-    let text = || json!({ "type": "string" });
-    let maybe = || json!({ "type": ["string", "null"] });
-    let number = || json!({ "type": "integer", "minimum": 0 });
-    let maybe_number = || json!({ "type": ["integer", "null"], "minimum": 0 });
-    let stamp = || json!({ "type": "string", "format": "date-time" });
-    let maybe_stamp = || json!({ "type": ["string", "null"], "format": "date-time" });
     let items = || json!({ "type": "array", "items": object(&json!({ "kind": text(), "text": text() })) });
     let result = partly(
         &["failed", "text"],
@@ -239,9 +257,6 @@ fn views() -> Value {
 
 /// Other machines, as [`crate::fleet::roll::FleetView`] says.
 fn fleet() -> Value {
-    let text = || json!({ "type": "string" });
-    let number = || json!({ "type": "integer", "minimum": 0 });
-    let maybe_stamp = || json!({ "type": ["string", "null"], "format": "date-time" });
     let agent = partly(
         &["name", "provider", "project", "state", "level"],
         &json!({
@@ -281,12 +296,6 @@ fn nullable(fields: &Value) -> Value {
 
 /// An agent.
 fn session() -> Value {
-    let text = || json!({ "type": "string" });
-    let maybe = || json!({ "type": ["string", "null"] });
-    let number = || json!({ "type": "integer", "minimum": 0 });
-    let maybe_number = || json!({ "type": ["integer", "null"], "minimum": 0 });
-    let stamp = || json!({ "type": "string", "format": "date-time" });
-    let maybe_stamp = || json!({ "type": ["string", "null"], "format": "date-time" });
     let mut fields = json!({
         "id": text(), "provider": text(), "parent": maybe(), "channel": text(), "cwd": text(),
         "state": { "type": "string", "enum": AgentState::ALL.map(AgentState::as_str) },
@@ -325,11 +334,6 @@ fn all_schemas() -> Value {
 }
 
 fn schemas() -> Value {
-    let text = || json!({ "type": "string" });
-    let maybe = || json!({ "type": ["string", "null"] });
-    let number = || json!({ "type": "integer", "minimum": 0 });
-    let stamp = || json!({ "type": "string", "format": "date-time" });
-    let maybe_stamp = || json!({ "type": ["string", "null"], "format": "date-time" });
     let urgency = || json!({ "type": "string", "enum": ["sequential", "important", "urgent"] });
     let message = {
         let mut message = object(&json!({

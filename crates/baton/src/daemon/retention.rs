@@ -136,7 +136,7 @@ fn remove_old_records(store: &Store, before: SystemTime) -> usize {
     }
     for agent in store.agents().all() {
         let path = store.agents().path(&agent.id);
-        let waits = Mail::of(store).waiting(&agent.id) > 0 || agent.rotation.is_some();
+        let waits = Mail::of(store).may_wait(&agent.id) || agent.rotation.is_some();
         if old(&path) && !waits && !store.is_running(&agent.id) {
             removed += usize::from(std::fs::remove_file(&path).is_ok());
             let _ = std::fs::remove_file(path.with_extension("lock"));
@@ -149,21 +149,28 @@ fn remove_old_records(store: &Store, before: SystemTime) -> usize {
 fn remove_old_handoffs(daemon: &Daemon, before: SystemTime) -> usize {
     let config = daemon.config();
     let handoffs = daemon.store.handoffs(&config);
-    let Ok(channels) = handoffs.channels() else { return 0 };
+    let kept = |e: &dyn std::fmt::Display| {
+        daemon.fault("remove old handoffs", e);
+        0
+    };
+    let channels = match handoffs.channels() {
+        Ok(channels) => channels,
+        Err(e) => return kept(&e),
+    };
     let (mut wanted, mut live) = (HashSet::new(), Vec::new());
     for channel in channels {
-        // A damaged manifest may name any of the documents, so remove none.
-        let Ok(manifest) = handoffs.manifest(&channel) else { return 0 };
+        let manifest = match handoffs.manifest(&channel) {
+            Ok(manifest) => manifest,
+            // It may name any of the documents, so remove none.
+            Err(e) => return kept(&e),
+        };
         wanted.extend(manifest.entries().map(|e| e.id.to_string()));
         live.extend(manifest.entries().filter(|e| e.status == Status::Active).map(|e| e.id.clone()));
     }
     // An unreadable session may continue any of them.
     let sessions = match daemon.store.sessions().every() {
         Ok(sessions) => sessions,
-        Err(e) => {
-            daemon.fault("remove old handoffs", &e);
-            return 0;
-        }
+        Err(e) => return kept(&e),
     };
     let going_on = sessions.iter().filter(|session| !is_over(session));
     live.extend(going_on.filter_map(|session| session.continues.clone()));
@@ -176,7 +183,7 @@ fn remove_old_handoffs(daemon: &Daemon, before: SystemTime) -> usize {
                 wanted.extend(hops.map(|hop| hop.handoff));
             }
             // An unreadable one may name any of them.
-            Err(_) => return 0,
+            Err(e) => return kept(&e),
         }
     }
     remove_old_files(&config.handoff.dir.join("archive"), before, |name| {

@@ -8,7 +8,7 @@ use baton_core::compaction::Observations;
 use baton_core::gauge::Gauge;
 use baton_core::ids::{AgentId, SessionId};
 use baton_core::level::Thresholds;
-use baton_core::need::Waiting;
+use baton_core::need::WaitingRequest;
 use baton_core::process::Process;
 use baton_core::session::Session;
 use hyper::body::Bytes;
@@ -132,7 +132,7 @@ pub(crate) struct Roster {
     approvals_stale: bool,
     changes: RosterChanges,
     /// Each agent's oldest waiting request.
-    waiting: HashMap<AgentId, Waiting>,
+    waiting: HashMap<AgentId, WaitingRequest>,
     /// Each sender's messages in the user's inbox.
     inbox: HashMap<String, SenderMail>,
     /// Newer than the gauges on disk.

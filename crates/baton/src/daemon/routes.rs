@@ -348,7 +348,7 @@ pub(crate) const ROUTES: &[Route] = &[
             "/spawn",
             Operation::Spawn,
             Some("Spawn"),
-            "Starts an agent in a tmux pane of its own, in the daemon's environment",
+            "Starts an agent in a new tmux pane, in the daemon's environment",
         )
     },
     Route {

@@ -1,3 +1,3 @@
-//! What the demo and the tests run instead of a real client.
+//! The stand-in for a real client in the demo and the tests.
 
 pub(crate) mod agent;

@@ -1,5 +1,5 @@
-//! What the founder of a fleet does with the role that owns the schema: make it, invite machines, revoke them, remove
-//! their data. These commands connect by themselves; nothing else but the daemon does.
+//! Commands of a fleet's founder, with the role that owns the schema: create it, invite machines, revoke them, remove
+//! their data. Only these commands and the daemon connect to the database.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ async fn owner(url: &str) -> anyhow::Result<Client> {
     Ok(client)
 }
 
-/// What `init` found and made.
+/// The result of `init`.
 pub(crate) struct Founded {
     pub fleet: String,
     /// The version of the schema before; 0 where there was none.
@@ -153,7 +153,7 @@ fn url_for(url: &str, role: &str, password: &str) -> anyhow::Result<String> {
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at(end);
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    // Where the user stands in the query, it would win.
+    // A user in the query would take precedence.
     let (path, query) = tail.split_once('?').unwrap_or((tail, ""));
     let kept: Vec<&str> = query
         .split('&')
@@ -235,7 +235,7 @@ pub(crate) async fn revoke(state: &Path, admin: &Admin, name: &MachineName) -> a
     say_revoked(&mut client, &admin).await
 }
 
-/// Says again who is revoked; nothing where the database knows.
+/// Repeats the revocations that the database does not know.
 async fn say_revoked(client: &mut Client, admin: &Admin) -> anyhow::Result<()> {
     for revoked in &admin.revoked {
         let transaction = client.transaction().await.map_err(|e| said(&e))?;
@@ -269,14 +269,14 @@ async fn say_revoked(client: &mut Client, admin: &Admin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is left of a machine after `purge`, table by table.
+/// The remaining rows of a machine after `purge`, by table.
 pub(crate) struct Purged {
     pub removed: u64,
     pub left: Vec<(&'static str, i64)>,
 }
 
-/// Removes what the database holds of a machine that is revoked or has left: its presence, its mailbox and what it sent
-/// that nobody fetched. The audit stays.
+/// Removes the data of a machine that is revoked or has left: its presence, its mailbox and its unfetched mail. The
+/// audit stays.
 pub(crate) async fn purge(admin: &Admin, name: &MachineName) -> anyhow::Result<Purged> {
     let mut client = owner(&admin.url).await?;
     let row = client
@@ -331,18 +331,18 @@ pub(crate) async fn purge(admin: &Admin, name: &MachineName) -> anyhow::Result<P
     Ok(Purged { removed, left })
 }
 
-/// What `purge --channel` removed here and in the database, and what is left there.
+/// What `purge --channel` removed here and in the database, and the rows left there.
 pub(crate) struct PurgedChannel {
     /// Parcels of the channel that this machine held.
     pub parcels: usize,
     pub removed: u64,
     pub left: u64,
-    /// Machines that were told to remove what they fetched.
+    /// How many machines were told to remove their copies.
     pub told: usize,
 }
 
-/// Removes what this machine sent of a channel: conversations and handoffs that nobody has fetched yet, and their copies in
-/// the outbox. A handoff that has arrived is its new home's.
+/// Removes what this machine sent from a channel: unfetched conversations and handoffs, and their copies in the outbox.
+/// A handoff that has arrived belongs to its new home.
 pub(crate) async fn purge_channel(
     state: &Path,
     membership: &Membership,
@@ -360,7 +360,7 @@ pub(crate) async fn purge_channel(
         .await
         .context("could not reach the database to remove the channel's data; nothing was changed")?;
     let session = Session { client, fleet: membership.fleet.clone(), me: membership.name.clone() };
-    // What waits is not sent any more.
+    // Do not send waiting parcels any more.
     let parcels = outbox.purge(channel)?.len();
     let (removed, left) = session.unsend(&ids, channel.as_str()).await?;
     let told = conversations::ask_to_forget(state, channel)?;

@@ -25,7 +25,8 @@ use crate::sys::fs;
 use crate::sys::paths::Paths;
 use crate::sys::shell::quote;
 
-/// Takes in a handoff whose home is this machine from now on; what its sender is told. Known ones change nothing.
+/// Accepts a handoff whose home is this machine from now on, and returns the receipt for its sender. Known ones change
+/// nothing.
 pub(crate) fn receive(
     store: &Store,
     paths: &Paths,
@@ -75,7 +76,7 @@ pub(crate) fn receive(
     Ok(said)
 }
 
-/// The user has chosen a folder for what waits.
+/// Continues with a waiting handoff in the folder that the user has chosen.
 pub(crate) fn take(
     store: &Store,
     paths: &Paths,
@@ -116,7 +117,7 @@ fn newcomer(
     Ok(Agent::new(body.agent.clone(), &body.provider, channel, cwd.display().to_string(), now))
 }
 
-/// Who goes on with it here, in which folder; whether that agent is new here.
+/// The agent that continues with it here, with its folder, and whether it is new here.
 fn place(
     store: &Store,
     paths: &Paths,
@@ -135,7 +136,7 @@ fn place(
     };
     let known = store.agents().all().into_iter().map(|agent| agent.cwd);
     let known = known.chain(store.sessions().all().into_iter().map(|session| session.cwd));
-    // A folder where somebody has worked here goes before one that only has the same path.
+    // Prefer a folder where an agent has worked here over one that only has the same path.
     let folder = known.chain(std::iter::once(body.cwd.clone())).find(|cwd| fits(cwd));
     let now = Timestamp::now();
     folder.map(|cwd| Ok((newcomer(paths, config, body, Path::new(&cwd), now)?, true))).transpose()

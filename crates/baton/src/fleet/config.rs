@@ -1,5 +1,4 @@
-//! What a machine must know to be one of a fleet. Private files in the state folder: a project can neither read nor set
-//! any of it.
+//! A machine's membership in a fleet. Private files in the state folder: a project can neither read nor set any of it.
 
 use std::path::{Path, PathBuf};
 
@@ -24,13 +23,13 @@ pub(crate) struct Membership {
     pub root: String,
     /// The seed of the key that signs.
     pub sign: String,
-    /// The key that opens what is sealed for this machine.
+    /// The key that opens envelopes sealed for this machine.
     pub seal: String,
     /// The public half with its proofs, as the database shows it to others.
     pub card: String,
 }
 
-/// What the founder of a fleet keeps: with it, machines are invited and revoked.
+/// The founder's keys, to invite and revoke machines.
 #[cfg(feature = "fleet")]
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Admin {
@@ -39,7 +38,7 @@ pub(crate) struct Admin {
     pub url: String,
     /// The seed of the fleet's key.
     pub root: String,
-    /// Machines that were revoked. A database that was restored from a backup is told again.
+    /// Machines that were revoked. Repeated to a database that was restored from a backup.
     #[serde(default)]
     pub revoked: Vec<Revoked>,
 }
@@ -61,7 +60,7 @@ impl Membership {
         record::read(&Self::path(state))
     }
 
-    /// For what cannot be done outside a fleet.
+    /// The membership; an error outside a fleet.
     pub(crate) fn required(state: &Path) -> anyhow::Result<Self> {
         Self::read(state)?.context("this machine is not in a fleet; `baton help fleet` says how to join one")
     }

@@ -1,7 +1,7 @@
-//! One connection to the fleet's database: how it is made safe, and every statement that machines say.
+//! One connection to the fleet's database: its security, and every statement that machines send.
 //!
-//! Statements are sent without a name and in one go, so a pooler in transaction mode is no hindrance; only waking by
-//! `LISTEN` needs a session of its own, and the mailbox is polled where that does not work.
+//! Statements are unnamed and sent in one message, so a pooler in transaction mode works; only `LISTEN` needs a
+//! dedicated session, and the mailbox is polled if that fails.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
@@ -11,22 +11,24 @@ use std::time::Duration;
 use anyhow::Context as _;
 use baton_core::fleet::MachineName;
 use baton_core::fleet::home::{Move, Row as HomeRow};
-use baton_core::fleet::watermark::Found;
+use baton_core::fleet::watermark::Counters;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::MakeTlsConnect;
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::{FromSql, ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Socket};
 
 use crate::fleet::keys::Envelope;
 
-/// A database that has not answered for so long is away.
+/// A database that does not answer for this long counts as away.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
-/// A mailbox is read in pieces of at most so many messages and bytes.
+/// A slow line carries at least so many bytes a second: what is large gets more time.
+const SLOWEST: u64 = 16 << 10;
+/// A mailbox is read in pieces of at most so many messages and bytes. A larger message is a piece of its own.
 const FETCH: i64 = 256;
-const FETCH_BYTES: i64 = 16 << 20;
+const FETCH_BYTES: i64 = 256 << 10;
 
 /// Where a database is, and whether the way there is safe.
 #[derive(Debug, Clone)]
@@ -70,7 +72,7 @@ impl Endpoint {
         self.is_local
     }
 
-    /// Connects. What wakes this machine comes out of the receiver; it ends when the connection does.
+    /// Connects. The receiver gets this machine's wake-ups and ends with the connection.
     pub(crate) async fn connect(&self) -> anyhow::Result<(Client, mpsc::UnboundedReceiver<()>)> {
         let connected = async {
             if self.tls { self.connect_with(self.connector()?).await } else { self.connect_with(NoTls).await }
@@ -133,7 +135,7 @@ fn without_certificates(url: &str) -> (String, Option<PathBuf>) {
                 certificates = Some(Path::new(path).to_owned());
                 false
             }
-            // The driver knows fewer words than libpq: what is checked here is at least as much.
+            // The driver knows fewer modes than libpq; the check here is at least as strict.
             None => !matches!(*part, "sslmode=verify-full" | "sslmode=verify-ca"),
         })
         .collect();
@@ -146,7 +148,7 @@ fn with_parameter(url: &str, parameter: &str) -> String {
     format!("{url}{}{parameter}", if url.contains('?') { '&' } else { '?' })
 }
 
-/// What a database said, in words: the driver's own are "db error".
+/// The message of a database error; the driver's own text is only "db error".
 pub(crate) fn said(error: &tokio_postgres::Error) -> anyhow::Error {
     if let Some(db) = error.as_db_error() {
         return anyhow::anyhow!("{} ({})", db.message(), db.code().code());
@@ -165,9 +167,15 @@ pub(crate) fn said(error: &tokio_postgres::Error) -> anyhow::Error {
 
 /// Gives up on a database that is silent. The connection is not used again then.
 pub(crate) async fn within<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    match tokio::time::timeout(PATIENCE, work).await {
+    within_for(0, work).await
+}
+
+/// The same for work that carries so many bytes.
+async fn within_for<T>(bytes: u64, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let patience = PATIENCE + Duration::from_secs(bytes / SLOWEST);
+    match tokio::time::timeout(patience, work).await {
         Ok(done) => done,
-        Err(_) => anyhow::bail!("the database has not answered for {} s", PATIENCE.as_secs()),
+        Err(_) => anyhow::bail!("the database has not answered for {} s", patience.as_secs()),
     }
 }
 
@@ -195,7 +203,7 @@ fn refused(error: &tokio_postgres::Error) -> anyhow::Error {
     }
 }
 
-/// What the database answers to a heartbeat.
+/// The database's answer to a heartbeat.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Beat {
     pub beats: u64,
@@ -204,9 +212,9 @@ pub(crate) struct Beat {
     pub clock: Timestamp,
 }
 
-/// A message as it lies in the mailbox.
+/// A message in the mailbox.
 #[derive(Debug)]
-pub(crate) struct Stored {
+pub(crate) struct MailboxRow {
     pub seq: u64,
     pub id: String,
     pub sender: String,
@@ -229,6 +237,11 @@ pub(crate) struct DeviceRow {
 }
 
 type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// A column, of whatever a broken database may have answered.
+fn read<'a, T: FromSql<'a>>(row: &'a tokio_postgres::Row, column: usize) -> anyhow::Result<T> {
+    row.try_get(column).map_err(|e| said(&e))
+}
 
 fn unsigned(n: i64) -> u64 {
     u64::try_from(n).unwrap_or_default()
@@ -255,7 +268,7 @@ impl Session {
     }
 
     /// The counters of this machine, before it says anything.
-    pub(crate) async fn found(&self) -> anyhow::Result<(Found, Option<String>)> {
+    pub(crate) async fn found(&self) -> anyhow::Result<(Counters, Option<String>)> {
         let rows = self
             .query(
                 "SELECT d.beats, d.epoch, d.incarnation, coalesce(m.last, 0)
@@ -266,7 +279,7 @@ impl Session {
             .await?;
         let row = rows.first().ok_or(Refused::Revoked)?;
         let found =
-            Found { beats: unsigned(row.get(0)), epoch: unsigned(row.get(1)), last: unsigned(row.get(3)) };
+            Counters { beats: unsigned(row.get(0)), epoch: unsigned(row.get(1)), last: unsigned(row.get(3)) };
         Ok((found, row.get(2)))
     }
 
@@ -292,7 +305,7 @@ impl Session {
         Ok(unsigned(row.get(0)))
     }
 
-    /// Says that this machine is there. The lease is on the database's clock.
+    /// Sends a heartbeat. The lease runs on the database's clock.
     pub(crate) async fn beat(&self, epoch: u64) -> anyhow::Result<Beat> {
         let rows = self
             .query(
@@ -304,7 +317,7 @@ impl Session {
             )
             .await?;
         let Some(row) = rows.first() else {
-            // Nobody of that epoch: another incarnation, or nobody at all.
+            // No row of that epoch: another incarnation, or none at all.
             self.found().await?;
             return Err(Refused::Fenced.into());
         };
@@ -351,25 +364,29 @@ impl Session {
         Ok(())
     }
 
-    /// Puts envelopes for one machine into its mailbox, in this order. Those that are there already stay.
+    /// Puts envelopes for one machine into its mailbox, in this order. Existing ones stay. Returns the count of this
+    /// machine's beats.
     pub(crate) async fn post(
         &self,
         to: &MachineName,
         epoch: u64,
         ids: &[String],
         envelopes: Vec<Envelope>,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<u64> {
         let columns = Columns::of(envelopes);
         let params = columns.params(&self.fleet, to.as_str(), &self.me, epoch, ids);
-        self.execute(POST, &borrowed(&params)).await?;
-        Ok(())
+        let work = async {
+            let rows = self.client.query_typed(POST, &borrowed(&params)).await;
+            beaten(&rows.map_err(|e| refused(&e))?)
+        };
+        within_for(columns.bytes(), work).await
     }
 
-    /// What came after `cursor`, oldest first, in a piece that fits in memory.
-    pub(crate) async fn fetch(&self, cursor: u64) -> anyhow::Result<Vec<Stored>> {
+    /// The messages after this place, oldest first, as many as come within a moment on a slow line.
+    pub(crate) async fn fetch(&self, after: u64) -> anyhow::Result<Vec<MailboxRow>> {
         let rows = self
             .query(
-                "SELECT seq, id, sender, header, sealed, signature FROM (
+                "SELECT seq, id, sender, header, CASE WHEN bytes <= $5 THEN sealed END, signature, octet_length(sealed) FROM (
                    SELECT *, sum(octet_length(sealed)) OVER (ORDER BY seq) AS bytes,
                           row_number() OVER (ORDER BY seq) AS n
                      FROM (SELECT * FROM baton.messages
@@ -378,34 +395,52 @@ impl Session {
                 &[
                     (&self.fleet, Type::TEXT),
                     (&self.me.as_str(), Type::TEXT),
-                    (&signed(cursor), Type::INT8),
+                    (&signed(after), Type::INT8),
                     (&FETCH, Type::INT8),
                     (&FETCH_BYTES, Type::INT8),
                 ],
             )
             .await?;
-        let stored = |row: tokio_postgres::Row| {
-            Ok(Stored {
-                seq: unsigned(row.try_get(0)?),
-                id: row.try_get(1)?,
-                sender: row.try_get(2)?,
-                envelope: Envelope {
-                    header: row.try_get(3)?,
-                    sealed: row.try_get(4)?,
-                    signature: row.try_get(5)?,
-                },
-            })
-        };
-        let rows: Result<Vec<Stored>, tokio_postgres::Error> = rows.into_iter().map(stored).collect();
-        rows.map_err(|e| said(&e))
+        let mut page = Vec::new();
+        for row in rows {
+            let (seq, length): (i64, i32) = (read(&row, 0)?, read(&row, 6)?);
+            let sealed = match read::<Option<Vec<u8>>>(&row, 4)? {
+                Some(sealed) => sealed,
+                None => self.sealed(seq, u64::try_from(length).unwrap_or_default()).await?,
+            };
+            page.push(MailboxRow {
+                seq: unsigned(seq),
+                id: read(&row, 1)?,
+                sender: read(&row, 2)?,
+                envelope: Envelope { header: read(&row, 3)?, sealed, signature: read(&row, 5)? },
+            });
+        }
+        Ok(page)
     }
 
-    /// Everything up to `cursor` is on this machine's disk.
-    pub(crate) async fn acknowledge(&self, cursor: u64) -> anyhow::Result<()> {
+    /// The body of one large message.
+    async fn sealed(&self, seq: i64, length: u64) -> anyhow::Result<Vec<u8>> {
+        let work = async {
+            let row = self
+                .client
+                .query_typed_one(
+                    "SELECT sealed FROM baton.messages WHERE fleet = $1 AND recipient = $2 AND seq = $3",
+                    &[(&self.fleet, Type::TEXT), (&self.me.as_str(), Type::TEXT), (&seq, Type::INT8)],
+                )
+                .await;
+            read(&row.map_err(|e| refused(&e))?, 0)
+        };
+        within_for(length, work).await
+    }
+
+    /// These messages are on this machine's disk. Only they are removed: after a restore from a backup of another clock,
+    /// places may be given below those that were read.
+    pub(crate) async fn acknowledge(&self, places: &[u64]) -> anyhow::Result<()> {
+        let places: Vec<i64> = places.iter().map(|place| signed(*place)).collect();
         self.execute(
-            "WITH done AS (DELETE FROM baton.messages WHERE fleet = $1 AND recipient = $2 AND seq <= $3)
-             UPDATE baton.mailboxes SET fetched = $3 WHERE fleet = $1 AND machine = $2",
-            &[(&self.fleet, Type::TEXT), (&self.me.as_str(), Type::TEXT), (&signed(cursor), Type::INT8)],
+            "WITH done AS (DELETE FROM baton.messages WHERE fleet = $1 AND recipient = $2 AND seq = ANY ($3))
+             UPDATE baton.mailboxes SET fetched = (SELECT max(n) FROM unnest($3) n) WHERE fleet = $1 AND machine = $2",
+            &[(&self.fleet, Type::TEXT), (&self.me.as_str(), Type::TEXT), (&places, Type::INT8_ARRAY)],
         )
         .await?;
         Ok(())
@@ -491,19 +526,17 @@ impl Session {
         Ok(tokio::time::timeout(Duration::from_secs(2), woken.recv()).await.is_ok_and(|w| w.is_some()))
     }
 
-    /// Moves the home of a handoff in one transaction, with its document if that goes along; the row afterwards.
+    /// Moves the home of a handoff and posts its document, in one transaction. Returns the row afterwards and, if that
+    /// names the reader, the count of this machine's beats.
     pub(crate) async fn give(
         &mut self,
         handoff: &str,
         moves: &Move,
-        document: Option<(u64, String, Envelope)>,
-    ) -> anyhow::Result<HomeRow> {
+        (sender_epoch, id, envelope): (u64, String, Envelope),
+    ) -> anyhow::Result<(HomeRow, Option<u64>)> {
         let (fleet, me) = (self.fleet.clone(), self.me.clone());
-        let post = document.map(|(epoch, id, envelope)| (epoch, [id], Columns::of(vec![envelope])));
+        let (ids, columns) = ([id], Columns::of(vec![envelope]));
         let (to, epoch) = (moves.to.as_str().to_owned(), signed(moves.epoch));
-        // A row that says at this very epoch that it was taken back gives way to a settled move.
-        let below = if moves.is_settled { epoch + 1 } else { epoch };
-        let params = post.as_ref().map(|(epoch, ids, columns)| (*epoch, ids.as_slice(), columns));
         let work = async {
             let transaction = self.client.transaction().await.map_err(|e| refused(&e))?;
             transaction
@@ -521,14 +554,13 @@ impl Session {
             transaction
                 .execute_typed(
                     "UPDATE baton.homes SET home = $3, epoch = $4, at = clock_timestamp()
-                      WHERE fleet = $1 AND handoff = $2 AND home = $5 AND epoch < $6",
+                      WHERE fleet = $1 AND handoff = $2 AND home = $5 AND epoch < $4",
                     &[
                         (&fleet, Type::TEXT),
                         (&handoff, Type::TEXT),
                         (&to, Type::TEXT),
                         (&epoch, Type::INT8),
                         (&me.as_str(), Type::TEXT),
-                        (&below, Type::INT8),
                     ],
                 )
                 .await
@@ -543,28 +575,39 @@ impl Session {
             let (home, at): (String, i64) = (row.get(0), row.get(1));
             let home = MachineName::new(home).context("the database names no machine")?;
             let row = HomeRow { home, epoch: unsigned(at) };
-            let is_given = row.home == moves.to && row.epoch == moves.epoch;
-            if let Some((sender_epoch, ids, columns)) = params.filter(|_| is_given) {
-                let params = columns.params(&fleet, &to, &me, sender_epoch, ids);
-                transaction.execute_typed(POST, &borrowed(&params)).await.map_err(|e| refused(&e))?;
+            let mut beats = None;
+            if row.home == moves.to && row.epoch == moves.epoch {
+                let params = columns.params(&fleet, &to, &me, sender_epoch, &ids);
+                let rows = transaction.query_typed(POST, &borrowed(&params)).await;
+                beats = Some(beaten(&rows.map_err(|e| refused(&e))?)?);
             }
             transaction.commit().await.map_err(|e| refused(&e))?;
-            Ok(row)
+            Ok((row, beats))
         };
-        within(work).await
+        within_for(columns.bytes(), work).await
     }
 }
 
-/// One statement for a whole batch: the rows are admitted in their order. It is a heartbeat too, so that a machine that has
-/// sent something since a backup was made finds its counter too low after a restore.
+/// One statement for a whole batch: the rows are inserted in order. It is a heartbeat too, so that a machine that has
+/// sent something since a backup finds its counter too low after a restore. The beat comes first: as long as it is not
+/// committed, the next incarnation cannot begin, and a word of this one is never later than one of the next.
 const POST: &str = "WITH alive AS (
     UPDATE baton.devices SET beats = beats + 1, beat = clock_timestamp() WHERE fleet = $1 AND name = $3 AND epoch = $4
+    RETURNING beats
+  ), posted AS (
+    INSERT INTO baton.messages (fleet, recipient, seq, id, sender, epoch, header, sealed, signature)
+    SELECT $1, $2, 0, u.id, $3, $4, u.header, u.sealed, u.signature
+      FROM (SELECT count(*) FROM alive) beaten,
+           unnest($5::text[], $6::text[], $7::bytea[], $8::bytea[]) WITH ORDINALITY AS u (id, header, sealed, signature, n)
+     ORDER BY u.n
+    ON CONFLICT DO NOTHING
   )
-  INSERT INTO baton.messages (fleet, recipient, seq, id, sender, epoch, header, sealed, signature)
-  SELECT $1, $2, 0, u.id, $3, $4, u.header, u.sealed, u.signature
-    FROM unnest($5::text[], $6::text[], $7::bytea[], $8::bytea[]) WITH ORDINALITY AS u (id, header, sealed, signature, n)
-   ORDER BY u.n
-  ON CONFLICT DO NOTHING";
+  SELECT beats FROM alive";
+
+/// The count of beats after a [`POST`]. None: it was not admitted, as of an incarnation that is over.
+fn beaten(rows: &[tokio_postgres::Row]) -> anyhow::Result<u64> {
+    Ok(unsigned(read(rows.first().ok_or(Refused::Fenced)?, 0)?))
+}
 
 /// Envelopes as the columns of one statement.
 struct Columns {
@@ -588,6 +631,10 @@ impl Columns {
             columns.signatures.push(envelope.signature);
         }
         columns
+    }
+
+    fn bytes(&self) -> u64 {
+        self.sealed.iter().map(|sealed| sealed.len() as u64).sum()
     }
 
     fn params<'a>(

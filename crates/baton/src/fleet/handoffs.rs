@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::fleet::config::Membership;
 use crate::fleet::outbox::Parcel;
+use crate::fleet::post::machine_of;
 use crate::fleet::roll::{LinkState, LinkView, Roll};
 use crate::fleet::{conversations, folder, tree, wake};
 use crate::handoffs::seal::{self, Sealing};
@@ -32,8 +33,10 @@ use crate::sys::fs::{self, FileError};
 
 /// How long a command waits for the database to move a handoff.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// And for the daemon to try a database once more that was away.
+const SECOND_TRY: Duration = Duration::from_secs(3);
 
-/// Where a handoff is, and what goes with it.
+/// Where a handoff is, and its transfer data.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct HomeRecord {
     pub handoff: HandoffId,
@@ -45,13 +48,13 @@ pub(crate) struct HomeRecord {
     /// Its channel on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<ChannelName>,
-    /// What is sent, as long as it may have to be sent again.
+    /// The document to send, while it may have to be sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parcel: Option<Parcel>,
-    /// The database was restored from a backup and has to be told again that it has left.
+    /// The database was restored from a backup, so the move must be repeated to it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub again: bool,
-    /// It came, and nobody knows yet which folder of this machine it belongs to.
+    /// It has arrived, and its folder on this machine is not known yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<Handoff>,
     /// Why the last attempt to move it failed.
@@ -87,8 +90,8 @@ pub(crate) fn is_elsewhere(state: &Path, handoff: &HandoffId) -> Result<Option<S
     })
 }
 
-/// A copy of a handoff that has left this machine, for when its home sleeps and somebody must go on. Its home cannot know
-/// of it, so the copy says what may happen. Only a handoff that was here once has a document to copy.
+/// A copy of a handoff that has left this machine, for when its home sleeps and the work must continue. Its home cannot
+/// know about the copy, so the copy warns of that. Only a handoff that was once here has a document to copy.
 pub(crate) fn copy_of(
     store: &Store,
     config: &Config,
@@ -138,7 +141,7 @@ pub(crate) fn copy_of(
 /// Work that goes to another machine.
 pub(crate) struct Departure<'a> {
     pub session: &'a Session,
-    /// Who goes on with it there.
+    /// The agent that continues with it there.
     pub agent: &'a AgentId,
     pub machine: &'a MachineName,
     pub narrative: Option<&'a str>,
@@ -154,18 +157,24 @@ pub(crate) enum Departed {
     Undecided(HandoffId),
 }
 
-/// Refuses what needs the database while it is away.
+/// Refuses an action that needs the database while it is away.
 fn require_link(state: &Path) -> anyhow::Result<Membership> {
     let membership = Membership::required(state)?;
-    let link = LinkView::read(state)?;
-    if let Some(link) = link.filter(|link| link.state != LinkState::Connected) {
-        anyhow::bail!(
-            "a handoff changes its machine through the database, which is away since {} ({}); nothing was changed",
-            link.since,
-            link.why.unwrap_or_default()
-        );
+    // The daemon pauses between its attempts, so the database may be back by now.
+    wake(state);
+    let until = Instant::now() + SECOND_TRY;
+    loop {
+        let away = LinkView::read(state)?.filter(|link| link.state != LinkState::Connected);
+        let Some(link) = away else { return Ok(membership) };
+        if Instant::now() >= until {
+            anyhow::bail!(
+                "a handoff changes its machine through the database, which is away since {:.0} ({}); nothing was changed",
+                link.since,
+                link.why.unwrap_or_default()
+            );
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
-    Ok(membership)
 }
 
 /// Seals the work of a session and gives it to another machine.
@@ -173,12 +182,14 @@ pub(crate) fn depart(store: &Store, config: &Config, departure: &Departure<'_>) 
     let state = &store.state;
     let membership = require_link(state)?;
     anyhow::ensure!(*departure.machine != membership.name, "{} is this machine", departure.machine);
+    // Before anything is sealed: a name that was mistyped leaves no handoff behind.
+    machine_of(state, departure.machine)?;
     let Departure { session, agent, machine, .. } = *departure;
     let cwd = Path::new(&session.cwd);
     let tree = tree::look(cwd, departure.with_patch)?;
     if let Some(why) = tree.hindrance() {
         anyhow::bail!(
-            "{machine} cannot go on from here: {why}. Push first, or carry the changes along with --with-patch"
+            "{machine} cannot continue from here: {why}. Push first, or send the changes with --with-patch"
         );
     }
     // Before anything changes: it may be too large, or not there.
@@ -190,9 +201,9 @@ pub(crate) fn depart(store: &Store, config: &Config, departure: &Departure<'_>) 
         baton_core::handoff::Kind::Auto
     };
     let sealing = Sealing { session, kind, narrative: departure.narrative, for_self: false };
-    // Nobody of this machine has such a name.
+    // No agent of this machine has such a name.
     let nobody = AgentId::new(format!("{agent}.on.{machine}"))?;
-    let reader = seal::Reader { agent: &nobody, provider: providers::of(&session.provider) };
+    let reader = seal::Recipient { agent: &nobody, provider: providers::of(&session.provider) };
     let sealed = seal::seal_for(store, config, &sealing, &reader, now)?;
     let (handoffs, id) = (store.handoffs(config), sealed.entry.id);
     let local = Local::default().leave(machine.clone()).context("a handoff that was just sealed is here")?;

@@ -1,4 +1,4 @@
-//! Mail from other machines: it becomes an ordinary message here, once, and its sender learns what became of it.
+//! Mail from other machines: it becomes an ordinary message here, once, and its sender gets receipts.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -19,7 +19,7 @@ use crate::mail::user;
 use crate::store::{Store, record};
 use crate::sys::fs::{self, FileError};
 
-/// A message that came and was not seen yet.
+/// A message that arrived and has not been seen yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tracked {
     /// The envelope's id.
@@ -42,7 +42,7 @@ pub(super) fn deliver(
     if body.expires.is_some_and(|at| at <= now) {
         return Ok((receipt(Stage::Expired, "its time had passed when it came".to_owned()), None));
     }
-    // Whoever it is there, here it is somebody of that machine and nobody else.
+    // Here the sender is always a name on that machine, whatever the message says.
     let sender = AgentId::new(body.from.as_str()).map_or_else(|_| "unknown".to_owned(), |id| id.to_string());
     let from = format!("{sender}@{}", header.from);
     let draft = Draft { urgency: body.urgency, expires: body.expires, ..Draft::new(&from, &body.text) };
@@ -50,12 +50,7 @@ pub(super) fn deliver(
     let posted = if body.to == user::id() {
         keyed::post(&Mail::of(store), &body.to, &draft, &key, now).map(|(id, _)| (body.to.clone(), id))
     } else {
-        let agents = store.agents();
-        let known = match agents.get(&body.to)? {
-            Some(agent) => Some(agent),
-            None => agents.renamed(&body.to).map(|new| agents.get(&new)).transpose()?.flatten(),
-        };
-        let Some(agent) = known else {
+        let Some(agent) = store.agents().named(&body.to)? else {
             return Ok((receipt(Stage::Failed, format!("no agent {} is there", body.to)), None));
         };
         mail::send(store, &agent, &draft, Some(&key), now).map(|sent| (agent.id.clone(), sent.id))
@@ -73,7 +68,7 @@ pub(super) fn deliver(
     }
 }
 
-/// Watches what came until somebody has seen it.
+/// Tracks received messages until they are seen.
 pub(super) struct Tracker {
     dir: PathBuf,
     waiting: BTreeMap<String, Tracked>,
@@ -95,13 +90,13 @@ impl Tracker {
     pub(super) fn add(&mut self, tracked: Tracked) -> Result<(), FileError> {
         fs::private_dir(&self.dir)?;
         record::write(&self.dir.join(format!("{}.json", tracked.id)), &tracked)?;
-        // What was seen before it was tracked is found by reading its mailbox's receipts from the beginning.
+        // Read the mailbox's receipts from the beginning, to find a message that was seen before it was tracked.
         self.offsets.remove(&tracked.agent);
         self.waiting.insert(tracked.id.clone(), tracked);
         Ok(())
     }
 
-    /// What has come to its end since the last look: for its sender, by machine.
+    /// The receipts since the last look, by the sender's machine.
     pub(super) fn ended(&mut self, store: &Store) -> BTreeMap<MachineName, Vec<Receipt>> {
         let mut found: BTreeMap<MachineName, Vec<Receipt>> = BTreeMap::new();
         let mut by_message: HashMap<(AgentId, String), String> = HashMap::new();
@@ -143,7 +138,7 @@ impl Tracker {
         lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
     }
 
-    /// Its sender will be told: the receipt is in our outbox.
+    /// Stops tracking a message whose receipt is in our outbox.
     pub(super) fn forget(&mut self, receipts: &[Receipt]) -> Result<(), FileError> {
         for receipt in receipts {
             self.waiting.remove(&receipt.id);

@@ -1,4 +1,5 @@
-//! `baton fleet doctor`: whether the way to the database is safe and whether it does what a fleet needs.
+//! `baton fleet doctor`: whether the connection to the database is secure, and whether the database does what a fleet
+//! needs.
 
 use jiff::Timestamp;
 
@@ -6,7 +7,7 @@ use crate::fleet::config::{Membership, shown};
 use crate::fleet::database::{Endpoint, Session, said};
 use crate::fleet::schema;
 
-/// One thing that was looked at.
+/// The result of one check.
 pub(crate) struct Finding {
     pub is_good: bool,
     pub text: String,

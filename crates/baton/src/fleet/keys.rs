@@ -1,9 +1,8 @@
 //! The keys of a machine, and how another machine knows that they are its keys.
 //!
-//! The fleet's key signs an invitation: a name and the public half of a key that lives only in the code that the invited
-//! machine is given. That key signs what the machine makes for itself: one key to sign and one to open what is sealed for
-//! it. So whoever owns the database can neither put in a machine nor change one's keys, and no private key of a machine
-//! ever leaves it.
+//! The fleet's key signs an invitation: a name and the public half of a key that lives only in the code that the
+//! invited machine is given. That key signs the machine's own keys: one to sign and one to open envelopes. So the owner
+//! of the database can neither add a machine nor change its keys, and no private key of a machine ever leaves it.
 
 use baton_core::fleet::MachineName;
 use baton_core::fleet::envelope::{Header, MAX_SEALED, signed_bytes};
@@ -81,7 +80,7 @@ fn statement(purpose: &str, parts: &[&str]) -> Vec<u8> {
     [&[purpose], parts].concat().join("\n").into_bytes()
 }
 
-/// What the founder gives to a machine, besides the URL of its role.
+/// The founder's invitation for a machine, without the URL of its role.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Invitation {
     pub fleet: String,
@@ -179,7 +178,7 @@ impl Card {
         verify(&self.invitation, &text, &proof).map_err(|_| KeyError::NotInvited)
     }
 
-    /// The fleet key's word that this machine is no longer one of the fleet.
+    /// The fleet key's signed statement that this machine no longer belongs to the fleet.
     pub(crate) fn tombstone(&self, fleet: &str, root: &SignKey) -> String {
         hex(&root.sign(&self.revocation(fleet)))
     }
@@ -253,7 +252,7 @@ impl DeviceKeys {
         hex(&self.open.to_bytes())
     }
 
-    /// Opens what was sealed for this machine under this header.
+    /// Opens a body that was sealed for this machine under this header.
     pub(crate) fn open(&self, header: &str, sealed: &[u8]) -> Result<Vec<u8>, KeyError> {
         if sealed.len() > MAX_SEALED {
             return Err(KeyError::TooLarge);
@@ -279,7 +278,7 @@ impl DeviceKeys {
     }
 }
 
-/// What goes into the database.
+/// The row for the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Envelope {
     pub header: String,

@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Only the daemon exchanges anything (`link`), and only after `baton fleet join`; hooks never look in here. Every step
-//! can be repeated after a kill: parcels have ids, a mailbox has a cursor, and what comes twice is recognised by its id.
+//! can be repeated after a kill: parcels have ids, a mailbox keeps what is not on disk, and what comes twice is recognised by its id.
 
 #[cfg(feature = "fleet")]
 pub(crate) mod admin;

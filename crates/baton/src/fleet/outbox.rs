@@ -1,5 +1,5 @@
-//! What waits for another machine: one parcel a file, synced before its sender is told that it was accepted. Its place
-//! tells whether the database has it; `receipts.jsonl` tells how far it has come.
+//! Mail for other machines: one parcel per file, synced before its sender is told that it was accepted. Its folder
+//! shows whether the database has it; `receipts.jsonl` shows how far it has come.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ pub(crate) struct Parcel {
     pub at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
-    /// What is sealed: as [`baton_core::fleet::envelope`] says for its kind.
+    /// The body to seal, as [`baton_core::fleet::envelope`] defines it for its kind.
     pub body: Value,
     /// The channel whose data this is, where it is one's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,7 +114,7 @@ impl Outbox {
             return Err(OutboxError::Full { waiting: backlog.parcels, bytes: backlog.bytes });
         }
         fs::private_dirs(&self.root, &["new", "sent", "failed"])?;
-        // A clock that was set back must not put this parcel before those that wait already.
+        // If the clock was set back, the parcel must still sort after those that wait already.
         let class = class(kind);
         let waiting = names(&self.dir("new"));
         let last = waiting.iter().rev().find(|name| name.starts_with(class)).and_then(|name| stamp(name));
@@ -129,7 +129,7 @@ impl Outbox {
     }
 
     #[cfg(any(feature = "fleet", test))]
-    /// The oldest parcels that wait, at most `n`. One that cannot be read waits for a person and keeps nobody.
+    /// The oldest parcels that wait, at most `n`. An unreadable one waits for a person and does not delay the others.
     pub(crate) fn waiting(&self, n: usize) -> Vec<Parcel> {
         let dir = self.dir("new");
         let (mut parcels, mut bytes) = (Vec::new(), 0);
@@ -139,7 +139,7 @@ impl Outbox {
             }
             let path = dir.join(format!("{name}.json"));
             bytes += std::fs::metadata(&path).map_or(0, |about| about.len());
-            // What is damaged was set aside by the look at it; what a newer baton wrote waits for that one.
+            // Reading sets a damaged parcel aside; a newer baton's parcel waits for that version.
             if let Ok(Some(parcel)) = record::read::<Parcel>(&path)
                 && parcel.name == name
             {
@@ -200,7 +200,7 @@ impl Outbox {
         for receipt in receipts {
             lines.extend(record::encode(receipt).map_err(|e| FileError::new("encode", &path, e))?);
         }
-        // A machine that has only given handoffs away has put nothing in here yet.
+        // A machine that has only given handoffs away has no outbox yet.
         fs::private_dir(&self.root)?;
         fs::append_line(&path, &lines, PRIVATE)
     }
@@ -256,8 +256,8 @@ impl Outbox {
     }
 
     #[cfg(any(feature = "fleet", test))]
-    /// The database came back from a backup: whatever the other side has not been seen to have is sent again, in its
-    /// old order. Returns how much that is.
+    /// After the database was restored from a backup, queues every parcel again that the other side has not confirmed,
+    /// in the old order. Returns their number.
     pub(crate) fn send_again(&self, me: &MachineName) -> Result<usize, FileError> {
         let receipts = self.receipts()?;
         let mut again = 0;
@@ -275,7 +275,7 @@ impl Outbox {
     }
 
     #[cfg(any(feature = "fleet", test))]
-    /// Removes what was acknowledged more than a week ago, and the receipts that speak of it.
+    /// Removes parcels that were acknowledged more than a week ago, and their receipts.
     pub(crate) fn sweep(&self, me: &MachineName, now: Timestamp) -> Result<(), FileError> {
         let is_old = |name: &str| {
             stamp(name)

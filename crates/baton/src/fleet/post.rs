@@ -1,4 +1,4 @@
-//! Mail to another machine: who is meant, and how it is accepted here.
+//! Mail to another machine: resolves the address, and accepts the message here.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use crate::fleet::config::Membership;
 use crate::fleet::outbox::{Outbox, Parcel};
-use crate::fleet::roll::{MachineView, Roll};
+use crate::fleet::roll::{LinkState, LinkView, MachineView, Roll};
 use crate::fleet::{ask_for_news, wake};
 use crate::mail::maildir::Draft;
 use crate::mail::user;
@@ -21,7 +21,7 @@ use crate::mail::user;
 /// How long a command waits for fresh news of other machines before it shows older ones.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Whom `address` means, as far as this machine knows. `is_here`: an agent of that name is on this machine.
+/// Resolves `address`, as far as this machine knows. `is_here`: this machine has an agent of that name.
 pub(crate) fn whom(state: &Path, address: &Address, is_here: bool) -> anyhow::Result<Resolved> {
     let Some(membership) = Membership::read(state)? else {
         return Ok(match &address.machine {
@@ -46,7 +46,7 @@ pub(crate) fn send(
     machine: &MachineName,
     draft: &Draft<'_>,
     now: Timestamp,
-) -> anyhow::Result<Sent> {
+) -> anyhow::Result<RemoteMessage> {
     draft.check()?;
     let there = machine_of(state, machine)?;
     let body = envelope::Mail {
@@ -62,33 +62,46 @@ pub(crate) fn send(
     wake(state);
     let knows =
         |machine: &MachineView| *to == user::id() || machine.agents.iter().any(|a| a.name == to.as_str());
-    Ok(Sent {
+    let away = LinkView::read(state)?.filter(|link| link.state != LinkState::Connected);
+    Ok(RemoteMessage {
+        away: away.map(|link| link.since),
         is_awake: there.as_ref().map(|m| m.presence == Presence::Awake),
         is_known: there.as_ref().map(knows),
         parcel,
     })
 }
 
-/// A message that was accepted, and what was last heard of its reader.
+/// An accepted message, and the last known state of its reader.
 #[derive(Debug)]
-pub(crate) struct Sent {
+pub(crate) struct RemoteMessage {
     pub parcel: Parcel,
-    /// `None` if this machine has never heard of the other one.
+    /// Since when the database cannot be reached.
+    pub away: Option<Timestamp>,
+    /// `None` if this machine does not know the other one.
     pub is_awake: Option<bool>,
     /// Whether the other machine has shown an agent of that name.
     pub is_known: Option<bool>,
 }
 
-/// The machine of this name, if the list of machines is known. Refuses one that is not in it or has gone.
-fn machine_of(state: &Path, name: &MachineName) -> anyhow::Result<Option<MachineView>> {
+/// The machine of this name, if the list of machines is known. Refuses one that is missing or gone.
+pub(super) fn machine_of(state: &Path, name: &MachineName) -> anyhow::Result<Option<MachineView>> {
     let Some(roll) = Roll::read(state)? else { return Ok(None) };
     let find = |roll: Roll| roll.machines.into_iter().find(|m| m.name == *name);
-    let found = match find(roll) {
-        Some(found) => found,
+    let found = if let Some(found) = find(roll) {
+        found
+    } else {
         // It may have joined since.
-        None => fresh_roll(state)?.and_then(find).with_context(|| {
-            format!("there is no machine {name} in the fleet; `baton fleet machines` names them")
-        })?,
+        let (roll, is_fresh) = ask_for_roll(state)?;
+        roll.and_then(find).with_context(|| {
+            if is_fresh {
+                format!("there is no machine {name} in the fleet; `baton fleet machines` names them")
+            } else {
+                format!(
+                    "no machine {name} is known here, and the database has not answered whether there is one now; \
+                     `baton fleet status` tells why"
+                )
+            }
+        })?
     };
     anyhow::ensure!(
         found.presence != Presence::Gone,
@@ -97,15 +110,22 @@ fn machine_of(state: &Path, name: &MachineName) -> anyhow::Result<Option<Machine
     Ok(Some(found))
 }
 
-/// What all machines say now, or what they said when this machine last heard them.
+/// The current descriptions of all machines, or the last known ones.
 pub(crate) fn fresh_roll(state: &Path) -> anyhow::Result<Option<Roll>> {
-    let asked = Timestamp::now();
+    Ok(ask_for_roll(state)?.0)
+}
+
+/// The same, and whether they are current.
+fn ask_for_roll(state: &Path) -> anyhow::Result<(Option<Roll>, bool)> {
+    // Not by the clock, which may differ from the daemon's.
+    let before = Roll::read(state)?.map(|roll| roll.at);
     ask_for_news(state);
     let until = Instant::now() + PATIENCE;
     loop {
         let roll = Roll::read(state)?;
-        if roll.as_ref().is_some_and(|roll| roll.at >= asked) || Instant::now() >= until {
-            return Ok(roll);
+        let is_fresh = roll.as_ref().is_some_and(|roll| Some(roll.at) != before);
+        if is_fresh || Instant::now() >= until {
+            return Ok((roll, is_fresh));
         }
         std::thread::sleep(Duration::from_millis(10));
     }

@@ -1,4 +1,5 @@
-//! What is known of all machines and of the database, in files that every face reads: also while the database is away.
+//! What is known about all machines and the database, in files that every interface reads, even while the database is
+//! away.
 
 use std::path::{Path, PathBuf};
 
@@ -12,14 +13,14 @@ use crate::fleet::folder;
 use crate::store::record;
 use crate::sys::fs::FileError;
 
-/// One machine of the fleet, as last heard.
+/// One machine of the fleet, as last seen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct MachineView {
     pub name: MachineName,
     pub presence: Presence,
-    /// When it was last heard, on the database's clock; `None` if it was only invited.
+    /// When it was last seen, on the database's clock; `None` if it was only invited.
     pub heard: Option<Timestamp>,
-    /// What it shares.
+    /// The agents that it shares.
     pub agents: Vec<SharedAgent>,
     /// Why its word does not count: no keys, keys that changed, revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,12 +100,15 @@ pub(crate) struct LinkView {
     /// Whether the database wakes us; else the mailbox is polled.
     #[serde(default)]
     pub hints: bool,
-    /// The last time the database was found to be older than what was seen of it.
+    /// When the database was last found to be older than this machine's memory of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<Timestamp>,
     /// Envelopes that were not believed since the daemon started.
     #[serde(default)]
     pub refused: u64,
+    /// Envelopes that stay in the mailbox because this machine cannot store them.
+    #[serde(default)]
+    pub stuck: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,7 +116,7 @@ pub(crate) struct LinkView {
 pub(crate) enum LinkState {
     Connected,
     Away,
-    /// Another incarnation of this machine has begun: this one says nothing any more.
+    /// Another incarnation of this machine has begun: this one is silent.
     Fenced,
     Revoked,
 }

@@ -1,18 +1,18 @@
-//! The schema and how it came to be: numbered migrations inside the program, applied under a lock, each whole or not at
-//! all. A database that a newer baton has migrated is left alone.
+//! The schema: numbered migrations inside the program, applied under a lock, each completely or not at all. A database
+//! that a newer baton has migrated is left alone.
 
 use anyhow::Context as _;
 use tokio_postgres::Client;
 
-/// Each migration once, in order. One that has been released is never changed.
+/// Each migration once, in order. A released one is never changed.
 const MIGRATIONS: [&str; VERSION as usize] =
     [include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
-/// The version of the schema that this program speaks.
+/// The version of the schema that this program uses.
 pub(crate) const VERSION: i32 = 2;
 /// One at a time, in the whole database.
 const LOCK: i64 = 0x6261_746f_6e31;
 
-/// Brings the schema to this program's version; the version that was found. Needs the role that owns it.
+/// Migrates the schema to this program's version, and returns the version that it had. Needs the role that owns it.
 pub(crate) async fn migrate(client: &mut Client) -> anyhow::Result<i32> {
     let transaction = client.transaction().await?;
     transaction

@@ -1,9 +1,9 @@
 //! Reads the files of the working set for a fresh context: only from inside the project, without following links, and
 //! never one that git ignores.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
 use baton_core::handoff::HandoffId;
 use baton_core::handoff::attach::{Attachment, Candidate, block, candidates, within};
@@ -19,10 +19,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::providers::Provider;
 use crate::store::{Store, record};
-use crate::sys::fs;
-use crate::sys::git;
+use crate::sys::{child, fs, git};
 
-/// Larger files are not read; the handoff has what was in play in them.
+/// Larger files are not read; the handoff lists the lines in play.
 const MAX: u64 = 2 << 20;
 
 /// The files that go with the handoff `id`, as they are now.
@@ -64,15 +63,15 @@ pub(crate) fn mentioned(
     prompt::with_files(prompt, &mentions)
 }
 
-/// Files that wait for the first prompt of a session that has loaded a handoff, because the handoff itself uses up what
-/// a start may be given.
+/// Files that wait for the first prompt of a session that has loaded a handoff, because the handoff itself uses up the
+/// budget of a start.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Waiting {
+pub(crate) struct PendingFiles {
     handoff: HandoffId,
     files: Vec<Attachment>,
 }
 
-impl Waiting {
+impl PendingFiles {
     fn path(store: &Store, session: &SessionId) -> PathBuf {
         store.state.join("files").join(format!("{session}.json"))
     }
@@ -109,7 +108,7 @@ impl Waiting {
         shown(store, &self.handoff, &self.files)
     }
 
-    /// The files to show with `prompt`, in at most `most` characters: those that it does not bring by itself.
+    /// The files to show with `prompt`, in at most `most` characters: those that it does not mention itself.
     pub(crate) fn beside(self, store: &Store, config: &Config, prompt: &str, most: usize) -> Option<String> {
         let (mut brought, left): (Vec<_>, Vec<_>) =
             self.files.into_iter().partition(|file| file.is_in(prompt));
@@ -152,23 +151,16 @@ fn text(root: &Path, path: &str) -> Option<String> {
 
 /// Which of the files git ignores; `None` if that is unknown, so that none is shown.
 fn ignored(root: &Path, files: &[Candidate]) -> Option<Vec<String>> {
+    /// A hook waits for it. What git reads to answer may be a pipe.
+    const PATIENCE: Duration = Duration::from_millis(500);
     if git::root(root).is_none() {
         return Some(Vec::new());
     }
-    let mut git = Command::new("git")
-        // Run nothing that the project configures.
-        .args(["-c", "core.fsmonitor=false", "-C"])
-        .arg(root)
-        .args(["check-ignore", "-z", "--stdin"])
-        .env("GIT_OPTIONAL_LOCKS", "0")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()?;
+    let mut git = Command::new("git");
+    // Run nothing that the project configures.
+    git.args(["-c", "core.fsmonitor=false", "-C"]).arg(root).args(["check-ignore", "-z", "--stdin"]);
     let names = files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>().join("\0");
-    git.stdin.take()?.write_all(names.as_bytes()).ok()?;
-    let out = git.wait_with_output().ok()?;
+    let out = child::output_within(git.env("GIT_OPTIONAL_LOCKS", "0"), names.as_bytes(), PATIENCE).ok()?;
     // 1 means that none of them is ignored.
     if !matches!(out.status.code(), Some(0 | 1)) {
         return None;
@@ -183,6 +175,17 @@ mod tests {
 
     fn candidate(path: &str) -> Candidate {
         Candidate { path: path.to_owned(), parts: Vec::new() }
+    }
+
+    #[test]
+    fn a_pipe_among_what_git_reads_holds_nothing_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = Command::new("git").arg("-C").arg(dir.path()).args(["init", "-q"]).status().unwrap();
+        assert!(made.success());
+        assert!(Command::new("mkfifo").arg(dir.path().join(".gitignore")).status().unwrap().success());
+        let began = std::time::Instant::now();
+        assert_eq!(ignored(dir.path(), &[candidate("a.rs")]), None, "unknown, so none is shown");
+        assert!(began.elapsed() < Duration::from_secs(10));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The path offered to an agent for its own handoff: inside the project, outside `.claude/`, ignored by git.
 //!
-//! `.baton/` is made if nothing is there, and used if it is ours. A folder or a link of that name that came with a
-//! clone is left alone: the agent then hands over on standard input.
+//! `.baton/` is made if nothing is there, and used if it is ours. A folder or a link of that name from a clone is left
+//! alone: the agent then hands over on standard input.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -54,14 +54,17 @@ pub(crate) fn prepare(store: &Store, cwd: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Whether the folder is absent, or made by us and still a folder.
+/// Whether the folder is absent, or made by us and still a folder. Where everybody can put files, others would read it.
 fn is_usable(store: &Store, dir: &Path) -> bool {
+    if dir.parent().is_some_and(fs::is_shared) {
+        return false;
+    }
     match std::fs::symlink_metadata(dir) {
         Err(e) => e.kind() == std::io::ErrorKind::NotFound,
         Ok(meta) => {
             // If the list cannot be read, no folder is ours; agents then hand over on standard input.
             let is_ours = made(store).is_ok_and(|made| made.contains(&real(dir)));
-            meta.is_dir() && (is_ours || is_of_an_earlier_version(dir))
+            fs::is_own_dir(dir) && meta.is_dir() && (is_ours || is_of_an_earlier_version(dir))
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Makes a handoff from a session: the agent's words if there are any, and always what the transcript proves.
 //!
-//! Reads the transcript from where it was last read, so that sealing a long session again costs only what was added.
+//! Continues reading the transcript where the last seal stopped, so that sealing a long session again costs only the
+//! new part.
 
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -32,7 +33,7 @@ use crate::sys::paths::Paths;
 /// More than ever grew between two seals; reading it takes about half a second.
 const MAX_BACKLOG: u64 = 96 << 20;
 
-/// What to seal.
+/// The contents of a seal.
 pub(crate) struct Sealing<'a> {
     pub session: &'a Session,
     pub kind: Kind,
@@ -43,7 +44,7 @@ pub(crate) struct Sealing<'a> {
 }
 
 /// Another agent that the handoff is for.
-pub(crate) struct Reader<'a> {
+pub(crate) struct Recipient<'a> {
     pub agent: &'a AgentId,
     pub provider: &'a Provider,
 }
@@ -75,7 +76,7 @@ pub(crate) fn seal_for(
     store: &Store,
     config: &Config,
     sealing: &Sealing<'_>,
-    reader: &Reader<'_>,
+    reader: &Recipient<'_>,
     now: Timestamp,
 ) -> anyhow::Result<Sealed> {
     seal_with(store, config, sealing, Some(reader), None, now)
@@ -85,7 +86,7 @@ fn seal_with(
     store: &Store,
     config: &Config,
     sealing: &Sealing<'_>,
-    reader: Option<&Reader<'_>>,
+    reader: Option<&Recipient<'_>>,
     last_message: Option<&str>,
     now: Timestamp,
 ) -> anyhow::Result<Sealed> {
@@ -94,7 +95,7 @@ fn seal_with(
     // first.
     let handed_over = session.request.as_ref().and_then(|request| {
         let words = requested_text(store, request);
-        // Seal without them: the request stays, and whoever carries it out tells that they are missing.
+        // Seal without them: the request stays, and carrying it out reports that they are missing.
         words.inspect_err(|e| store.log().fault(now, "read the handoff that was handed over", &e)).ok()
     });
     let pending = session.request.as_ref().filter(|_| sealing.narrative.is_none() && handed_over.is_some());
@@ -165,7 +166,7 @@ fn seal_with(
     Ok(sealed)
 }
 
-/// Composes what is sealed for a reader of this provider: the agent's words, the facts, and notes around them.
+/// Composes the handoff for a reader of this provider: the agent's words, the facts, and notes around them.
 pub(crate) fn compose(
     session: &Session,
     kind: &Kind,
@@ -258,8 +259,13 @@ fn snapshot_path(store: &Store, session: &Session) -> PathBuf {
 /// The session's ledger, continued from where the last seal stopped, and why it is incomplete, if it is. The agent's
 /// own words are sealed whatever happened to its transcript.
 fn ledger(store: &Store, handoffs: &Handoffs, session: &Session) -> (Ledger, Option<String>) {
-    let begin = || beginning(store, handoffs, session);
-    // A snapshot that cannot be read is rebuilt from the transcript.
+    let mut lost = None;
+    let mut begin = || {
+        let (ledger, why) = beginning(store, handoffs, session);
+        lost = why;
+        ledger
+    };
+    // Without a readable snapshot, read the transcript again.
     let snapshot: Option<Ledger> = record::read(&snapshot_path(store, session)).unwrap_or(None);
     let goes_on = |ledger: &Ledger| {
         let continues = session.continues.as_ref();
@@ -267,24 +273,31 @@ fn ledger(store: &Store, handoffs: &Handoffs, session: &Session) -> (Ledger, Opt
             && ledger.begins_at() == session.task_from.unwrap_or(0)
             && continues.is_none_or(|id| ledger.hops.iter().any(|hop| hop.handoff == id.as_str()))
     };
-    let mut ledger = snapshot.filter(goes_on).unwrap_or_else(begin);
+    let mut ledger = snapshot.filter(goes_on).unwrap_or_else(&mut begin);
     compacted(handoffs, session, &mut ledger);
-    let Some(path) = session.transcript.as_deref().map(Path::new) else { return (ledger, None) };
-    let unread = match fs::open_read(path).and_then(|file| read_on(&mut ledger, file, begin)) {
+    let read = |path: &Path| match fs::open_read(path).and_then(|file| read_on(&mut ledger, file, &mut begin))
+    {
         Ok(0) => None,
         Ok(left) => Some(format!("{left} bytes of {} came too late to be read in time", path.display())),
         // The file need not exist yet; the document then says that there was nothing to read.
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            return match mirrored_ledger(store, session, begin()) {
-                Ok(mirrored) => (mirrored.unwrap_or(ledger), None),
-                Err(e) => (ledger, Some(format!("{} is gone, and its mirror: {e}", path.display()))),
-            };
+            match mirrored_ledger(store, session, begin()) {
+                Ok(mirrored) => {
+                    if let Some(mirrored) = mirrored {
+                        ledger = mirrored;
+                    }
+                    None
+                }
+                Err(e) => Some(format!("{} is gone, and its mirror: {e}", path.display())),
+            }
         }
         Err(e) => Some(format!("{}: {e}", path.display())),
     };
+    let unread = session.transcript.as_deref().map(Path::new).and_then(read);
     // Items that a person struck from the task may have been read again.
     ledger.apply_strikes();
-    (ledger, unread)
+    let unread: Vec<String> = lost.into_iter().chain(unread).collect();
+    (ledger, (!unread.is_empty()).then(|| unread.join("; ")))
 }
 
 /// Adds a compaction of this session, whose handoff it was given, as a hop of the task.
@@ -293,9 +306,9 @@ pub(crate) fn compacted(handoffs: &Handoffs, session: &Session, ledger: &mut Led
     let ours = |mark: &&PreCompact| session.task_from.is_none_or(|from| from <= mark.transcript_len);
     let mark = session.precompact.as_ref().filter(ours);
     let Some(id) = mark.and_then(|mark| mark.handoff.as_ref()) else { return };
-    let was_given = match handoffs.find(&session.channel, id) {
-        Ok(found) => found.is_some_and(|it| it.entry.consumed_by_session.as_ref() == Some(&session.id)),
-        // Without the manifest we cannot know; the chain then lists one hop less.
+    let was_given = match handoffs.entry(&session.channel, id) {
+        Ok(entry) => entry.is_some_and(|entry| entry.consumed_by_session.as_ref() == Some(&session.id)),
+        // Without the manifest we cannot know; the chain then has one hop less.
         Err(_) => false,
     };
     if let (true, Ok(Some(carried))) = (was_given, handoffs.carried(id)) {
@@ -314,8 +327,10 @@ pub(crate) fn strike(store: &Store, config: &Config, id: &HandoffId, item: &str)
     if !carried.strike(item) {
         return Ok(false);
     }
+    // Before anything is changed: a ledger that is missed would bring the item back.
+    let sessions = store.sessions().every()?;
     handoffs.keep_carried(id, &carried)?;
-    for session in store.sessions().all() {
+    for session in sessions {
         if session.continues.as_ref() != Some(id) && session.id.as_str() != carried.from.session {
             continue;
         }
@@ -330,31 +345,40 @@ pub(crate) fn strike(store: &Store, config: &Config, id: &HandoffId, item: &str)
     Ok(true)
 }
 
-/// The ledger that a session begins with: that of the task it continues, or an empty one.
-pub(crate) fn beginning(store: &Store, handoffs: &Handoffs, session: &Session) -> Ledger {
+/// The ledger that a session begins with: that of the task it continues, or an empty one; and why the task is missing,
+/// if it is.
+pub(crate) fn beginning(store: &Store, handoffs: &Handoffs, session: &Session) -> (Ledger, Option<String>) {
     if let Some(offset) = session.task_from {
-        return Ledger::beginning_at(offset);
+        return (Ledger::beginning_at(offset), None);
     }
     let Some(id) = &session.continues else {
         let parent = match store.agents().get(&session.agent) {
             Ok(agent) => agent.and_then(|agent| agent.parent).map(|parent| parent.to_string()),
-            // We cannot know who started it, so its first prompt is not taken for the user's.
+            // We cannot know who started it, so its first prompt does not count as the user's.
             Err(_) => Some("somebody".to_owned()),
         };
-        return Ledger::new().started_by(parent.as_deref());
+        return (Ledger::new().started_by(parent.as_deref()), None);
+    };
+    let of_document = || -> anyhow::Result<Ledger> {
+        let text = handoffs.show(id)?.context("it is gone")?;
+        let (header, body) = Header::parse(&text)?;
+        Ok(carried::next_of_document(id, body, header.session.as_str(), &header.kind, header.created))
+    };
+    let fault = |e: &dyn std::fmt::Display| {
+        store.log().fault(Timestamp::now(), "read the task that a session continues", e);
     };
     match handoffs.carried(id) {
-        Ok(Some(carried)) => carried.next(id),
-        // Of an earlier version, or damaged: use the words of the document.
-        Ok(None) | Err(_) => match handoffs.show(id) {
-            Ok(Some(text)) => match Header::parse(&text) {
-                Ok((header, body)) => {
-                    carried::next_of_document(id, body, header.session.as_str(), &header.kind, header.created)
-                }
-                Err(_) => Ledger::new(),
-            },
-            Ok(None) | Err(_) => Ledger::new(),
-        },
+        Ok(Some(carried)) => return (carried.next(id), None),
+        // An earlier version kept no record.
+        Ok(None) => {}
+        Err(e) => fault(&e),
+    }
+    match of_document() {
+        Ok(ledger) => (ledger, None),
+        Err(e) => {
+            fault(&e);
+            (Ledger::new(), Some(format!("{id}, and with it the task that it carried: {e}")))
+        }
     }
 }
 
@@ -370,10 +394,11 @@ fn mirrored_ledger(store: &Store, session: &Session, mut ledger: Ledger) -> anyh
     Ok(Some(ledger))
 }
 
-/// Whether a person ever asked for something in this session or its task. Otherwise there is nothing to carry over.
+/// Whether a person ever asked for something in this session or its task. Otherwise there is nothing to carry over. An
+/// unreadable part may contain a request.
 pub(crate) fn has_words(store: &Store, config: &Config, session: &Session) -> bool {
-    let (ledger, _) = ledger(store, &store.handoffs(config), session);
-    ledger.words.first.is_some() || !ledger.hops.is_empty()
+    let (ledger, unread) = ledger(store, &store.handoffs(config), session);
+    ledger.words.first.is_some() || !ledger.hops.is_empty() || unread.is_some()
 }
 
 /// Reads the rest of the transcript. Returns how many bytes were left for the next time.
@@ -384,7 +409,7 @@ fn read_on(
 ) -> std::io::Result<u64> {
     let len = file.metadata()?.len();
     if len < ledger.read_to() {
-        // Rewritten or truncated: what we remember belongs to another file.
+        // Rewritten or truncated: our ledger belongs to another file.
         *ledger = begin();
     }
     file.seek(SeekFrom::Start(ledger.read_to()))?;
@@ -394,8 +419,8 @@ fn read_on(
     Ok(backlog.saturating_sub(MAX_BACKLOG))
 }
 
-/// The text of a handoff that the agent handed over: its file if it is still there, else our copy. A file that is there
-/// and cannot be read is logged: what the agent changed in it after the copy was taken is missing.
+/// The text of a handoff that the agent handed over: its file if it is still there, else our copy. A file that exists
+/// but cannot be read is logged, because the agent's changes since the copy are missing.
 pub(crate) fn requested_text(store: &Store, request: &Request) -> anyhow::Result<String> {
     let file = request.path.as_deref().map(|path| fs::read(Path::new(path), MAX_DOCUMENT));
     let now = file.transpose().unwrap_or_else(|e| {

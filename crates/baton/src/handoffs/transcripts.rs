@@ -80,11 +80,11 @@ fn walk(dir: &Path, depth: u32, wanted: &dyn Fn(&Path) -> bool) -> Option<PathBu
     })
 }
 
-/// How long a command that runs inside a turn waits for that turn to appear in the transcript. The client writes what
-/// happens a moment later, and the first turn of a conversation into a file that is not there yet.
+/// How long a command that runs inside a turn waits for that turn to appear in the transcript. The client writes
+/// records a moment later, and the first turn of a conversation into a file that does not exist yet.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
-/// How long a hook at the end of a turn waits for that turn to appear; it has a deadline of its own.
+/// How long a hook at the end of a turn waits for that turn to appear; a hook has a deadline.
 const CATCH_UP_AT_STOP: Duration = Duration::from_millis(300);
 
 /// Waits until the transcript shows the turn that `session` is in, or how the last one ended.
@@ -95,7 +95,7 @@ pub(crate) fn catch_up(session: &Session) {
     });
 }
 
-/// Waits until the transcript shows something of the turn that ends. What was asked for is written before that.
+/// Waits until the transcript shows a record of the ending turn. Its request is written before that.
 pub(crate) fn catch_up_at_stop(session: &Session) {
     let Some(since) = session.turn_since.filter(|_| session.turn == Turn::Working) else { return };
     wait_for(session, CATCH_UP_AT_STOP, |end| end.last.is_some_and(|last| last >= since));
@@ -117,7 +117,7 @@ impl LocatedTranscript {
         let doing = || format!("could not read {}", self.path.display());
         let mut file = fs::open_read(&self.path).with_context(doing)?;
         let mut ledger = match &self.session {
-            Some(session) => seal::beginning(store, handoffs, session),
+            Some(session) => seal::beginning(store, handoffs, session).0,
             None => Ledger::new(),
         };
         if let Some(session) = &self.session {

@@ -1,5 +1,5 @@
-//! Moves work to another agent, of the same provider or another: the same handoff, addressed to it, with a note on what
-//! differs.
+//! Moves work to another agent, of the same provider or another: the same handoff, addressed to it, with a note on the
+//! differences.
 
 use std::path::Path;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(crate) struct Moved {
     pub handoff: HandoffId,
     pub agent: AgentId,
     pub provider: &'static Provider,
-    /// Whether it runs already and was told by mail; otherwise somebody must start it.
+    /// Whether it runs already and was notified by mail; otherwise somebody must start it.
     pub live: bool,
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn move_to(
         }
         To::Provider(provider) => {
             let make = |id| Agent::new(id, provider.name, session.channel.clone(), session.cwd.clone(), now);
-            // A name of its own: the handoff waits under it for somebody who has not begun yet.
+            // A new name: the handoff waits under it for an agent that has not started yet.
             let may_have = |name: &AgentId| !config.approvals.rules.speak_of(name);
             let project = project::name(Path::new(&session.cwd));
             (store.agents().create(&project, make, may_have, |_| false)?, provider)
@@ -88,7 +88,7 @@ pub(crate) fn move_to(
     );
     let kind = if narrative.is_some() { Kind::Manual } else { Kind::Auto };
     let sealing = Sealing { session, kind, narrative, for_self: false };
-    let reader = seal::Reader { agent: &agent.id, provider };
+    let reader = seal::Recipient { agent: &agent.id, provider };
     let sealed = seal::seal_for(store, config, &sealing, &reader, now)?;
     let handoff = sealed.entry.id;
     // It has handed over, so it must not be asked for another handoff in this cycle.
@@ -113,7 +113,7 @@ pub(crate) fn move_to(
     Ok(Moved { handoff, agent: agent.id, provider, live })
 }
 
-/// What an agent of `to` must know about a handoff that one of `from` wrote for this folder; `None` if nothing differs.
+/// What an agent of `to` must know about a handoff from an agent of `from` in this folder; `None` if nothing differs.
 pub(crate) fn differences(from: &Provider, to: &Provider, cwd: &Path) -> Option<String> {
     let project = project::root(cwd);
     let side = |provider: &Provider| Side {

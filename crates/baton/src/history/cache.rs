@@ -17,7 +17,7 @@ use crate::history::mirrors::Orphans;
 use crate::history::records::Records;
 use crate::sys::fs::{self, PRIVATE, Sync};
 
-/// Raise it with every change to what is stored.
+/// Raise it with every change to the stored form.
 const VERSION: u32 = 7;
 /// The rules that make titles safe to show may change with each build, so another build's titles are not reused.
 const BUILD: &str = env!("CARGO_PKG_VERSION");

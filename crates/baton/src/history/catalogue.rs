@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::history::cache::{self, Cache};
 use crate::history::ends::{self, Unreadable};
 use crate::history::facts::{Facts, Transcript};
-use crate::history::links::{self, Link};
+use crate::history::links::{self, HandoffLink};
 use crate::history::mirrors;
 use crate::history::records::SessionRecord;
 use crate::history::sources::{Skipped, Source, Sources};
@@ -26,7 +26,7 @@ use crate::sys::process;
 pub(crate) struct Catalogue {
     pub rows: Vec<Row>,
     pub skipped: Vec<Skipped>,
-    pub links: Vec<Link>,
+    pub links: Vec<HandoffLink>,
 }
 
 /// One conversation.
@@ -38,7 +38,7 @@ pub(crate) struct Row {
     pub record: Option<SessionRecord>,
 }
 
-/// Reads what changed since the last time, and caches it for the next.
+/// Reads the changes since the last time, and caches the result.
 pub(crate) fn read(paths: &Paths, config: &Config) -> Catalogue {
     let (cached, mut sources) = std::thread::scope(|scope| {
         let cached = scope.spawn(|| cache::load(&paths.state));

@@ -1,4 +1,4 @@
-//! What is shown of a hit.
+//! Excerpts of hits.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::history::search::Hit;
 /// Longest line shown of a hit.
 const LINE: usize = 400;
 
-/// A hit as it is shown, plain and without secrets: the line that matches, and those around it.
+/// A displayed hit, plain and without secrets: the matching line and its context.
 pub(crate) struct Excerpt {
     pub before: Vec<String>,
     pub line: String,
@@ -22,7 +22,7 @@ pub(crate) fn excerpt(hit: &Hit, query: &Query, context: usize) -> Excerpt {
     let plain = plain(&hit.text);
     let safe = redact(&plain).text;
     let lines: Vec<&str> = safe.lines().collect();
-    // If what was found is itself a secret, show its mark.
+    // If the match itself is a secret, show its mark.
     let at = query.find(&safe).map(|m| m.at.start).or_else(|| safe.find("[REDACTED:")).unwrap_or(0);
     let n = safe[..at].matches('\n').count().min(lines.len().saturating_sub(1));
     let cut = |line: &&str| cut_around(line, query.marks(line).first(), LINE);

@@ -1,4 +1,4 @@
-//! What a listing shows of a transcript.
+//! A listing's facts about a transcript.
 
 use std::ops::Not;
 

@@ -12,7 +12,7 @@ use crate::store::handoffs::Handoffs;
 
 /// A handoff, from the session that wrote it to the one that loaded it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Link {
+pub(crate) struct HandoffLink {
     pub handoff: String,
     pub from: SessionId,
     pub to: Option<SessionId>,
@@ -28,10 +28,10 @@ pub(crate) type Links = HashMap<String, Channel>;
 pub(crate) struct Channel {
     manifest: Option<Stamp>,
     history: Option<Stamp>,
-    pub links: Vec<Link>,
+    pub links: Vec<HandoffLink>,
 }
 
-/// Reads the channels that changed. Returns whether any did.
+/// Reads the changed channels. Returns whether there were any.
 ///
 /// Keeps the known state of what cannot be read; `baton handoffs` reports damage.
 pub(crate) fn refresh(handoffs: &Handoffs, known: &mut Links) -> bool {
@@ -46,7 +46,7 @@ pub(crate) fn refresh(handoffs: &Handoffs, known: &mut Links) -> bool {
             continue;
         }
         if let Ok(entries) = handoffs.list(&channel) {
-            let links = entries.into_iter().map(Link::from).collect();
+            let links = entries.into_iter().map(HandoffLink::from).collect();
             known.insert(channel.to_string(), Channel { manifest, history, links });
             changed = true;
         }
@@ -54,7 +54,7 @@ pub(crate) fn refresh(handoffs: &Handoffs, known: &mut Links) -> bool {
     changed
 }
 
-impl From<Entry> for Link {
+impl From<Entry> for HandoffLink {
     fn from(entry: Entry) -> Self {
         Self {
             handoff: entry.id.to_string(),

@@ -15,7 +15,7 @@ use crate::history::ends::{self, Unreadable};
 use crate::history::search::{Kind, Target};
 use crate::history::sources::{NOT_UTF8, Skipped, Source, Sources, Stamp};
 use crate::store::mirror::take::subagent_path;
-use crate::store::mirror::{Generation, MAIN, Mirror, MirroredSession, Part};
+use crate::store::mirror::{Generation, MAIN, Mirror, MirroredSession};
 use crate::sys::fs;
 
 /// Mirrored conversations that the client has deleted.
@@ -83,7 +83,7 @@ pub(crate) fn ends(mirror: &Mirror, id: &SessionId, provider: Provider) -> Resul
     let gone = || io::Error::other("its mirror has vanished");
     let mirrored = mirrored.ok_or_else(gone)?;
     let (part, generation) = mirrored.newest().ok_or_else(gone)?;
-    match part.plain_file(generation) {
+    match generation.plain_file() {
         Some(path) => ends::read(path, provider),
         None => ends::read_stream(part.open(generation)?),
     }
@@ -97,7 +97,7 @@ pub(crate) fn targets(mirrored: &MirroredSession, provider: Provider, live: Opti
             .map(|path| if part.name == MAIN { path.to_owned() } else { subagent_path(path, &part.name) });
         for (n, generation) in part.generations.iter().enumerate() {
             let is_newest = n + 1 == part.generations.len();
-            if is_newest && live.as_deref().is_some_and(|live| holds(live, part, generation)) {
+            if is_newest && live.as_deref().is_some_and(|live| holds(live, generation)) {
                 continue;
             }
             targets.push(Target {
@@ -115,11 +115,11 @@ pub(crate) fn targets(mirrored: &MirroredSession, provider: Provider, live: Opti
 
 /// Whether the live file begins with everything in the generation. As in the mirror itself, decided by its length and
 /// the bytes at its end.
-fn holds(live: &Path, part: &Part, generation: &Generation) -> bool {
+fn holds(live: &Path, generation: &Generation) -> bool {
     const LOOK: u64 = 4096;
     let Ok(live) = fs::open_read(live) else { return false };
     let Ok(size) = live.metadata().map(|m| m.len()) else { return false };
-    let Some(copy) = part.plain_file(generation).and_then(|path| fs::open_read(path).ok()) else {
+    let Some(copy) = generation.plain_file().and_then(|path| fs::open_read(path).ok()) else {
         return size == generation.bytes;
     };
     let from = generation.bytes.saturating_sub(LOOK);
@@ -133,7 +133,7 @@ fn piece(file: &File, from: u64, to: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens what a target stands for.
+/// Opens a target.
 pub(crate) fn open(target: &Target) -> io::Result<Box<dyn Read + Send>> {
     match &target.mirror {
         Some(mirror) => mirror.0.open(&mirror.1),

@@ -3,8 +3,8 @@
 //!
 //! `sources` finds transcripts, `ends` reads their two ends, `facts` has what a listing shows of them. `records`,
 //! `links` and `mirrors` add what baton itself knows. `catalogue` joins all of it into one row per conversation and
-//! remembers it in the `cache`. `search` and `scan` read transcripts whole,
-//! those in a `scope`; `excerpt` is what is shown of a hit.
+//! remembers it in the `cache`. `search` and `scan` read transcripts whole, those in a `scope`; `excerpt` displays a
+//! hit.
 
 mod cache;
 pub(crate) mod catalogue;

@@ -1,4 +1,4 @@
-//! baton's own records of sessions, reduced to what a listing shows.
+//! baton's own records of sessions, reduced to a listing's columns.
 
 use std::collections::HashMap;
 use std::io;
@@ -47,7 +47,7 @@ impl Records {
         self.by_session.get(id).map(|(_, record)| record)
     }
 
-    /// Reads what changed in `dir`. Returns whether anything did; adds to `skipped` what could not be read.
+    /// Reads the changed records in `dir`. Returns whether there were any; adds unreadable ones to `skipped`.
     pub(super) fn refresh(&mut self, dir: &Path, skipped: &mut Vec<Skipped>) -> bool {
         let about = match std::fs::metadata(dir) {
             Ok(about) => about,

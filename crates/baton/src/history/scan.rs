@@ -13,7 +13,7 @@ use memchr::{memchr, memmem, memrchr};
 /// Fits into a processor's cache together with the rest of its working set.
 const CHUNK: usize = 256 << 10;
 
-/// What a line must contain to be worth parsing.
+/// A cheap test of whether a line is worth parsing.
 pub(crate) struct Prefilter {
     /// Rarest piece first; empty if any line may match.
     pieces: Vec<Piece>,

@@ -1,4 +1,4 @@
-//! Whose conversations are meant.
+//! Which conversations a command refers to.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,12 +12,13 @@ use crate::sys::paths::Paths;
 pub(crate) struct Scope<'a> {
     paths: &'a Paths,
     config: &'a Config,
-    whose: Whose,
+    filter: ProjectFilter,
     /// Whether a working directory belongs: to find out costs a look at every folder above it.
     known: RefCell<HashMap<String, bool>>,
 }
 
-pub(crate) enum Whose {
+/// Which projects count.
+pub(crate) enum ProjectFilter {
     All,
     /// Of this folder and those below it.
     Folder(PathBuf),
@@ -25,29 +26,29 @@ pub(crate) enum Whose {
     Named(String),
     Channel {
         name: String,
-        /// What a message calls it.
+        /// Its name in messages.
         called: String,
     },
 }
 
 impl<'a> Scope<'a> {
-    pub(crate) fn new(paths: &'a Paths, config: &'a Config, whose: Whose) -> Self {
-        Self { paths, config, whose, known: RefCell::default() }
+    pub(crate) fn new(paths: &'a Paths, config: &'a Config, filter: ProjectFilter) -> Self {
+        Self { paths, config, filter, known: RefCell::default() }
     }
 
     pub(crate) fn contains(&self, row: &Row) -> bool {
         let recorded = row.record.as_ref().map(|record| record.channel.as_str());
-        match &self.whose {
-            Whose::All => true,
-            Whose::Channel { name, .. } if recorded.is_some() => recorded == Some(name),
-            Whose::Named(name) if recorded == Some(name) => true,
+        match &self.filter {
+            ProjectFilter::All => true,
+            ProjectFilter::Channel { name, .. } if recorded.is_some() => recorded == Some(name),
+            ProjectFilter::Named(name) if recorded == Some(name) => true,
             _ => self.contains_folder(&row.facts.cwd),
         }
     }
 
     fn contains_folder(&self, cwd: &str) -> bool {
         if cwd.is_empty() {
-            return matches!(self.whose, Whose::All);
+            return matches!(self.filter, ProjectFilter::All);
         }
         if let Some(known) = self.known.borrow().get(cwd) {
             return *known;
@@ -55,13 +56,13 @@ impl<'a> Scope<'a> {
         let folder = PathBuf::from(cwd);
         let channel =
             || channel::of(&folder, None, None, self.config, self.paths).ok().map(|c| c.name.to_string());
-        let contained = match &self.whose {
-            Whose::All => true,
-            Whose::Folder(above) => channel::real(&folder).starts_with(above),
-            Whose::Named(name) => {
+        let contained = match &self.filter {
+            ProjectFilter::All => true,
+            ProjectFilter::Folder(above) => channel::real(&folder).starts_with(above),
+            ProjectFilter::Named(name) => {
                 folder.file_name().is_some_and(|n| n == name.as_str()) || channel().as_ref() == Some(name)
             }
-            Whose::Channel { name, .. } => channel().as_ref() == Some(name),
+            ProjectFilter::Channel { name, .. } => channel().as_ref() == Some(name),
         };
         self.known.borrow_mut().insert(cwd.to_owned(), contained);
         contained
@@ -69,11 +70,11 @@ impl<'a> Scope<'a> {
 
     /// What a message calls it.
     pub(crate) fn name(&self) -> String {
-        match &self.whose {
-            Whose::All => "any project".to_owned(),
-            Whose::Folder(folder) => self.paths.short(folder),
-            Whose::Named(name) => format!("project {name}"),
-            Whose::Channel { called, .. } => called.clone(),
+        match &self.filter {
+            ProjectFilter::All => "any project".to_owned(),
+            ProjectFilter::Folder(folder) => self.paths.short(folder),
+            ProjectFilter::Named(name) => format!("project {name}"),
+            ProjectFilter::Channel { called, .. } => called.clone(),
         }
     }
 }

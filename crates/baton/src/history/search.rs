@@ -28,12 +28,12 @@ use crate::sys::fs;
 
 /// The search ends after this many hits. The newest transcripts come first.
 pub(crate) const MOST: usize = 2_000;
-/// How much of a long text is kept on each side of what was found.
+/// How much of a long text is kept on each side of a match.
 const AROUND: usize = 8 << 10;
 /// How far before its result to look for a tool's call.
 const LOOK_BACK: u64 = 1 << 20;
 
-/// What to search for.
+/// A search request.
 pub(crate) struct Request<'q> {
     pub query: &'q Query,
     pub role: Option<Role>,
@@ -140,7 +140,7 @@ pub(crate) fn search(targets: &[Target], request: &Request<'_>, progress: &Progr
     results
 }
 
-/// The files of the conversations in `scope`, the newest first, and what cannot be searched.
+/// The files of the conversations in `scope`, the newest first, and those that cannot be searched.
 pub(crate) fn targets(
     state: &Path,
     catalogue: &Catalogue,

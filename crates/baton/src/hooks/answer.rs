@@ -1,4 +1,4 @@
-//! What a hook prints, and the mail that it delivers.
+//! A hook's answer, and the mail that it delivers.
 
 use std::io::Write as _;
 

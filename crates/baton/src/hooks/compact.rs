@@ -1,4 +1,4 @@
-//! PreCompact and PostCompact. Prints nothing but vetoes, because the client would take anything else for instructions.
+//! PreCompact and PostCompact. Prints nothing but vetoes, because the client would read anything else as instructions.
 
 use baton_core::event::Trigger;
 use baton_core::handoff::Kind;
@@ -41,8 +41,8 @@ fn rotation_is_certain(ctx: &Context, session: &Session) -> bool {
         .is_some_and(|agent| agent.rotation.is_some() && ctx.store.presence(&agent).actuator().is_some())
 }
 
-/// For clients whose veto aborts the turn: seals what there is now and requests the fresh context at once. Only in the
-/// middle of a turn, whose prompt the transcript holds; before it, the prompt would be lost.
+/// For clients whose veto aborts the turn: seals now and requests the fresh context at once. Only in the middle of a
+/// turn, when the transcript has its prompt; earlier, the prompt would be lost.
 fn rotates_instead(ctx: &Context, session: &Session) -> bool {
     if !ctx.provider.hooks.veto_ends_turn || session.turn != Turn::Working {
         return false;

@@ -1,9 +1,10 @@
-//! `baton hook EVENT`: reads one payload, does what the event asks for, prints one answer or nothing.
+//! `baton hook EVENT`: reads one payload, handles the event, prints one answer or nothing.
 
 use std::time::Duration;
 
 use baton_core::event::{Event, HookEvent};
 use baton_core::notice;
+use baton_core::plain::plain;
 use baton_core::redact::redact;
 use baton_core::session::{Session, Turn};
 use jiff::Timestamp;
@@ -15,7 +16,7 @@ use crate::mail::remind;
 use crate::providers::{self, Provider};
 use crate::rotation::{pending, request};
 use crate::sessions::context::{Context, cwd_of};
-use crate::sessions::{claim, done, mirror, register};
+use crate::sessions::{claim, done, mirror, register, turn};
 use crate::setup::install::ours::PROVIDER_FLAG;
 use crate::store::Store;
 use crate::store::log::LogLine;
@@ -100,16 +101,16 @@ fn settle(ctx: &Context, event: &HookEvent<'_>, mail: &[Claimed], written: bool)
     }
 }
 
-/// A subagent's events never touch the state of the session it works for; others mean nothing to us. Told before
-/// anything is read.
+/// A subagent's events never touch the state of the session it works for; others do not concern us. Decided before any
+/// file is read.
 fn concerns_nobody(provider: &Provider, event: &HookEvent<'_>) -> bool {
-    // What a subagent asks for, its session's user answers.
+    // The user of its session answers a subagent's request.
     (event.subagent.is_some() && !matches!(event.event, Event::PermissionRequest { .. }))
         || matches!(event.event, Event::Other(_) | Event::SubagentStart | Event::SubagentStop { .. })
         || matches!(&event.event, Event::ToolWanted { tool } if !window::is_its_tool(provider, tool.as_deref()))
 }
 
-/// Handles a subagent's event: mirrors what it said, and settles what it asked for.
+/// Handles a subagent's event: mirrors its transcript, and settles its requests.
 fn subagent(provider: &'static Provider, event: &HookEvent<'_>, payload: &[u8]) {
     if matches!(event.event, Event::ToolUsed { .. } | Event::SubagentStop { .. })
         && let Some(ctx) = Context::at(cwd_of(event), provider)
@@ -211,6 +212,10 @@ fn answer(ctx: &Context, event: &HookEvent<'_>, payload: &[u8]) -> Option<Answer
                 if claim::has_acted(&session) {
                     claim::consume(ctx, &session);
                 }
+                if !session.given.is_empty() {
+                    let given = turn::requeue_dropped(&ctx.store, &session, ctx.now);
+                    ctx.update(&session, |s| s.given = given);
+                }
                 // At a usage limit it stays parked.
                 if session.turn != Turn::Limit {
                     ctx.set_turn(&session, Turn::Idle);
@@ -300,6 +305,6 @@ fn note(event: &str, error: &dyn std::fmt::Display) {
 pub(super) fn log_panic(message: &str) {
     let Ok(paths) = Paths::from_env() else { return };
     let mut line = LogLine::new(Timestamp::now(), "fault");
-    line.detail = serde_json::json!({ "panic": redact(message).text });
+    line.detail = serde_json::json!({ "panic": redact(&plain(message)).text });
     Store::new(&paths).log().append(&line);
 }

@@ -12,7 +12,7 @@ use baton_core::session::Session;
 use baton_core::wire::claude::permission;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::approvals::ask::Pending;
+use crate::approvals::ask::PendingRequest;
 use crate::approvals::settle::Asker;
 use crate::approvals::{ask, settle};
 use crate::hooks::answer::Answer;
@@ -23,7 +23,7 @@ use crate::setup::install::ours::PROVIDER_FLAG;
 use crate::sys::deadline::{self, Deadline};
 use crate::sys::process;
 
-/// The argument with which a waiting hook starts itself anew.
+/// The argument with which a waiting hook executes itself again.
 pub(super) const AGAIN: &str = "--wait";
 /// A payload of this size is not kept in memory while we wait for an answer.
 const LARGE: usize = 512 << 10;
@@ -85,13 +85,19 @@ pub(super) fn requested(
         }
         pending.wait(ctx)
     });
-    answered(ctx, session, waited)
+    answered(ctx, Some(session), waited)
 }
 
-fn answered(ctx: &Context, session: &Session, waited: anyhow::Result<approval::Answer>) -> Option<Answer> {
+fn answered(
+    ctx: &Context,
+    session: Option<&Session>,
+    waited: anyhow::Result<approval::Answer>,
+) -> Option<Answer> {
     match waited {
         Ok(answer) => {
-            ask::goes_on(ctx, session, &answer);
+            if let Some(session) = session {
+                ask::goes_on(ctx, session, &answer);
+            }
             Some(Answer::say((ctx.provider.hooks.decide)(&answer)))
         }
         Err(e) => {
@@ -101,7 +107,7 @@ fn answered(ctx: &Context, session: &Session, waited: anyhow::Result<approval::A
     }
 }
 
-/// Executes this program anew in the same process to free the memory of the payload, because a day may pass before
+/// Executes this program again in the same process to free the memory of the payload, because a day may pass before
 /// somebody answers.
 fn start_anew(ctx: &Context, session: &Session, id: &RequestId, until: Timestamp) -> std::io::Error {
     let program = match std::env::current_exe() {
@@ -125,9 +131,9 @@ pub(super) fn wait_again(provider: &'static Provider, args: &[&str]) -> Option<(
     deadline::exit_after(Deadline { own: left + GRACE, whole: left + GRACE });
     let client = (provider.hooks.caller)().process;
     let waited =
-        Pending::again(&ctx.store, id, until, client.as_ref()).and_then(|pending| pending.wait(&ctx));
-    let session = ctx.store.sessions().get(&session).ok().flatten()?;
-    answered(&ctx, &session, waited)?.print();
+        PendingRequest::again(&ctx.store, id, until, client.as_ref()).and_then(|pending| pending.wait(&ctx));
+    // An answer is passed on even if the session's record cannot be read.
+    answered(&ctx, ctx.store.sessions().readable(&session).as_ref(), waited)?.print();
     Some(())
 }
 
@@ -139,7 +145,7 @@ pub(super) fn subagent_ran(ctx: &Context, session: &Session, event: &HookEvent<'
     }
 }
 
-/// Settles what this session asked for, if the event ends it.
+/// Settles this session's requests that the event ends.
 #[cold]
 pub(super) fn settle(ctx: &Context, session: &Session, event: &HookEvent<'_>, payload: &[u8]) {
     let because = match &event.event {
@@ -164,7 +170,7 @@ pub(super) fn settle(ctx: &Context, session: &Session, event: &HookEvent<'_>, pa
     };
     let asker = match (&event.event, event.subagent.as_deref()) {
         (_, Some(subagent)) => Asker::Subagent(subagent),
-        // A subagent in the background outlives the turn, and a prompt that comes meanwhile.
+        // A background subagent outlives the turn, and a prompt that arrives meanwhile.
         (Event::Stop { tasks, .. }, None) if !tasks.is_empty() => Asker::Agent,
         (Event::UserPromptSubmit { .. }, None) => Asker::Agent,
         _ => Asker::All,

@@ -1,11 +1,11 @@
-//! A session begins or ends: recognises it, gives it what is meant for it, and takes back what it did not use.
+//! A session begins or ends: recognises it, gives it its handoff and mail, and takes back what it did not use.
 
 use baton_core::event::{HookEvent, StartSource};
 use baton_core::say;
-use baton_core::session::{Duty, Ended, Session, Turn};
+use baton_core::session::{Duty, Session, SessionEnd, Turn};
 use serde_json::json;
 
-use crate::handoffs::attach::Waiting;
+use crate::handoffs::attach::PendingFiles;
 use crate::hooks::answer::{Answer, output};
 use crate::hooks::window;
 use crate::mail::deliver::{self, Occasion};
@@ -14,12 +14,12 @@ use crate::providers::Integration;
 use crate::rotation::pending;
 use crate::sessions::claim::StartContext;
 use crate::sessions::context::Context;
-use crate::sessions::{SEAL_PATIENCE, backup, claim, clear, done, gauge, mirror, register};
+use crate::sessions::{SEAL_PATIENCE, backup, claim, clear, done, gauge, mirror, register, turn};
 use crate::setup::migrate::{self, find};
 use crate::store::published;
 use crate::sys::process;
 
-/// SessionStart: recognises the session, loads what is meant for it, delivers mail.
+/// SessionStart: recognises the session, loads its handoff, delivers mail.
 #[cold]
 pub(super) fn session_start(
     ctx: &Context,
@@ -57,7 +57,7 @@ pub(super) fn session_start(
         parts.push(context);
         messages.push(message);
     }
-    // Nobody acts on what comes with a start. If the pane attendant can type, mail comes with the first prompt or as
+    // Nobody acts on the context of a start. If the pane attendant can type, mail comes with the first prompt or as
     // one.
     let mail = if ctx.is_typed_to(&session.agent) {
         Vec::new()
@@ -76,7 +76,7 @@ pub(super) fn session_start(
     Answer { text: output("SessionStart", context, message), mail }
 }
 
-/// Leaves to other tools' scripts what they do in this session, and tells the user.
+/// Leaves other tools' scripts their duties in this session, and tells the user.
 pub(super) fn stand_back(ctx: &Context, mut session: Session, source: &str) -> (Session, Option<String>) {
     if !matches!(ctx.provider.integration, Integration::PluginDir(_)) {
         return (session, None);
@@ -138,30 +138,31 @@ fn source_name<'a>(source: &'a StartSource<'_>) -> &'a str {
     }
 }
 
-/// SessionEnd: gives back what was not used, and records the end.
+/// SessionEnd: releases an unused handoff, and records the end.
 #[cold]
 pub(super) fn session_end(ctx: &Context, session: &Session, reason: &str) {
     mirror::ended(ctx, session);
     backup::back_up(ctx, session, Why::End(reason));
     if claim::has_acted(session) {
-        // Nobody else shall begin with it because none of its own hooks could write that down.
+        // If none of its own hooks could record the use, consume it now, so that nobody else starts with it.
         claim::consume(ctx, session);
     } else if let Some(id) = &session.claim {
-        // Never prompted: the files that waited for that are read again for whoever loads it next.
-        Waiting::take(&ctx.store, &session.id);
+        // It was never prompted: drop the waiting files; the next session that loads the handoff reads them again.
+        PendingFiles::take(&ctx.store, &session.id);
         let mut handoffs = ctx.store.handoffs(&ctx.config);
         handoffs.patience = SEAL_PATIENCE;
         if let Err(e) = handoffs.release(&session.channel, id, &session.id, ctx.now) {
             ctx.fault("give back the handoff", &e);
         }
     }
+    turn::requeue_dropped(&ctx.store, session, ctx.now);
     // Carry out a handoff that is still pending, so that the next context begins with it.
     ctx.set_turn(session, Turn::Idle);
     pending::carry_out(ctx, session, false, "the agent");
     done::tell(ctx, session, None);
     ctx.update(session, |s| {
         s.claim = None;
-        s.ended = Some(Ended { at: ctx.now, reason: reason.to_owned() });
+        s.ended = Some(SessionEnd { at: ctx.now, reason: reason.to_owned() });
     });
     // After /clear the same client continues as the same agent.
     if reason != "clear" && !ctx.provider.hooks.end_is_late {

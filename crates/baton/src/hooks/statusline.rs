@@ -10,7 +10,7 @@ use baton_core::ids::SessionId;
 use baton_core::plain::plain;
 use baton_core::reading::{Reading, Source};
 use baton_core::session::Session;
-use baton_core::statusline::{Inputs, Look, render};
+use baton_core::statusline::{Inputs, LineStyle, render};
 use baton_core::wire::claude::statusline::{StatusLine, parse_statusline};
 
 use crate::mail::maildir::Mail;
@@ -89,7 +89,7 @@ fn line(ctx: &Context, payload: &StatusLine<'_>) -> String {
     render(&inputs, look())
 }
 
-/// What the client says of a session that has no record.
+/// The client's own figures, for a session without a record.
 fn unheard(ctx: &Context, payload: &StatusLine<'_>) -> Gauge {
     let reading = Reading::from_statusline(payload, ctx.config.context.default_window, ctx.now);
     let level = reading.map(|reading| {
@@ -102,7 +102,7 @@ fn unheard(ctx: &Context, payload: &StatusLine<'_>) -> Gauge {
     Gauge { reading, level: level.unwrap_or_default(), ..Gauge::default() }
 }
 
-/// Joins what the client reports now with what is known.
+/// Joins the client's present report with the gauge.
 fn keep(ctx: &Context, session: &Session, payload: &StatusLine<'_>) -> Gauge {
     let report = Report {
         source: Source::StatusLine,
@@ -128,10 +128,10 @@ fn parked(ctx: &Context, session: &Session) -> Option<String> {
     Some(format!("{time} (in {left}{})", if parked.guess { ", a guess" } else { "" }))
 }
 
-fn look() -> Look {
+fn look() -> LineStyle {
     let env = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
     let locale = env("LC_ALL").or_else(|| env("LC_CTYPE")).or_else(|| env("LANG"));
-    Look {
+    LineStyle {
         width: env("COLUMNS").and_then(|c| c.parse().ok()).filter(|w| *w >= 10).unwrap_or(80),
         colour: env("NO_COLOR").is_none() && env("TERM").is_none_or(|t| t != "dumb"),
         // If the locale is unknown, the clients themselves draw boxes, and so do we.

@@ -1,9 +1,10 @@
-//! A turn ends: seals what the agent handed over, asks it once more, or seals a handoff for it.
+//! A turn ends: seals the agent's handoff, asks for one once more, or seals one for it.
 
 use baton_core::handoff::Kind;
 use baton_core::latch::{AtStop, StopContext};
 use baton_core::limit::{self, Parked};
 use baton_core::notice;
+use baton_core::plain::plain;
 use baton_core::redact::redact;
 use baton_core::say;
 use baton_core::session::{Request, Session, Turn};
@@ -21,7 +22,7 @@ use crate::sessions::context::Context;
 use crate::sessions::done;
 use crate::sessions::gauge::measure;
 use crate::sessions::nudge::{self, Surroundings};
-use crate::sessions::{claim, mirror};
+use crate::sessions::{claim, mirror, turn};
 use crate::sys::clock;
 
 pub(super) fn stop(
@@ -50,11 +51,13 @@ pub(super) fn stop(
     let context = StopContext { hook_active, rotatable };
     let total = gauge.reading.as_ref().map(baton_core::reading::Reading::total);
 
+    let given = turn::requeue_dropped(&ctx.store, session, ctx.now);
     // One change of the record decides, so that only one of two concurrent Stops finds the latch open.
     let (request, then) = ctx
         .update(session, |s| {
             (s.turn, s.turn_since) = (Turn::Idle, Some(ctx.now));
             s.background.clone_from(&background);
+            s.given.clone_from(&given);
             s.parked = None;
             if let Some(total) = total {
                 s.turn_ends.push(total);
@@ -89,7 +92,7 @@ pub(super) fn stop(
     }
     let mail = if request.is_none() && then == AtStop::Nothing { mail } else { put_back(ctx, &mail) };
     let seals = request.is_some() || matches!(then, AtStop::Seal { .. });
-    // This very event says what still runs, and the sealed handoff names it.
+    // This event lists what still runs, and the sealed handoff names it.
     let told = seals.then(|| Session { background, ..session.clone() });
     let session = told.as_ref().unwrap_or(session);
     let mut line = ctx.line("stop", session);
@@ -166,8 +169,8 @@ fn hand_over(
     output("Stop", None, Some(said))
 }
 
-/// What the user reads when a handoff is sealed. On a shared daemon the fresh context is another conversation than the
-/// one on the screen.
+/// The message for the user when a handoff is sealed. On a shared daemon the fresh context is not the conversation on
+/// the screen.
 fn sealed(session: &Session, id: &str, by_itself: bool) -> String {
     if by_itself && session.shared {
         say::user_sealed_elsewhere(id, session.agent.as_str())
@@ -213,10 +216,12 @@ pub(super) fn failure(ctx: &Context, session: &Session, error: &str, message: Op
     claim::consume(ctx, session);
     let turn = if error == "rate_limit" { Turn::Limit } else { Turn::Idle };
     // An error may quote the request, headers and all.
-    let message = message.map(|text| redact(text).text.into_owned());
+    let message = message.map(|text| redact(&plain(text)).text.into_owned());
     let said = (turn == Turn::Limit).then(|| message.clone().unwrap_or_default());
     let failed = (turn == Turn::Idle).then(|| notice::beginning(message.as_deref().unwrap_or(error)));
+    let given = turn::requeue_dropped(&ctx.store, session, ctx.now);
     ctx.update(session, |s| {
+        s.given.clone_from(&given);
         if let Some(said) = &said {
             let parked = limit::parked(said, s.parked, ctx.now, &clock::zone);
             s.parked = Some(Parked { began: s.turn_since.filter(|_| s.turn == Turn::Working), ..parked });

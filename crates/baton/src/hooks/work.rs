@@ -1,4 +1,4 @@
-//! After a prompt and after a tool call: measure, say what is due, deliver mail.
+//! After a prompt and after a tool call: measures, sends the text that is due, delivers mail.
 
 use baton_core::gauge::Gauge;
 use baton_core::handoff::Kind;
@@ -9,7 +9,7 @@ use baton_core::say;
 use baton_core::session::{Session, Turn};
 use baton_core::speaker::{self, Speaker};
 
-use crate::handoffs::attach::Waiting;
+use crate::handoffs::attach::PendingFiles;
 use crate::handoffs::seal::{self, Sealing};
 use crate::hooks::answer::{Answer, output};
 use crate::mail::deliver::{self, Occasion};
@@ -20,17 +20,41 @@ use crate::sessions::context::Context;
 use crate::sessions::done;
 use crate::sessions::gauge::measure;
 use crate::sessions::nudge;
+use crate::sessions::turn;
 use crate::sys::deadline::{self, Deadline};
 
 pub(super) fn prompted(ctx: &Context, session: &Session, text: &str) -> Answer {
     if session.unloaded {
         return prompted_late(ctx, session.clone(), text);
     }
+    if session.turn == Turn::Working || !session.given.is_empty() {
+        after_a_prompt(ctx, session);
+    }
     begin(ctx, session, text);
     carry(ctx, session, "UserPromptSubmit", StartContext::default(), waiting(ctx, session).map(|f| (f, text)))
 }
 
-/// The session's start could not load its handoff: this prompt brings it.
+/// Esc may have taken the prompt before this one back, which no hook reports: then a turn begins only now, and what came
+/// with that prompt comes again.
+#[cold]
+fn after_a_prompt(ctx: &Context, session: &Session) {
+    let begins = session.turn == Turn::Working && turn::never_began(session);
+    requeue_dropped(ctx, session);
+    if begins {
+        ctx.update(session, |s| s.turn_since = Some(ctx.now));
+    }
+}
+
+/// Queues messages again that the agent never saw, before others are given.
+#[cold]
+fn requeue_dropped(ctx: &Context, session: &Session) {
+    let given = turn::requeue_dropped(&ctx.store, session, ctx.now);
+    if given != session.given {
+        ctx.update(session, |s| s.given = given);
+    }
+}
+
+/// The session's start could not load its handoff, so this prompt does.
 #[cold]
 fn prompted_late(ctx: &Context, mut session: Session, text: &str) -> Answer {
     deadline::exit_after(Deadline::SEALING);
@@ -58,6 +82,9 @@ fn begin(ctx: &Context, session: &Session, text: &str) {
         let evidence = format!("prompt of session {}", session.id);
         Mail::of(&ctx.store).seen(&session.agent, id, &evidence, ctx.now);
     }
+    if !shown.is_empty() {
+        ctx.update(session, |s| s.given.extend(shown.iter().map(|id| (*id).to_owned())));
+    }
     if session.done.is_some() {
         let mail = Mail::of(&ctx.store);
         let messages: Vec<_> =
@@ -71,18 +98,18 @@ fn begin(ctx: &Context, session: &Session, text: &str) {
 }
 
 /// The files of the handoff with which this session has just begun, to show at its first sign of life.
-fn waiting(ctx: &Context, session: &Session) -> Option<Waiting> {
-    session.claim.as_ref().and_then(|_| Waiting::take(&ctx.store, &session.id))
+fn waiting(ctx: &Context, session: &Session) -> Option<PendingFiles> {
+    session.claim.as_ref().and_then(|_| PendingFiles::take(&ctx.store, &session.id))
 }
 
-/// Records whom the turn that begins answers.
+/// Records who asked for the turn that begins.
 #[cold]
 fn note_askers(ctx: &Context, session: &Session, text: &str, shown: &[&str]) {
     let mut askers = Vec::new();
     if session.turn_since.is_none() {
         askers = first_askers(ctx, session);
     } else if !speaker::is_from_a_person(text) && shown.is_empty() && text.trim() != prompt::MAIL_WAITING {
-        // The client continues by itself with what it was asked before.
+        // The client continues by itself with its earlier request.
         askers.clone_from(&session.asked_by);
     }
     let mail = Mail::of(&ctx.store);
@@ -93,7 +120,7 @@ fn note_askers(ctx: &Context, session: &Session, text: &str, shown: &[&str]) {
     }
 }
 
-/// The first turn of a conversation answers the agent's spawner, or those whom the conversation before it answered.
+/// The askers of the first turn of a conversation: the agent's spawner, or the askers of the previous conversation.
 fn first_askers(ctx: &Context, session: &Session) -> Vec<String> {
     let Some(agent) = ctx.agent(&session.agent) else { return Vec::new() };
     let before = agent.since_anew().iter().rev().find(|id| **id != session.id);
@@ -109,19 +136,22 @@ fn first_askers(ctx: &Context, session: &Session) -> Vec<String> {
 pub(super) fn tool_used(ctx: &Context, session: &Session, failed: bool) -> Answer {
     // A tool that ran is work, even after a permission dialog or if we saw no prompt.
     ctx.set_turn(session, Turn::Working);
+    if !session.given.is_empty() {
+        requeue_dropped(ctx, session);
+    }
     claim::consume(ctx, session);
     let event = if failed { "PostToolUseFailure" } else { "PostToolUse" };
     carry(ctx, session, event, StartContext::default(), waiting(ctx, session).map(|files| (files, "")))
 }
 
-/// Measures, and shows the agent what is due: a handoff that comes late, nudges, mail, and last the files of a handoff,
-/// unless its first prompt brings them by itself.
+/// Measures, and composes the answer: a late handoff, nudges, mail, and last the files of a handoff, unless its first
+/// prompt mentions them.
 fn carry(
     ctx: &Context,
     session: &Session,
     event: &str,
     given: StartContext,
-    files: Option<(Waiting, &str)>,
+    files: Option<(PendingFiles, &str)>,
 ) -> Answer {
     let measured = measure(ctx, session);
     let gauge = &measured.gauge;
@@ -163,6 +193,9 @@ fn carry(
             done::prompted(ctx, session, false, &messages);
         }
         ctx.update(session, |s| {
+            if event == "UserPromptSubmit" {
+                s.given.extend(mail.iter().map(|claimed| claimed.message.id.clone()));
+            }
             for asker in mail.iter().map(|m| &m.message.from) {
                 if asker != "baton" && !s.asked_by.contains(asker) {
                     s.asked_by.push(asker.clone());

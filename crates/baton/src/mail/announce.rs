@@ -44,12 +44,12 @@ pub(crate) fn wake_listeners(state: &Path, agent: &AgentId) {
     }
 }
 
-/// What was done to wake an idle agent. Nobody has to wait for the outcome.
+/// How an idle agent was woken. Nobody has to wait for the outcome.
 #[derive(Debug)]
 pub(crate) enum Wake {
     /// Nothing: it works, or nothing can wake it.
     None,
-    /// The process that serves it has been told.
+    /// The process that serves it was notified.
     Listener,
     /// Its client is being given a prompt; the receiver gets the outcome.
     Prompt(Receiver<bool>),
@@ -82,7 +82,7 @@ pub(crate) fn announce(store: &Store, agent: &Agent) -> Wake {
     prompt.map_or(Wake::None, Wake::Prompt)
 }
 
-/// Gives an idle client a prompt from outside, where it takes such. A busy one needs none: its next hook delivers.
+/// Gives an idle client a prompt from outside, if it accepts any. A busy one needs none: its next hook delivers.
 pub(crate) fn queue_prompt(session: &Session, text: &str) -> Option<Receiver<bool>> {
     let provider = providers::of(&session.provider);
     let queue = provider.queue?;

@@ -156,7 +156,7 @@ mod tests {
         assert!(send("k2").1);
     }
 
-    /// Hooks, attendants and commands send under keys too, each in a process of its own.
+    /// Hooks, attendants and commands send under keys too, each in a separate process.
     #[test]
     fn a_sender_waits_for_another_process_that_sends_to_the_same_agent() {
         let dir = tempfile::tempdir().unwrap();

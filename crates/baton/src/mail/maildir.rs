@@ -53,7 +53,7 @@ pub(crate) enum State {
     Failed,
 }
 
-/// What happened to a message.
+/// A message's change of state.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Receipt {
     pub id: String,
@@ -154,7 +154,7 @@ impl Mail {
     pub(crate) fn post(&self, to: &AgentId, draft: &Draft<'_>, now: Timestamp) -> Result<Message, SendError> {
         draft.check()?;
         // Nanoseconds first, so that names sort by time; process and count make them unique. If the clock was set back,
-        // the message must still sort behind those that wait.
+        // the message must still sort after those that wait.
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let last = names(&self.dir(to, "new")).last().and_then(|name| stamp(name));
         let stamp = last.map_or(now.as_nanosecond(), |last| now.as_nanosecond().max(last + 1));
@@ -188,6 +188,11 @@ impl Mail {
         names(&self.dir(agent, "new")).len()
     }
 
+    /// Whether a message waits. In a mailbox that cannot be read, one may.
+    pub(crate) fn may_wait(&self, agent: &AgentId) -> bool {
+        fs::names(&self.dir(agent, "new")).map_or(true, |names| names.iter().any(|name| is_message(name)))
+    }
+
     /// The id of the newest urgent message that waits.
     pub(crate) fn urgent(&self, agent: &AgentId) -> Option<String> {
         let dir = self.dir(agent, "new");
@@ -203,7 +208,11 @@ impl Mail {
     /// A delivered message, and its path.
     pub(crate) fn delivered_one(&self, agent: &AgentId, id: &str) -> Option<(Message, PathBuf)> {
         let path = self.dir(agent, "cur").join(id);
-        record::read(&path).ok().flatten().map(|message| (message, path))
+        let message = record::read(&path).unwrap_or_else(|e| {
+            Log::beside(&self.root).fault(Timestamp::now(), "read a delivered message", &e);
+            None
+        });
+        message.map(|message| (message, path))
     }
 
     /// Claims the oldest queued message that is at least as urgent as `least`. First requeues messages whose claiming
@@ -352,7 +361,7 @@ impl Mail {
         receipts.map(|r| (r.id.clone(), r)).collect()
     }
 
-    /// Marks a claimed message as delivered; `evidence` says by whom.
+    /// Marks a claimed message as delivered; `evidence` names the hook.
     pub(crate) fn delivered(&self, claimed: &Claimed, evidence: &str) -> Result<(), FileError> {
         match std::fs::rename(&claimed.held, &claimed.path) {
             // The hook of the prompt that shows it was faster.
@@ -374,6 +383,29 @@ impl Mail {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound && claimed.path.exists() => Ok(()),
             moved => moved.map_err(|e| FileError::new("queue again", &path, e)),
         }
+    }
+
+    /// Queues a delivered message again, because the client dropped it before the agent could see it.
+    pub(crate) fn requeue(
+        &self,
+        agent: &AgentId,
+        id: &str,
+        why: &str,
+        now: Timestamp,
+    ) -> Result<(), FileError> {
+        if baton_core::ids::unsafe_name(id).is_some() {
+            return Ok(());
+        }
+        let (from, to) = (self.dir(agent, "cur").join(id), self.dir(agent, "new").join(id));
+        match std::fs::rename(&from, &to) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            moved => moved.map_err(|e| FileError::new("queue again", &from, e))?,
+        }
+        self.note(
+            agent,
+            &Receipt { id: id.to_owned(), at: now, state: State::Queued, evidence: why.to_owned() },
+        );
+        Ok(())
     }
 
     /// Whether a process died while it held messages.
@@ -463,12 +495,13 @@ impl Mail {
             Ok(()) => return Ok(()),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             // The new mailbox exists already, so move the messages one by one.
-            Err(_) => {}
+            Err(e) if e.kind() == std::io::ErrorKind::DirectoryNotEmpty => {}
+            Err(e) => return Err(FileError::new("rename", &from, e)),
         }
         for place in ["new", "cur", "expired", "failed", "tmp", "keys"] {
-            for name in names(&from.join(place)) {
+            for name in fs::names(&from.join(place))?.iter().filter(|name| is_message(name)) {
                 fs::private_dir(&to.join(place))?;
-                let (from, to) = (from.join(place).join(&name), to.join(place).join(&name));
+                let (from, to) = (from.join(place).join(name), to.join(place).join(name));
                 fs::rename_new(&from, &to)?;
             }
         }
@@ -524,7 +557,32 @@ fn stamp(name: &str) -> Option<i128> {
     name.strip_prefix('m')?.split_once('-')?.0.parse().ok()
 }
 
-/// File names in order; a missing folder is empty.
+fn is_message(name: &str) -> bool {
+    !name.starts_with('.') && !name.contains(".damaged-")
+}
+
+/// The names of messages in order, as far as they can be read; a missing folder is empty.
 fn names(dir: &Path) -> Vec<String> {
-    fs::sorted_names(dir, |name| !name.starts_with('.') && !name.contains(".damaged-"))
+    fs::sorted_names(dir, is_message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file where the folder of queued messages belongs cannot be listed.
+    #[test]
+    fn a_mailbox_that_cannot_be_listed_may_hold_mail_and_is_not_renamed_in_part() {
+        let dir = tempfile::tempdir().unwrap();
+        let mail = Mail { root: dir.path().join("mail") };
+        let (old, new) = (AgentId::new("old").unwrap(), AgentId::new("new").unwrap());
+        assert!(!mail.may_wait(&old));
+        mail.post(&new, &Draft::new("user", "hello"), Timestamp::now()).unwrap();
+        assert!(mail.may_wait(&new));
+        std::fs::create_dir_all(mail.home(&old)).unwrap();
+        std::fs::write(mail.dir(&old, "new"), "").unwrap();
+        assert!(mail.may_wait(&old));
+        let failed = mail.rename(&old, &new).unwrap_err();
+        assert_eq!(failed.path, mail.dir(&old, "new"));
+    }
 }

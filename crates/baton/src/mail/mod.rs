@@ -22,15 +22,15 @@ use crate::store::Store;
 
 /// A message that was accepted: it is on disk and will not be lost.
 #[derive(Debug)]
-pub(crate) struct Sent {
+pub(crate) struct SentMessage {
     pub id: String,
     /// `false` if the same key was sent before; nothing was queued then.
     pub is_new: bool,
-    /// What was done to wake the agent, if it is idle.
+    /// How the agent was woken, if it was idle.
     pub wake: Wake,
 }
 
-/// Queues a message and wakes whoever can deliver it, without waiting for that. Retired agents accept no mail. With a
+/// Queues a message and wakes the process that can deliver it, without waiting. Retired agents accept no mail. With a
 /// `key`, repeated calls queue it once.
 pub(crate) fn send(
     store: &Store,
@@ -38,7 +38,7 @@ pub(crate) fn send(
     draft: &Draft<'_>,
     key: Option<&Key>,
     now: Timestamp,
-) -> Result<Sent, SendError> {
+) -> Result<SentMessage, SendError> {
     if to.retired.is_some() && !store.is_running(&to.id) {
         return Err(SendError::Retired(to.id.clone()));
     }
@@ -47,5 +47,5 @@ pub(crate) fn send(
         None => (Mail::of(store).post(&to.id, draft, now)?.id, true),
     };
     let wake = if is_new { announce::announce(store, to) } else { Wake::None };
-    Ok(Sent { id, is_new, wake })
+    Ok(SentMessage { id, is_new, wake })
 }

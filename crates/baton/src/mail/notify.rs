@@ -1,7 +1,7 @@
 //! Notices about an agent, for its parent or, without one, for the user; once per occasion.
 //!
-//! Whoever sees the occasion first sends the notice: a hook, an attendant, a supervisor, a command, the daemon. The key
-//! of the occasion makes it one message.
+//! The first process that sees the occasion sends the notice: a hook, an attendant, a supervisor, a command, the
+//! daemon. The key of the occasion makes it one message.
 
 use baton_core::agent::{Agent, Order};
 use baton_core::halt::Audience;
@@ -20,7 +20,7 @@ pub(crate) fn is_muted(config: &Notify, agent: &Agent, kind: Kind) -> bool {
     kind != Kind::Died && notice::is_muted(&config.mute, agent.id.as_str(), kind)
 }
 
-/// Tells the agent's parent, or the user if no parent can hear it, unless that is switched off.
+/// Notifies the agent's parent, or the user if there is no active parent, unless that is switched off.
 pub(crate) fn tell(
     store: &Store,
     config: &Notify,
@@ -48,14 +48,14 @@ fn tell_always(store: &Store, agent: &Agent, notice: Notice, text: &str, now: Ti
     }
 }
 
-/// Whether this was told when the agent had another name.
+/// Whether this notice was sent when the agent had another name.
 fn was_told(store: &Store, agent: &Agent, notice: Notice) -> bool {
     let listener = parent_of(store, agent).map_or_else(user::id, |parent| parent.id);
     let keys = Mail::of(store).dir(&listener, "keys");
     agent.former.iter().any(|name| keys.join(notice.key(name.as_str())).exists())
 }
 
-/// Who hears of the agent: its parent, unless that one was stopped for good.
+/// Who receives the agent's notices: its parent, unless that one was retired.
 pub(crate) fn parent_of(store: &Store, agent: &Agent) -> Option<Agent> {
     // A parent whose record cannot be read may still be there, but nothing can be sent to it.
     let parent = store.agents().readable(agent.parent.as_ref()?)?;

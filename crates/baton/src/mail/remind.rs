@@ -13,7 +13,7 @@ use crate::mail::maildir::{Draft, Mail, SendError};
 use crate::mail::{send, user};
 use crate::store::Store;
 
-/// Sends what is due, to all agents or to one, and returns when the next reminder is due.
+/// Sends due reminders, to all agents or to one, and returns when the next reminder is due.
 pub(crate) fn fire(store: &Store, only: Option<&AgentId>, now: Timestamp) -> Option<Timestamp> {
     let reminders = store.reminders();
     let wanted = |reminder: &Reminder| only.is_none_or(|agent| &reminder.to == agent);

@@ -1,6 +1,5 @@
 //! An answer to a message of one's own inbox. The command line and the API both come here.
 
-use baton_core::agent::Agent;
 use baton_core::ids::AgentId;
 use baton_core::message::{Message, short_id};
 use jiff::Timestamp;
@@ -36,7 +35,7 @@ pub(crate) struct Replied {
     pub renamed: bool,
 }
 
-/// The message that is meant, by its short id, its whole one or the beginning of that.
+/// The message with this id: short, whole, or the beginning of the whole one.
 pub(crate) fn find(mail: &Mail, own: &AgentId, id: &str) -> Result<Message, ReplyRefusal> {
     let is_meant = |message: &Message| short_id(&message.id).starts_with(id) || message.id.starts_with(id);
     let mut found: Vec<Message> =
@@ -48,7 +47,7 @@ pub(crate) fn find(mail: &Mail, own: &AgentId, id: &str) -> Result<Message, Repl
     }
 }
 
-/// Answers the message `id` in the inbox of `own`, as `from`. Whoever answers has read it.
+/// Answers the message `id` in the inbox of `own`, as `from`. Answering also marks it as read.
 pub(crate) fn reply(
     store: &Store,
     own: &AgentId,
@@ -65,18 +64,9 @@ pub(crate) fn reply(
     let (id, to) = if sender == user::id() {
         (mail.post(&sender, &draft, now)?.id, sender.clone())
     } else {
-        let agent = named(store, &sender)?.ok_or_else(|| ReplyRefusal::Gone(sender.clone()))?;
+        let agent = store.agents().named(&sender)?.ok_or_else(|| ReplyRefusal::Gone(sender.clone()))?;
         (mail::send(store, &agent, &draft, None, now)?.id, agent.id)
     };
     mail.seen(own, &message.id, "answered", now);
     Ok(Replied { id, renamed: to != sender, to: to.to_string(), reply_to: message.id })
-}
-
-/// The agent of this name, or the one that had it a while ago.
-fn named(store: &Store, id: &AgentId) -> Result<Option<Agent>, FileError> {
-    let agents = store.agents();
-    match agents.get(id)? {
-        Some(agent) => Ok(Some(agent)),
-        None => Ok(agents.renamed(id).map(|new| agents.get(&new)).transpose()?.flatten()),
-    }
 }

@@ -1,4 +1,4 @@
-//! Gathers what `core::channel` needs from the file system.
+//! Gathers the facts for `core::channel` from the file system.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub(crate) fn of(
 ) -> Result<Channel, BadId> {
     let cwd = real(cwd);
     let git = git::root(&cwd);
-    // A repository that cannot be verified is a project of its own, named after its folder.
+    // A repository that cannot be verified is a separate project, named after its folder.
     let git_common = git.and_then(|root| common_git_dir(root).ok());
     let unknown = git.is_some() && git_common.is_none();
     let marked = if git.is_some() { None } else { marked_folder(&cwd, paths) };
@@ -45,7 +45,7 @@ pub(crate) fn real(path: &Path) -> PathBuf {
 
 /// The folder that all work trees of a repository share, after which the channel is named.
 ///
-/// `.git` is a folder, or a file of a linked work tree or a submodule that points to one. Such a file is believed only
+/// `.git` is a folder, or a file of a linked work tree or a submodule that points to one. Such a file is trusted only
 /// if its target points back *from inside the repository that it names*: an archive can hold both ends of a chain of
 /// files, but not a file in someone else's `.git/worktrees`.
 pub(crate) fn common_git_dir(root: &Path) -> io::Result<PathBuf> {
@@ -105,8 +105,10 @@ fn marked_folder(cwd: &Path, paths: &Paths) -> Option<PathBuf> {
     cwd.ancestors()
         .find(|dir| {
             let own = dir.join(".claude");
-            (own.is_dir() && real(&own) != claude && **dir != real(&paths.home))
-                || dir.join(PROJECT_FILE).is_file()
+            let is_marked = (own.is_dir() && real(&own) != claude && **dir != real(&paths.home))
+                || dir.join(PROJECT_FILE).is_file();
+            // Somebody else may have put the mark there.
+            is_marked && !fs::is_shared(dir)
         })
         .map(Path::to_owned)
 }

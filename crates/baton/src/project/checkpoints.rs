@@ -32,7 +32,7 @@ fn events_above(cwd: &Path) -> Option<&Path> {
     cwd.ancestors().find(|dir| fs::is_in(dir, EVENTS) && is_plain(dir))
 }
 
-/// Whether the events folder is really inside `project`. A clone may hold a link to somebody else's.
+/// Whether the events folder is really inside `project`. A clone may contain a link to another project's.
 fn is_plain(project: &Path) -> bool {
     let dir = folder(project);
     fs::refuse_links_between(project, &dir).is_ok() && dir.is_dir()
@@ -119,15 +119,15 @@ fn newest(
     best
 }
 
-/// What is shown of an agent: the checkpoint of its status line, a person's if it is one, and its own newest.
+/// The displayed checkpoints of an agent: the one in its status line, whether a person wrote that, and its own newest.
 #[derive(Debug, Default)]
-struct Shown {
+struct ShownCheckpoints {
     checkpoint: Option<Checkpoint>,
     is_persons: bool,
     own: Option<Checkpoint>,
 }
 
-fn shown(store: &Store, dir: &Path, session: &Session) -> Shown {
+fn shown(store: &Store, dir: &Path, session: &Session) -> ShownCheckpoints {
     let names = names(dir);
     let agent = store.agents().readable(&session.agent);
     let chain = agent.as_ref().map(|a| a.sessions.as_slice()).unwrap_or_default();
@@ -148,14 +148,14 @@ fn shown(store: &Store, dir: &Path, session: &Session) -> Shown {
         }
         None => chosen,
     };
-    Shown { checkpoint, is_persons, own: own_newest }
+    ShownCheckpoints { checkpoint, is_persons, own: own_newest }
 }
 
 fn names(dir: &Path) -> Vec<String> {
     fs::sorted_names(dir, |name| checkpoint::FileName::parse(name).is_some())
 }
 
-/// What the status line shows, cached.
+/// The status line's checkpoint, cached.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Cached {
     dir: PathBuf,
@@ -166,12 +166,12 @@ struct Cached {
     session: String,
     goal: String,
     now: String,
-    /// What listings show; an earlier version did not keep it.
+    /// The checkpoints for listings; an earlier version did not cache them.
     #[serde(default)]
     faces: Option<Faces>,
 }
 
-/// What listings of agents show: what the agent itself published, and what a person did for all of the project.
+/// The checkpoints for listings of agents: the agent's own, and a person's for the whole project.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Faces {
     /// Goal and now.
@@ -185,7 +185,7 @@ pub(crate) fn shown_cached(store: &Store, session: &Session, cwd: &Path) -> Opti
     (!cached.goal.is_empty() || !cached.now.is_empty()).then_some((cached.goal, cached.now))
 }
 
-/// What listings show of this session's agent, at the same price.
+/// The checkpoints for listings of this session's agent, at the same cost.
 pub(crate) fn faces_cached(store: &Store, session: &Session, cwd: &Path) -> Faces {
     cached(store, session, cwd).and_then(|cached| cached.faces).unwrap_or_default()
 }

@@ -5,16 +5,20 @@
 //! said yes. A file that has changed since is untrusted again.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
+use anyhow::bail;
 use baton_core::ids::ChannelName;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{self, ConfigError, Resolved};
+use crate::config::{self, ConfigError, IgnoredBecause, Resolved};
 use crate::project::channel::{common_git_dir, real};
 use crate::project::memory::{self, project as memory_project};
+use crate::project::root::root;
 use crate::store::Store;
 use crate::store::record::{self, RecordError};
 use crate::sys::fs;
@@ -43,6 +47,8 @@ pub(crate) struct Trust {
     folders: BTreeMap<PathBuf, Accepted>,
     /// Project files and memories that the user was asked about and declined, by path. baton does not ask again.
     declined: BTreeMap<PathBuf, String>,
+    #[serde(skip)]
+    home: PathBuf,
 }
 
 fn path(state: &Path) -> PathBuf {
@@ -52,11 +58,12 @@ fn path(state: &Path) -> PathBuf {
 impl Trust {
     pub(crate) fn read(paths: &Paths) -> Self {
         // If the list cannot be read, nothing is accepted.
-        match record::read::<Self>(&path(&paths.state)) {
+        let trust = match record::read::<Self>(&path(&paths.state)) {
             Ok(Some(trust)) => trust.pinned_for_good(paths),
             Ok(None) => Self::of_earlier_installs(&paths.state).pinned_for_good(paths),
             Err(_) => Self::default(),
-        }
+        };
+        Self { home: real(&paths.home), ..trust }
     }
 
     /// Pins folders that were accepted before hashes were kept: their settings are accepted as they are found first, so
@@ -104,7 +111,7 @@ impl Trust {
             let by = "an earlier install".to_owned();
             (real(&dir), Accepted { at: Timestamp::UNIX_EPOCH, by, files: None })
         });
-        Self { folders: folders.collect(), declined: BTreeMap::new() }
+        Self { folders: folders.collect(), ..Self::default() }
     }
 
     pub(crate) fn folders(&self) -> impl Iterator<Item = (&Path, &Accepted)> {
@@ -139,14 +146,15 @@ impl Trust {
         })
     }
 
-    /// The acceptance that covers `dir`. It ends at the border of a repository: what was cloned into an accepted folder
-    /// is still untrusted.
+    /// The acceptance that covers `dir`. It ends at the border of a repository: a clone inside an accepted folder is
+    /// still untrusted. So is what lies below a home folder, where downloads are unpacked.
     fn nearest(&self, dir: &Path) -> Option<&Accepted> {
-        for dir in dir.ancestors() {
-            if let Some(accepted) = self.folders.get(dir) {
-                return Some(accepted);
+        for above in dir.ancestors() {
+            if let Some(accepted) = self.folders.get(above) {
+                let covers = above == dir || holds_more_than_a_project(&self.home, above).is_none();
+                return covers.then_some(accepted);
             }
-            if std::fs::symlink_metadata(dir.join(".git")).is_ok() {
+            if std::fs::symlink_metadata(above.join(".git")).is_ok() {
                 return None;
             }
         }
@@ -187,7 +195,8 @@ impl Trust {
         cwd: &Path,
         by: &str,
         now: Timestamp,
-    ) -> Result<(), RecordError> {
+    ) -> anyhow::Result<()> {
+        check(paths, root, cwd)?;
         let root = real(root);
         let mut files = BTreeMap::new();
         for dir in config::project_files(paths, &real(cwd)).into_iter().filter(|dir| dir.starts_with(&root)) {
@@ -200,7 +209,8 @@ impl Trust {
             let known = trust.folders.remove(&root).and_then(|known| known.files).unwrap_or_default();
             let files = Some(known.into_iter().chain(files).collect());
             trust.folders.insert(root, Accepted { at: now, by: by.to_owned(), files });
-        })
+        })?;
+        Ok(())
     }
 
     pub(crate) fn decline(paths: &Paths, dir: &Path, bytes: &[u8]) -> Result<(), RecordError> {
@@ -214,6 +224,59 @@ impl Trust {
         let mut was_there = false;
         Self::change(paths, |trust| was_there = trust.folders.remove(&root).is_some())?;
         Ok(was_there)
+    }
+}
+
+/// Refuses what must not be accepted: a folder that is no project, and settings that would be an error from then on.
+pub(crate) fn check(paths: &Paths, root: &Path, cwd: &Path) -> anyhow::Result<Resolved> {
+    check_folder(paths, root)?;
+    let resolved = match config::resolve(paths, cwd, std::iter::empty(), &|_, _| true) {
+        Ok(resolved) => resolved,
+        Err(e) => bail!("nothing is accepted until this is corrected: {e}"),
+    };
+    if let Some(unread) = resolved.ignored.iter().find(|ignored| ignored.why == IgnoredBecause::Invalid) {
+        bail!("nothing is accepted until this is corrected: {}", unread.what);
+    }
+    Ok(resolved)
+}
+
+pub(crate) fn check_folder(paths: &Paths, root: &Path) -> anyhow::Result<()> {
+    match holds_more_than_a_project(&real(&paths.home), &real(root)) {
+        Some(why) => bail!(
+            "nothing was accepted: {} is no project, {why}; accept each project in its own folder",
+            paths.short(root)
+        ),
+        None => Ok(()),
+    }
+}
+
+/// The folder to accept for `cwd`: its project. A home folder under version control is none.
+pub(crate) fn to_accept<'d>(paths: &Paths, cwd: &'d Path) -> &'d Path {
+    let root = root(cwd);
+    if holds_more_than_a_project(&real(&paths.home), &real(root)).is_some() { cwd } else { root }
+}
+
+/// Why accepting `dir` would accept more than one project: clones and downloads of the user, or other people's files.
+fn holds_more_than_a_project(home: &Path, dir: &Path) -> Option<&'static str> {
+    if dir == home {
+        Some("it is your home folder")
+    } else if home.starts_with(dir) {
+        Some("your home folder is in it")
+    } else if fs::is_shared(dir) {
+        Some("everybody can put files there")
+    } else {
+        None
+    }
+}
+
+/// Git in `dir`, with the hooks and filters of an accepted project only.
+pub(crate) fn git_in(dir: &Path) -> io::Result<Command> {
+    if Paths::from_env().is_ok_and(|paths| Trust::read(&paths).accepts(dir)) {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(dir);
+        Ok(git)
+    } else {
+        git::without_its_commands(dir)
     }
 }
 
@@ -247,8 +310,7 @@ pub(crate) fn foreign_channel(
     paths: &Paths,
     cwd: &Path,
 ) -> anyhow::Result<Option<(ChannelName, PathBuf)>> {
-    // Invalid settings name no channel; whoever uses them gets the error.
-    let Ok(resolved) = config::resolve(paths, cwd, std::iter::empty(), &|_, _| true) else { return Ok(None) };
+    let resolved = check(paths, to_accept(paths, cwd), cwd)?;
     let Some((dir, name)) = &resolved.config.project_channel else { return Ok(None) };
     let Ok(channel) = ChannelName::new(name) else { return Ok(None) };
     let bytes = fs::read(&dir.join(config::PROJECT_FILE), MAX_SETTINGS)?.unwrap_or_default();

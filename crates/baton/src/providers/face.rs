@@ -4,7 +4,7 @@
 use baton_core::pane::Manners;
 use baton_core::pane::screen::Face;
 
-/// One row: what is on its screen, and what its keys do.
+/// One row: a client's screen and keys.
 #[derive(Debug)]
 pub(crate) struct Typing {
     pub provider: &'static str,
@@ -22,26 +22,31 @@ pub(crate) struct Typing {
     pub interrupted: &'static str,
     /// Texts by which records of the conversation itself are known; others are the client's notes.
     pub speaks: &'static [&'static str],
-    /// Texts by which records of tools are known: the turn goes on after them.
+    /// Texts that mark notes among them, such as of a command that the client itself carried out.
+    pub notes: &'static [&'static str],
+    /// Texts that mark records of tools, after which the turn continues.
     pub tools: &'static [&'static str],
     /// Texts by which records of prompts are known.
     pub prompts: &'static [&'static str],
 }
 
+const CLAUDE: Typing = Typing {
+    provider: "claude",
+    face: Face { prompt: "❯\u{a0}", ruled: true, dialogs: &[], refusal: None },
+    manners: Manners { can_stash: true, lazy_start: false },
+    spawn_args: &[],
+    stash: "C-s",
+    clear: "/clear",
+    interrupt: "Escape",
+    interrupted: "[Request interrupted by user",
+    speaks: &["\"type\":\"user\"", "\"type\":\"assistant\""],
+    notes: &["<command-name>", "<local-command-"],
+    tools: &["\"tool_use\"", "\"tool_result\""],
+    prompts: &["\"type\":\"user\"", "\"type\":\"queue-operation\""],
+};
+
 const ROWS: &[Typing] = &[
-    Typing {
-        provider: "claude",
-        face: Face { prompt: "❯\u{a0}", ruled: true, dialogs: &[], refusal: None },
-        manners: Manners { can_stash: true, lazy_start: false },
-        spawn_args: &[],
-        stash: "C-s",
-        clear: "/clear",
-        interrupt: "Escape",
-        interrupted: "[Request interrupted by user",
-        speaks: &["\"type\":\"user\"", "\"type\":\"assistant\""],
-        tools: &["\"tool_use\"", "\"tool_result\""],
-        prompts: &["\"type\":\"user\"", "\"type\":\"queue-operation\""],
-    },
+    CLAUDE,
     Typing {
         provider: "codex",
         face: Face {
@@ -58,6 +63,7 @@ const ROWS: &[Typing] = &[
         interrupt: "Escape",
         interrupted: "turn_aborted",
         speaks: &["turn_aborted", "\"task_started\"", "\"task_complete\"", "\"response_item\""],
+        notes: &[],
         tools: &["\"task_started\"", "\"response_item\""],
         prompts: &["\"user_message\""],
     },
@@ -66,15 +72,8 @@ const ROWS: &[Typing] = &[
         face: Face {
             prompt: "❯\u{a0}", ruled: false, dialogs: &["Do you want to proceed?"], refusal: None
         },
-        manners: Manners { can_stash: true, lazy_start: false },
-        spawn_args: &[],
-        stash: "C-s",
-        clear: "/clear",
-        interrupt: "Escape",
-        interrupted: "[Request interrupted by user",
-        speaks: &["\"type\":\"user\"", "\"type\":\"assistant\""],
-        tools: &["\"tool_use\"", "\"tool_result\""],
-        prompts: &["\"type\":\"user\"", "\"type\":\"queue-operation\""],
+        // It writes transcripts and takes keys as Claude Code does.
+        ..CLAUDE
     },
 ];
 

@@ -51,9 +51,9 @@ pub(crate) struct Provider {
     /// Transcripts that may belong to a client that ran in this folder without calling our hooks.
     pub transcripts: fn(&Paths, &Path) -> Vec<PathBuf>,
     /// Where it looks for a conversation that is resumed in this folder and was elsewhere before, perhaps on another
-    /// machine; `None` if that was not one of its own places.
+    /// machine; `None` if its transcript was not in the client's own folders.
     pub place: fn(&Paths, &Path, &SessionId, &Path) -> Option<PathBuf>,
-    /// How to give one of its conversations a prompt from outside, if it takes such.
+    /// How to give one of its conversations a prompt from outside, if it accepts any.
     pub queue: Option<Queue>,
     /// The conversation that a transcript's name contains; a subagent's contains none.
     pub session_of: fn(&Path) -> Option<SessionId>,
@@ -71,7 +71,7 @@ pub(crate) struct Archive {
     pub dialect: Dialect,
 }
 
-/// What to start.
+/// The program to start.
 #[derive(Debug)]
 pub(crate) enum Program {
     /// Found on the PATH.
@@ -90,7 +90,7 @@ pub(crate) struct Hooks {
     pub tail: fn(&mut File, u64) -> io::Result<Tail>,
     /// The tokens that its own percentage leaves out, of usage and window.
     pub base: u64,
-    /// Characters that one hook may show to the agent.
+    /// How many characters one hook may show to the agent.
     pub budget: usize,
     /// Characters of files that the hook of a first prompt may add.
     pub files_budget: usize,
@@ -159,7 +159,7 @@ pub(crate) struct Queue {
 pub(crate) enum Integration {
     /// By a plugin folder, which this option adds.
     PluginDir(&'static str),
-    /// Not at all: its hooks are in a file of its own and need the user's consent there.
+    /// Not at all: its hooks are in a separate file and need the user's consent there.
     HooksFile,
 }
 
@@ -190,7 +190,7 @@ pub(crate) fn of_program(path: &Path) -> Option<&'static Provider> {
 /// The name of the default provider.
 pub(crate) const USUAL: &str = PROVIDERS[0].name;
 
-/// The client whose hooks are in a file of its own.
+/// The client whose hooks are in a separate file.
 pub(crate) fn with_hooks_file() -> Option<&'static Provider> {
     PROVIDERS.iter().find(|p| p.integration == Integration::HooksFile && p.is_client())
 }

@@ -8,12 +8,12 @@ use serde::Deserialize;
 use crate::sys::fs;
 use crate::sys::paths::Paths;
 
-/// What the settings files say about compaction.
+/// The compaction settings in Claude Code's files.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Compacting {
     /// `autoCompactEnabled`, from the most specific file that has it.
     pub enabled: Option<bool>,
-    /// Whether there is a key about compaction that we do not know.
+    /// Whether there is a key about compaction that we do not know, or may be in a file that cannot be read.
     pub unknown: bool,
 }
 
@@ -27,11 +27,12 @@ pub(crate) fn compaction(paths: &Paths, cwd: &Path) -> Compacting {
     ];
     let mut found = Compacting::default();
     for path in &files {
-        let real = std::fs::canonicalize(path).ok();
-        let bytes = real.and_then(|real| fs::read(&real, 4 << 20).ok().flatten());
-        let settings =
-            bytes.and_then(|b| serde_json::from_slice::<serde_json::Map<_, serde_json::Value>>(&b).ok());
-        for (key, value) in settings.into_iter().flatten() {
+        let Ok(settings) = read_object(path) else {
+            // It may have the key.
+            found.unknown = true;
+            continue;
+        };
+        for (key, value) in settings {
             if key == ENABLED {
                 found.enabled = found.enabled.or(value.as_bool());
             } else if key.to_ascii_lowercase().contains("compact") {
@@ -40,6 +41,16 @@ pub(crate) fn compaction(paths: &Paths, cwd: &Path) -> Compacting {
         }
     }
     found
+}
+
+/// The fields of a JSON file that a link may lead to; none if there is no file.
+fn read_object(path: &Path) -> anyhow::Result<serde_json::Map<String, serde_json::Value>> {
+    let real = match std::fs::canonicalize(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(serde_json::Map::new()),
+        real => real?,
+    };
+    let bytes = fs::read(&real, 4 << 20)?;
+    Ok(bytes.map(|bytes| serde_json::from_slice(&bytes)).transpose()?.unwrap_or_default())
 }
 
 /// The MCP servers in a file of the client, for everybody or for one project.
@@ -78,16 +89,35 @@ pub(crate) fn has_memory_keeper(paths: &Paths, cwd: &Path) -> bool {
 mod tests {
     use super::*;
 
+    fn paths(home: &Path) -> Paths {
+        Paths {
+            home: home.to_owned(),
+            claude: home.join(".claude"),
+            state: home.join("state"),
+            config: home.join("config.toml"),
+        }
+    }
+
+    #[test]
+    fn settings_that_cannot_be_read_may_say_anything_about_compaction() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |path: &str| home.path().join(path);
+        let paths = paths(home.path());
+        std::fs::create_dir_all(at("app/.claude")).unwrap();
+        assert!(!compaction(&paths, &at("app")).unknown);
+        std::fs::write(at("app/.claude/settings.json"), r#"{"autoCompactEnabled": false}"#).unwrap();
+        let read = compaction(&paths, &at("app"));
+        assert_eq!((read.enabled, read.unknown), (Some(false), false));
+        std::fs::create_dir(at("app/.claude/settings.local.json")).unwrap();
+        let read = compaction(&paths, &at("app"));
+        assert_eq!((read.enabled, read.unknown), (Some(false), true));
+    }
+
     #[test]
     fn the_memory_server_is_found_in_every_scope_and_from_below() {
         let home = tempfile::tempdir().unwrap();
         let at = |path: &str| home.path().join(path);
-        let paths = Paths {
-            home: home.path().to_owned(),
-            claude: at(".claude"),
-            state: at("state"),
-            config: at("config.toml"),
-        };
+        let paths = paths(home.path());
         let below = at("app/src/deep");
         std::fs::create_dir_all(&below).unwrap();
         let server = r#"{"mcpServers":{"mem":{"command":"npx","args":["mcp-memory-keeper"]}}}"#;

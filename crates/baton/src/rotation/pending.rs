@@ -1,7 +1,7 @@
 //! Carries out a pending handoff: seals the document that an agent handed over, and requests a fresh context.
 //!
 //! A turn can end in many ways, and several parties may notice: the Stop hook, the hook of an API error, an
-//! interruption that only the transcript shows, an attendant, a person's command. Whoever marks the session as
+//! interruption that only the transcript shows, an attendant, a person's command. The process that marks the session as
 //! `sealing`, under its record's lock, carries the handoff out, and the others leave it alone. The request stays in the
 //! record until the handoff is sealed: if that process is killed, another one retries once the mark is old.
 
@@ -20,6 +20,7 @@ use crate::handoffs::seal::{self, Sealing};
 use crate::mail::{announce, notify};
 use crate::rotation::request::{self, When, Wish};
 use crate::sessions::context::Context;
+use crate::sessions::turn;
 use crate::store::Store;
 
 /// The result of carrying out a pending handoff.
@@ -34,7 +35,7 @@ pub(crate) enum Outcome {
     Failed(String),
 }
 
-/// Since when the agent's handoff is pending, and what it waits for.
+/// Since when the agent's handoff is pending, and the event that it waits for.
 pub(crate) fn text(store: &Store, agent: &Agent, session: &Session, audience: Audience) -> Option<String> {
     let request = session.request.as_ref()?;
     let pending = session.pending(store.presence(agent).is_braked())?;
@@ -62,6 +63,8 @@ pub(crate) fn carry_out_left_behind(ctx: &Context, session: &Session) -> Option<
         ctx.fault("read the record of the conversation before", &e);
         None
     })?;
+    // Its end was not reported, or came before anybody looked.
+    turn::requeue_dropped(&ctx.store, &before, ctx.now);
     let copy = before.request.as_ref()?.copy.clone();
     match carry_out(ctx, &before, false, "the agent")? {
         Outcome::Sealed { .. } => None,
@@ -92,6 +95,32 @@ pub(crate) fn turn_ended(ctx: &Context, session: &Session, by: &str) -> Option<O
         take(s, ctx.now)
     });
     request.flatten().map(|request| seal(ctx, session, &request, by, When::EndOfTurn, None))
+}
+
+/// Records the end of a turn that no hook reported: Esc interrupted it, or took its prompt back before it began. Queues
+/// what came with that prompt again, and carries out the handoff that waited for the end. Whoever finds such a session
+/// does this, because nothing else may ever happen there. Returns whether the record has changed.
+pub(crate) fn end_untold(store: &Store, session: &Session, now: Timestamp) -> bool {
+    if !turn::has_ended_untold(session, now) {
+        return false;
+    }
+    let Some(ctx) = Context::of(session) else { return false };
+    let ended = ctx.update(session, |s| {
+        let is_same = s.turn == session.turn && s.turn_since == session.turn_since;
+        if is_same {
+            (s.turn, s.turn_since, s.blocked_on) = (Turn::Idle, Some(now), None);
+            s.given.clear();
+        }
+        is_same
+    });
+    if ended != Some(true) {
+        return false;
+    }
+    ctx.log(&ctx.line("turn-ended-untold", session));
+    turn::requeue_dropped(store, session, now);
+    carry_out(&ctx, session, ctx.is_braked(&session.agent), "the agent");
+    announce::wake_listeners(&store.state, &session.agent);
+    true
 }
 
 /// Marks the session, so that nobody else carries out its request. [`seal`] must follow.
@@ -128,7 +157,7 @@ pub(crate) fn seal(
     let failed = outcome.is_err();
     ctx.update(session, |s| {
         s.latches.handed_off &= !failed;
-        // A request made meanwhile is carried out at the end of its own turn.
+        // A request that was made meanwhile is carried out at the end of its own turn.
         if s.request.as_ref() == Some(handed_over) {
             s.request = again.clone().filter(|_| failed);
         }

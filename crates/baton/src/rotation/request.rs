@@ -107,7 +107,7 @@ pub(crate) fn permit(
     permitted
 }
 
-/// Only a person brings the agent on from here: recorded for those who show it, and told to whoever hears of it.
+/// From here on the agent waits for a person: records that for the interfaces, and sends a notice.
 fn stop(store: &Store, agent: &Agent, session: &Session, refused: Refused) {
     let now = Timestamp::now();
     let stopped = Stopped { at: now, why: refused.to_string() };

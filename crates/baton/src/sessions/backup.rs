@@ -8,7 +8,7 @@ use baton_core::ids::SessionId;
 use baton_core::session::{Duty, Session};
 
 use crate::project::memory::MemoryDir;
-use crate::project::memory::backups::{self, Pending, Why};
+use crate::project::memory::backups::{self, PendingBackup, Why};
 use crate::project::memory::saved;
 use crate::sessions::context::Context;
 
@@ -17,7 +17,7 @@ fn place(ctx: &Context, session: &Session) -> MemoryDir {
 }
 
 /// Backs up the transcript, because the session ends or its context is about to be replaced by a summary.
-pub(crate) fn back_up(ctx: &Context, session: &Session, why: Why<'_>) -> Option<Pending> {
+pub(crate) fn back_up(ctx: &Context, session: &Session, why: Why<'_>) -> Option<PendingBackup> {
     if session.leaves(Duty::Backups) {
         return None;
     }
@@ -53,7 +53,7 @@ pub(crate) fn settle_carried(ctx: &Context, session: &Session) {
 }
 
 /// The path to show to the agent. Hides file names that could carry instructions.
-fn spoken(backup: &Pending, place: &MemoryDir) -> String {
+fn spoken(backup: &PendingBackup, place: &MemoryDir) -> String {
     if place.project.is_none() || backup.has_plain_name(place) {
         backup.path.display().to_string()
     } else {
@@ -61,7 +61,7 @@ fn spoken(backup: &Pending, place: &MemoryDir) -> String {
     }
 }
 
-/// Returns what to tell the agent and the user about pending backups when a session starts. `carried` is the session
+/// Returns the texts for the agent and the user about pending backups when a session starts. `carried` is the session
 /// whose handoff was loaded; its backups have nothing to add.
 pub(crate) fn waiting(
     ctx: &Context,

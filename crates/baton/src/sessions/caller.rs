@@ -24,7 +24,7 @@ pub enum Caller {
 }
 
 impl Caller {
-    pub fn is_agent(&self) -> bool {
+    pub(crate) fn is_agent(&self) -> bool {
         *self != Self::User
     }
 
@@ -115,10 +115,10 @@ pub(crate) fn find(store: &Store, pid: u32) -> Result<Caller, FileError> {
         at = process::parent_of(here);
     }
     if is_below_client {
-        // A client that serves many conversations tells each command its own by a variable, and nothing else can. An
-        // agent with a client of its own would have been found above, so a process that claims its name here is not
-        // that agent.
-        let claimed = agent_by_variables(store, pid);
+        // A client that serves many conversations names each command's own in a variable, the only evidence there is.
+        // An agent with its own client would have been found above, so a process that claims its name here is not that
+        // agent.
+        let claimed = agent_by_variables(store, pid)?;
         let has_client = |id: &AgentId| -> Result<bool, FileError> {
             let agent = store.agents().get(id)?;
             Ok(agent.and_then(|agent| agent.process).is_some_and(|client| process::is_alive(&client)))
@@ -132,7 +132,7 @@ pub(crate) fn find(store: &Store, pid: u32) -> Result<Caller, FileError> {
         return Ok(Caller::Unknown);
     }
     // The user may act as an agent, because an agent has fewer rights.
-    Ok(agent_by_variables(store, pid).map_or(Caller::User, Caller::Agent))
+    Ok(agent_by_variables(store, pid)?.map_or(Caller::User, Caller::Agent))
 }
 
 /// Whether an agent may have started the first process of `tree` and cut it loose from its client.
@@ -153,7 +153,7 @@ fn may_be_cut_loose(store: &Store, tree: &[u32]) -> Result<bool, FileError> {
     let Some(since) = process::identify(adopted) else { return Ok(true) };
     let agents = store.agents();
     let clients =
-        agents.first_client()?.into_iter().chain(agents.all().into_iter().filter_map(|a| a.process));
+        agents.first_client()?.into_iter().chain(agents.every()?.into_iter().filter_map(|a| a.process));
     let mut of_this_boot = clients.filter(|client| client.boot == since.boot);
     Ok(of_this_boot.any(|client| client.start <= since.start))
 }
@@ -165,18 +165,16 @@ fn is_client(store: &Store, pid: u32) -> bool {
         && process::variable(pid, "HOME").is_none_or(|home| store.state.starts_with(home))
 }
 
-fn agent_by_variables(store: &Store, pid: u32) -> Option<AgentId> {
+fn agent_by_variables(store: &Store, pid: u32) -> Result<Option<AgentId>, FileError> {
     let variable = |name: &str| {
         if pid == std::process::id() { std::env::var(name).ok() } else { process::variable(pid, name) }
     };
-    let by_session = PROVIDERS.iter().find_map(|provider| {
-        let id = SessionId::new(variable(provider.session_variable)?).ok()?;
-        store.sessions().readable(&id).map(|session| session.agent)
-    });
-    by_session.or_else(|| {
-        let named = AgentId::new(variable("CLAUDE_SESSION_MANAGER_ID")?).ok()?;
-        let agents = store.agents();
-        let is_gone = matches!(agents.get(&named), Ok(None));
-        agents.renamed(&named).filter(|_| is_gone).or(Some(named))
-    })
+    for provider in PROVIDERS {
+        let id = variable(provider.session_variable).and_then(|id| SessionId::new(id).ok());
+        if let Some(session) = id.map(|id| store.sessions().get(&id)).transpose()?.flatten() {
+            return Ok(Some(session.agent));
+        }
+    }
+    let named = variable("CLAUDE_SESSION_MANAGER_ID").and_then(|id| AgentId::new(id).ok());
+    named.map(|named| store.agents().name_now(&named)).transpose()
 }

@@ -8,14 +8,14 @@ use baton_core::latch::Rearm;
 use baton_core::say;
 use baton_core::session::{Duty, Session};
 
-use crate::handoffs::attach::{self, Waiting};
+use crate::handoffs::attach::{self, PendingFiles};
 use crate::handoffs::frame;
 use crate::project::channel;
 use crate::sessions::context::Context;
 use crate::sessions::{SEAL_PATIENCE, crash};
 use crate::store::handoffs::Loaded;
 
-/// What to show a starting session.
+/// The context for a starting session.
 #[derive(Default)]
 pub(crate) struct StartContext {
     pub context: Option<String>,
@@ -27,7 +27,7 @@ pub(crate) struct StartContext {
     failed: bool,
 }
 
-/// Loads the handoff meant for this session, or mentions one that waits.
+/// Loads this session's handoff, or mentions one that waits.
 fn give(ctx: &Context, session: &Session, source: &StartSource<'_>) -> StartContext {
     let mut handoffs = ctx.store.handoffs(&ctx.config);
     handoffs.patience = SEAL_PATIENCE;
@@ -37,7 +37,7 @@ fn give(ctx: &Context, session: &Session, source: &StartSource<'_>) -> StartCont
         agent: Some(&session.agent),
         process: session.process.as_ref(),
         working_dir: &dir,
-        // If another tool loads handoffs that are open to anybody, give only those addressed to this agent.
+        // If another tool loads unaddressed handoffs, give only those addressed to this agent.
         own_only: session.leaves(Duty::Load)
             || ctx.agent(&session.agent).is_some_and(|agent| agent.keeps_to_itself()),
     };
@@ -78,8 +78,7 @@ fn give(ctx: &Context, session: &Session, source: &StartSource<'_>) -> StartCont
     }
 }
 
-/// Loads the handoff meant for a session that begins. What cannot be loaded now is left to the session's prompts, as on a
-/// full disk.
+/// Loads the handoff for a session that begins. If that fails, as on a full disk, the session's prompts try again.
 pub(crate) fn give_at_start(ctx: &Context, session: &Session, source: &StartSource<'_>) -> StartContext {
     let is_awaited = is_awaited(ctx, session);
     let given = give(ctx, session, source);
@@ -95,7 +94,7 @@ pub(crate) fn give_at_start(ctx: &Context, session: &Session, source: &StartSour
 pub(crate) fn give_late(ctx: &Context, session: &mut Session) -> StartContext {
     ctx.update(session, |s| s.unloaded = false);
     session.unloaded = false;
-    // Once it has sealed a handoff of its own, that one would be loaded.
+    // Once it has sealed its own handoff, that one would be loaded.
     if session.last_handoff.is_some() {
         return StartContext::default();
     }
@@ -127,13 +126,13 @@ fn loaded_into(ctx: &Context, session: &Session, loaded: &Loaded) -> StartContex
         s.latches = s.latches.rearm(Rearm::Rotation, None);
     });
     if claimed.is_none() {
-        // Nothing will ever consume this claim, but the agent still gets the text. Its request stays, because the record
-        // does not show that it was fulfilled: whoever attends to the agent prompts it and ends the rotation.
+        // Nothing will ever consume this claim, but the agent still gets the text. Its request stays, because the
+        // record does not show that it was fulfilled: the actuator prompts the agent and ends the rotation.
         ctx.fault("remember the claim", &"the session's record could not be changed");
     } else {
         finish_rotation(ctx, session, &id);
     }
-    Waiting::prepare(&ctx.store, &ctx.config, &session.id, &id);
+    PendingFiles::prepare(&ctx.store, &ctx.config, &session.id, &id);
     let message = match loaded.entry.kind {
         Kind::Crash => say::user_loaded_crash(id.as_str(), loaded.entry.session_id.short()),
         _ => say::user_loaded(id.as_str()),
@@ -207,7 +206,7 @@ fn after_compaction(ctx: &Context, session: &Session) -> StartContext {
     }
     let text =
         frame::loaded(&ctx.store, &loaded, ctx.now, frame::budget(&ctx.config), &archived(ctx, &loaded));
-    // The turn goes on without a prompt that could bring them.
+    // The turn continues without a prompt that could mention them.
     let files = if is_window { files_in_play(ctx, &id) } else { None };
     let parts: Vec<String> = [Some(text), files].into_iter().flatten().collect();
     StartContext {
@@ -229,7 +228,7 @@ fn files_in_play(ctx: &Context, id: &HandoffId) -> Option<String> {
     attach::shown(&ctx.store, id, &files)
 }
 
-/// What the user is told when nothing was loaded, if it is worth a line.
+/// The message for the user when nothing was loaded, if it is worth a line.
 fn mention(refusal: &Refusal) -> Option<String> {
     match refusal {
         Refusal::NotItsOwn(id) => Some(waits(id)),
@@ -243,7 +242,8 @@ fn mention(refusal: &Refusal) -> Option<String> {
     }
 }
 
-/// Whether a turn has begun since it was given its handoff: that is a sign of life, also where its hook could not record it.
+/// Whether a turn has begun since it was given its handoff: that is a sign of life, even if its hook could not record
+/// it.
 pub(crate) fn has_acted(session: &Session) -> bool {
     session.turn_since.is_some_and(|at| at > session.started)
 }

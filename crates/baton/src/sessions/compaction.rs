@@ -1,4 +1,5 @@
-//! Before the client compacts: seals what the transcript proves, and notes at which reading the compaction came.
+//! Before the client compacts: seals the facts of the transcript, and records the reading at which the compaction
+//! happens.
 
 use baton_core::event::Trigger;
 use baton_core::handoff::{HandoffId, Kind};

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use baton_core::agent::Agent;
 use baton_core::handoff::{Entry, HandoffId, Kind, Status};
-use baton_core::session::{Ended, Session};
+use baton_core::session::{Session, SessionEnd};
 use jiff::Timestamp;
 
 use crate::handoffs::seal;
@@ -36,7 +36,7 @@ pub(crate) fn seal(ctx: &Context, session: &Session) -> bool {
         let first = ctx.store.sessions().update(&one.id, SEAL_PATIENCE, |s| {
             let open = s.ended.is_none();
             if open {
-                s.ended = Some(Ended { at: ctx.now, reason: "crash".to_owned() });
+                s.ended = Some(SessionEnd { at: ctx.now, reason: "crash".to_owned() });
             }
             open
         });
@@ -120,8 +120,8 @@ fn last_handoff(ctx: &Context, session: &Session) -> Option<Entry> {
     let id = session.last_handoff.as_ref()?;
     // Handoffs are dated in whole seconds.
     let since = session.turn_since.map(Timestamp::as_second);
-    match ctx.store.handoffs(&ctx.config).find(&session.channel, id) {
-        Ok(found) => found.map(|l| l.entry).filter(|entry| Some(entry.created_at.as_second()) >= since),
+    match ctx.store.handoffs(&ctx.config).entry(&session.channel, id) {
+        Ok(entry) => entry.filter(|entry| Some(entry.created_at.as_second()) >= since),
         Err(e) => {
             ctx.fault("look for the handoff of a session that died", &e);
             None

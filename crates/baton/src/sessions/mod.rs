@@ -1,6 +1,6 @@
 //! A session's life, for every caller: hooks, companion, attendants and the API.
 //!
-//! `context` holds the surroundings of an event; `gauge` measures; `register` finds whose session it is; `claim` loads
+//! `context` holds the surroundings of an event; `turn` tells whose move it is; `gauge` measures; `register` finds whose session it is; `claim` loads
 //! its handoff; `nudge` decides what to tell the agent; `compaction` and `crash` seal what would be lost; `mirror` and
 //! `backup` keep the conversation itself.
 
@@ -18,6 +18,7 @@ pub(crate) mod nudge;
 pub(crate) mod register;
 pub(crate) mod rename;
 pub(crate) mod rights;
+pub(crate) mod turn;
 
 use std::time::Duration;
 

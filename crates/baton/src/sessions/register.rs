@@ -1,6 +1,6 @@
 //! Whose session is this? Finds or makes the records of a session and its agent.
 
-use baton_core::agent::{Agent, Arrival, Whose, whose};
+use baton_core::agent::{Agent, AgentOwner, Arrival, whose};
 use baton_core::event::HookEvent;
 use baton_core::ids::{AgentId, ChannelName, SessionId};
 use baton_core::latch::Rearm;
@@ -114,14 +114,8 @@ fn find_agent(
     let named = named.and_then(|id| AgentId::new(id).ok());
     // If a record cannot be read, fail instead of giving the agent a second name.
     let by_process = client.map(|c| agents.of_process(c)).transpose()?.flatten();
-    let by_env = match named {
-        Some(id) => match agents.get(&id)? {
-            // The client was started before its agent was renamed.
-            None => agents.renamed(&id).map(|new| agents.get(&new)).transpose()?.flatten(),
-            known => known,
-        },
-        None => None,
-    };
+    // The variable has the old name if the client was started before its agent was renamed.
+    let by_env = named.map(|id| agents.named(&id)).transpose()?.flatten();
     let by_session = known.map(|s| agents.get(&s.agent)).transpose()?.flatten();
     let arrival = Arrival {
         session,
@@ -133,9 +127,9 @@ fn find_agent(
         alive: &process::is_alive,
     };
     let (known, parent) = match whose(&arrival) {
-        Whose::Known(id) => (agents.get(&id)?, None),
-        Whose::ChildOf(parent) => (None, Some(parent)),
-        Whose::New => (None, None),
+        AgentOwner::Known(id) => (agents.get(&id)?, None),
+        AgentOwner::ChildOf(parent) => (None, Some(parent)),
+        AgentOwner::New => (None, None),
     };
     if let Some(agent) = known {
         return Ok(agent);
@@ -174,7 +168,7 @@ pub(crate) fn name_is_free(store: &Store, agent: &Agent, channel: &ChannelName) 
         && agent.pane.is_none()
         && (agent.rotation.is_none() || &agent.channel == channel)
         && agent.parked.is_none()
-        && Mail::of(store).waiting(&agent.id) == 0
+        && !Mail::of(store).may_wait(&agent.id)
 }
 
 /// Publishes the current session for other people's scripts and removes the restart signal of a session that is over.

@@ -65,7 +65,7 @@ pub(crate) fn rename(
         return Err(Refusal::Rotating(old.clone()).into());
     }
     // Resume a rename that was interrupted.
-    let is_resumed = agents.renamed(old).as_ref() == Some(new);
+    let is_resumed = agents.renamed(old)?.as_ref() == Some(new);
     if !is_resumed && agents.get(new)?.is_some() {
         return Err(Refusal::Taken(new.clone()).into());
     }
@@ -89,7 +89,7 @@ pub(crate) fn rename(
         handoffs.readdress(&channel, old, new, now)?;
     }
     store.reminders().rename(old, new)?;
-    for other in agents.all() {
+    for other in agents.every()? {
         if [&other.parent, &other.approver, &other.spawned_by].into_iter().flatten().any(|name| name == old) {
             agents.update(&other.id, super::SEAL_PATIENCE, |other| {
                 let names = [&mut other.parent, &mut other.approver, &mut other.spawned_by];

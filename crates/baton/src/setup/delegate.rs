@@ -19,7 +19,7 @@ use crate::sys::process;
 use crate::sys::shell::words;
 
 /// Names the status line that ours also runs, in our settings entry.
-pub const THEN_FLAG: &str = "--then";
+pub(crate) const THEN_FLAG: &str = "--then";
 /// Tells the other status line the session that it is drawn for.
 const GUARD: &str = "BATON_STATUSLINE";
 /// How long we wait for it.
@@ -40,7 +40,7 @@ pub enum Guard {
 }
 
 impl Guard {
-    pub fn from_env(session: Option<&SessionId>) -> Self {
+    pub(crate) fn from_env(session: Option<&SessionId>) -> Self {
         match std::env::var_os(GUARD) {
             None => Self::Open,
             Some(value) if value == name(session) => Self::Nested,
@@ -225,7 +225,7 @@ fn stop(leader: &Process) {
 }
 
 /// Whether this command is a status line of ours.
-pub fn is_statusline(command: &str) -> bool {
+pub(crate) fn is_statusline(command: &str) -> bool {
     match words(command).as_slice() {
         [program, verb, ..] => is_baton(program) && verb == "statusline",
         _ => false,
@@ -243,7 +243,7 @@ fn calls_us(command: &str) -> bool {
 }
 
 /// By its name or by the file behind it: a link with another name may lead to us.
-pub fn is_baton(program: &str) -> bool {
+pub(crate) fn is_baton(program: &str) -> bool {
     let named = |path: &Path| path.file_name().is_some_and(|name| name == "baton");
     let path = Path::new(program);
     named(path) || (path.is_absolute() && std::fs::canonicalize(path).is_ok_and(|real| named(&real)))

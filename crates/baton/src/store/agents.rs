@@ -60,12 +60,13 @@ fn names(project: &str) -> impl Iterator<Item = String> {
     std::iter::once(project.to_owned()).chain(worded).chain(numbered)
 }
 
-/// Names that mean someone else, so no agent may have them.
-const RESERVED: [&str; 2] = ["user", "baton"];
+/// Names that mean someone else, so no agent may have them in any case: `User` reads like the user in front of a message,
+/// and on some file systems it has the same folder. `unknown` is who may be an agent.
+const RESERVED: [&str; 3] = ["user", "baton", "unknown"];
 
 /// Whether no agent may have this name.
 pub(crate) fn is_reserved(name: &AgentId) -> bool {
-    RESERVED.contains(&name.as_str())
+    RESERVED.iter().any(|reserved| reserved.eq_ignore_ascii_case(name.as_str()))
 }
 
 impl Agents {
@@ -114,12 +115,11 @@ impl Agents {
         record::update(&self.path(id), patience, change)
     }
 
-    /// Writes the records of these agents again as they are, so that whoever watches them shows them anew: something that
-    /// stands elsewhere has changed.
+    /// Rewrites the records of these agents unchanged, so that watchers refresh them after a change elsewhere.
     pub(crate) fn show_again(&self, of: impl Fn(&Agent) -> bool) -> Result<(), FileError> {
         for agent in self.all().into_iter().filter(|agent| agent.ended.is_none() && of(agent)) {
             let path = self.path(&agent.id);
-            // Whoever holds the lock writes it anyway.
+            // The holder of the lock writes it anyway.
             let Ok(_lock) = Lock::acquire(&path.with_extension("lock"), PATIENCE) else { continue };
             if let Some(agent) = record::read::<Agent>(&path)? {
                 record::write(&path, &agent)?;
@@ -132,19 +132,33 @@ impl Agents {
         self.renamed.join(format!("{old}.json"))
     }
 
+    /// The agent with this name, or the one that had it until a while ago.
+    pub(crate) fn named(&self, id: &AgentId) -> Result<Option<Agent>, FileError> {
+        match self.get(id)? {
+            Some(agent) => Ok(Some(agent)),
+            None => self.renamed(id)?.map_or(Ok(None), |new| self.get(&new)),
+        }
+    }
+
+    /// The current name of the agent that has this one, or had it until a while ago.
+    pub(crate) fn name_now(&self, id: &AgentId) -> Result<AgentId, FileError> {
+        let new = if self.get(id)?.is_none() { self.renamed(id)? } else { None };
+        Ok(new.unwrap_or_else(|| id.clone()))
+    }
+
     /// The current name of the agent that was called `old`. Ask only if no agent has that name now.
-    pub(crate) fn renamed(&self, old: &AgentId) -> Option<AgentId> {
+    pub(crate) fn renamed(&self, old: &AgentId) -> Result<Option<AgentId>, FileError> {
         let mut name = old.clone();
         // Follow chains of renames; the bound ends a cycle.
         for _ in 0..16 {
-            let forward = record::read::<Forward>(&self.forward_path(&name)).ok().flatten();
+            let forward = record::read::<Forward>(&self.forward_path(&name))?;
             let fresh = |f: &Forward| Timestamp::now().duration_since(f.at) < LEADS;
             match forward.filter(fresh) {
                 Some(forward) => name = forward.to,
                 None => break,
             }
         }
-        (&name != old).then_some(name)
+        Ok((&name != old).then_some(name))
     }
 
     /// Makes the old name redirect to the new one.
@@ -176,7 +190,7 @@ impl Agents {
     }
 
     /// Registers an agent under its own name. Returns `false` if the name is taken.
-    pub fn create_named(&self, agent: &Agent) -> Result<bool, FileError> {
+    pub(crate) fn create_named(&self, agent: &Agent) -> Result<bool, FileError> {
         record::create(&self.path(&agent.id), agent)
     }
 
@@ -197,18 +211,35 @@ impl Agents {
             }
             // Only one of two concurrent claimants finds the name free.
             let taken = self.update(&agent.id, PATIENCE, |known| {
+                let goes_on = known.rotation.is_some();
                 let free = is_free(known);
                 if free {
                     known.clone_from(&agent);
                 }
-                free
+                free.then_some(goes_on)
             });
             // If the record cannot be updated, treat the name as taken.
-            if let Ok(Some(true)) = taken {
+            if let Ok(Some(Some(goes_on))) = taken {
+                if !goes_on {
+                    self.free_below(&agent.id)?;
+                }
                 return Ok(agent);
             }
         }
         unreachable!("the names of a project never end")
+    }
+
+    /// Frees those below an agent whose name goes to a new one: it neither spawned them nor answers for them.
+    pub(crate) fn free_below(&self, name: &AgentId) -> Result<(), FileError> {
+        let is_its = |of: &Option<AgentId>| of.as_ref() == Some(name);
+        for agent in self.all().iter().filter(|agent| is_its(&agent.parent) || is_its(&agent.approver)) {
+            let freed = self.update(&agent.id, PATIENCE, |below| {
+                below.parent.take_if(|parent| parent == name);
+                below.approver.take_if(|approver| approver == name);
+            });
+            freed.map_err(|e| FileError::new("change", &self.path(&agent.id), std::io::Error::other(e)))?;
+        }
+        Ok(())
     }
 
     /// The agent recorded for this very process.
@@ -223,7 +254,7 @@ impl Agents {
     }
 
     /// Records that `client` runs `agent`, and removes the records of processes that are gone.
-    pub fn note_process(&self, client: &Process, agent: &AgentId) -> Result<(), FileError> {
+    pub(crate) fn note_process(&self, client: &Process, agent: &AgentId) -> Result<(), FileError> {
         for entry in std::fs::read_dir(&self.processes).into_iter().flatten().flatten() {
             let pid = entry.path().file_stem().and_then(|s| s.to_str()).and_then(|s| s.parse().ok());
             if pid.is_some_and(|pid| !process::pid_exists(pid)) {
@@ -257,7 +288,12 @@ impl Agents {
         self.processes.join(format!("{pid}.json"))
     }
 
-    /// All readable records, by name.
+    /// All records, in no order. Fails if one of them, or the folder, cannot be read.
+    pub(crate) fn every(&self) -> Result<Vec<Agent>, FileError> {
+        record::every(&self.dir)
+    }
+
+    /// All readable records, by name. Use [`Self::every`] to decide by what is missing.
     pub fn all(&self) -> Vec<Agent> {
         let mut agents: Vec<Agent> = record::all_readable(&self.dir);
         agents.sort_by(|a, b| a.id.cmp(&b.id));

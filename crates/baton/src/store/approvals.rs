@@ -1,8 +1,8 @@
-//! `approvals/`: what agents asked for, one folder per request.
+//! `approvals/`: agents' requests, one folder each.
 //!
 //! `new/{id}` is being written, `waiting/{id}` can be answered, `done/{id}` is over. The id is the hash of
-//! `request.json`, so an id names exactly what was shown. `answer.json` and `outcome.json` are created once and never
-//! replaced: only one of two concurrent answers wins, and the other finds it there.
+//! `request.json`, so an id identifies exactly the request that was shown. `answer.json` and `outcome.json` are created
+//! once and never replaced: only one of two concurrent answers wins, and the other finds it there.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ impl Approvals {
         fs::rename_new(&dir, &self.done_dir().join(id.as_str()))
     }
 
-    /// Moves an answered request to those that are over.
+    /// Moves an answered request to `done`.
     pub fn finish(&self, id: &RequestId) -> Result<(), FileError> {
         match fs::rename_new(&self.waiting_dir().join(id.as_str()), &self.done_dir().join(id.as_str())) {
             Err(e) if e.source.kind() != ErrorKind::NotFound => Err(e),
@@ -101,7 +101,7 @@ impl Approvals {
         }
     }
 
-    /// Records what the client did. Returns `false` if that is known already.
+    /// Records the client's reaction. Returns `false` if one is recorded already.
     pub fn settle(&self, id: &RequestId, outcome: &Outcome) -> Result<bool, FileError> {
         // The folder moves once, from the first to the second.
         for dir in [self.waiting_dir(), self.done_dir()] {
@@ -119,7 +119,7 @@ impl Approvals {
         for dir in [self.waiting_dir(), self.done_dir()] {
             let dir = dir.join(id.as_str());
             let case = read(&dir, id)?;
-            // Moved while it was read: what was not there then may be there now.
+            // It was moved while it was read: a file that was missing then may be there now.
             if let Some(case) = case.filter(|_| dir.exists()) {
                 return Ok(Some(self.as_called_now(case)));
             }
@@ -127,7 +127,7 @@ impl Approvals {
         Ok(None)
     }
 
-    /// The case under the name that its agent has now. What was written stays as it was: its hash is the id.
+    /// The case with the agent's current name. The stored request stays unchanged, because its hash is the id.
     fn as_called_now(&self, mut case: Case) -> Case {
         if let Some(session) = self.sessions.readable(&case.request.session) {
             case.request.agent = session.agent;

@@ -1,4 +1,4 @@
-//! `compaction.json`: the token totals at which automatic compactions came.
+//! `compaction.json`: the token totals at which automatic compactions happened.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,13 +17,13 @@ impl Compactions {
         Self { path: state.join("compaction.json") }
     }
 
-    /// What was observed. If it cannot be read, the formula remains, which is the prior in any case.
-    pub fn observations(&self) -> Observations {
+    /// The observations. If they cannot be read, the formula remains, which is the prior in any case.
+    pub(crate) fn observations(&self) -> Observations {
         record::read(&self.path).unwrap_or(None).unwrap_or_default()
     }
 
-    /// Records that an automatic compaction came at `total` tokens.
-    pub fn observe(
+    /// Records an automatic compaction at `total` tokens.
+    pub(crate) fn observe(
         &self,
         model: Option<&str>,
         window: u64,

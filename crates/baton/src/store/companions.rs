@@ -77,7 +77,7 @@ impl Companions {
     }
 
     /// The message that an earlier companion of this client interrupted a turn for.
-    pub fn interrupted_for(&self, client: &Process) -> Option<String> {
+    pub(crate) fn interrupted_for(&self, client: &Process) -> Option<String> {
         // An unreadable record costs at most one more interruption.
         let known: Option<Companion> = record::read(&self.path(client.pid, "json")).unwrap_or(None);
         known.filter(|known| &known.client == client)?.interrupted_for

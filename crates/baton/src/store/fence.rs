@@ -22,7 +22,7 @@ pub(super) fn key(state: &Path) -> Result<Key, FileError> {
     if let Some(key) = read(&path)? {
         return Ok(key);
     }
-    // A file that is no key verifies nothing. After this, older frames are no longer recognised as ours.
+    // A damaged key verifies nothing. After this, older frames are no longer recognised as ours.
     fs::replace(&path, &secret, 0o600, Sync::No)?;
     Ok(Key::new(secret))
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use baton_core::ids::{AgentId, ChannelName, SessionId};
+use baton_core::plain::plain;
 use baton_core::redact::redact;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -34,7 +35,7 @@ impl LogLine {
 
     /// A failure of ours while `doing` something.
     pub fn fault(at: Timestamp, doing: &str, error: &dyn std::fmt::Display) -> Self {
-        let detail = json!({ "doing": doing, "error": redact(&format!("{error:#}")).text });
+        let detail = json!({ "doing": doing, "error": redact(&plain(&format!("{error:#}"))).text });
         Self { detail, ..Self::new(at, "fault") }
     }
 }
@@ -82,6 +83,21 @@ impl Log {
                 fs::append_line(&path, &bytes, PRIVATE)
             }
             other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_of_a_fault_is_kept_without_secrets() {
+        let (one, other) = ("a1B2c3D4e5F6g7H8i9", "J0k1L2m3N4o5P6q7R8");
+        for between in ["", "\u{200b}"] {
+            let error = format!("could not use ghp_{one}{between}{other}: refused");
+            let line = LogLine::fault(Timestamp::UNIX_EPOCH, "push", &error).detail.to_string();
+            assert!(line.contains("refused") && !line.contains(one) && !line.contains(other), "{line}");
         }
     }
 }

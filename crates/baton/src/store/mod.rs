@@ -114,7 +114,7 @@ impl Store {
     }
 
     /// Whether a pane attendant runs.
-    pub fn has_pane_attendant(&self) -> bool {
+    pub(crate) fn has_pane_attendant(&self) -> bool {
         lock::is_held(&presence::panes_lock(&self.state))
     }
 
@@ -129,7 +129,7 @@ impl Store {
 
     /// Whether `agents restore` brings the agent back: it lived in a pane of ours, is gone, and was neither retired,
     /// nor finished, nor quit by its user.
-    pub fn is_restorable(&self, agent: &Agent) -> bool {
+    pub(crate) fn is_restorable(&self, agent: &Agent) -> bool {
         let last = agent.session.as_ref().or(agent.sessions.last());
         // A session whose record cannot be read may have ended without its user quitting.
         let last = last.and_then(|id| self.sessions().readable(id));

@@ -26,7 +26,7 @@ pub(crate) fn threads_lock(state: &Path) -> PathBuf {
 
 /// Whether an agent is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Liveness {
+pub(crate) enum Liveness {
     /// Its client or its supervisor runs.
     Running,
     /// It has no process of its own: a shared daemon serves its conversation and has not reported its end.
@@ -46,7 +46,7 @@ impl<'a> Presence<'a> {
         Self { store, agent }
     }
 
-    pub fn liveness(self) -> Liveness {
+    pub(crate) fn liveness(self) -> Liveness {
         if self.agent.ended.is_some() {
             return Liveness::Gone;
         }
@@ -63,7 +63,7 @@ impl<'a> Presence<'a> {
     }
 
     /// Whether it is there at all, in a process of its own or served by a shared daemon.
-    pub fn is_there(self) -> bool {
+    pub(crate) fn is_there(self) -> bool {
         self.liveness() != Liveness::Gone
     }
 
@@ -75,7 +75,7 @@ impl<'a> Presence<'a> {
     }
 
     /// Whether a companion takes orders for a person's client. A headless run is never cleared or woken.
-    pub fn has_companion(self) -> bool {
+    pub(crate) fn has_companion(self) -> bool {
         matches!(self.companion(), CompanionState::Live(companion) if companion.interactive)
     }
 
@@ -86,7 +86,7 @@ impl<'a> Presence<'a> {
     }
 
     /// Whether something can give it a prompt while it is idle.
-    pub fn is_reachable(self) -> bool {
+    pub(crate) fn is_reachable(self) -> bool {
         let in_place = matches!(self.companion(), CompanionState::Live(c) if c.interactive && !c.braked);
         in_place || self.is_typed_to() || self.is_followed() || self.takes_queued_prompts()
     }
@@ -103,13 +103,13 @@ impl<'a> Presence<'a> {
     }
 
     /// Whether the pane attendant types into its pane.
-    pub fn is_typed_to(self) -> bool {
+    pub(crate) fn is_typed_to(self) -> bool {
         self.agent.pane.as_ref().is_some_and(|pane| process::is_alive(&pane.process))
             && lock::is_held(&panes_lock(&self.store.state))
     }
 
     /// Whether the thread attendant follows its conversation on a client's shared daemon.
-    pub fn is_followed(self) -> bool {
+    pub(crate) fn is_followed(self) -> bool {
         self.may_be_in(|session| is_followed(self.store, session))
     }
 

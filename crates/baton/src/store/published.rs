@@ -17,26 +17,26 @@ impl<'a> Published<'a> {
         Self { claude }
     }
 
-    pub fn current_session_path(&self) -> PathBuf {
+    pub(crate) fn current_session_path(&self) -> PathBuf {
         self.claude.join(".current-session")
     }
 
-    pub fn restart_path(&self) -> PathBuf {
+    pub(crate) fn restart_path(&self) -> PathBuf {
         self.claude.join(".restart-session")
     }
 
     /// `{session}:{transcript}`
-    pub fn current_session(&self, session: &SessionId, transcript: &str) -> Result<(), FileError> {
+    pub(crate) fn current_session(&self, session: &SessionId, transcript: &str) -> Result<(), FileError> {
         self.write(&self.current_session_path(), &format!("{session}:{transcript}\n"))
     }
 
     /// The session id and transcript path that another process last published.
-    pub fn read_current_session(&self) -> Result<Option<(SessionId, String)>, FileError> {
+    pub(crate) fn read_current_session(&self) -> Result<Option<(SessionId, String)>, FileError> {
         Self::read_pair(&self.current_session_path())
     }
 
     /// Removes it if it is about `session`.
-    pub fn clear_current_session(&self, session: &SessionId) -> Result<(), FileError> {
+    pub(crate) fn clear_current_session(&self, session: &SessionId) -> Result<(), FileError> {
         match self.read_current_session()? {
             Some((id, _)) if &id == session => fs::remove(&self.current_session_path()),
             _ => Ok(()),
@@ -44,7 +44,7 @@ impl<'a> Published<'a> {
     }
 
     /// `STATUS:SIZE`
-    pub fn context_status(&self, status: &str) -> Result<(), FileError> {
+    pub(crate) fn context_status(&self, status: &str) -> Result<(), FileError> {
         self.write(&self.claude.join(".context-status"), &format!("{status}\n"))
     }
 
@@ -53,12 +53,12 @@ impl<'a> Published<'a> {
         self.write(&self.restart_path(), &format!("{session}:{cwd}\n"))
     }
 
-    pub fn read_restart(&self) -> Result<Option<(SessionId, String)>, FileError> {
+    pub(crate) fn read_restart(&self) -> Result<Option<(SessionId, String)>, FileError> {
         Self::read_pair(&self.restart_path())
     }
 
     /// Removes the restart signal of `session`, whose fresh context has come or will not come.
-    pub fn clear_restart(&self, session: &SessionId) -> Result<(), FileError> {
+    pub(crate) fn clear_restart(&self, session: &SessionId) -> Result<(), FileError> {
         match self.read_restart()? {
             Some((id, _)) if &id == session => fs::remove(&self.restart_path()),
             _ => Ok(()),

@@ -17,7 +17,8 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::sys::fs::{self, Access, FileError, GrownFile, PRIVATE, Sync};
+use crate::sys::fs::{self, FileError, PRIVATE, Sync};
+use crate::sys::grown::{Access, GrownFile};
 use crate::sys::lock::{Lock, LockError};
 
 /// Our records are smaller; a larger file is damaged.
@@ -42,7 +43,16 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FileEr
     understood(path, &file)
 }
 
-/// The readable records in `dir`, in no order. For display only, because a record that cannot be read may exist.
+/// All records in `dir`, in no order. Fails if one of them, or the folder, cannot be read.
+pub(crate) fn every<T: DeserializeOwned>(dir: &Path) -> Result<Vec<T>, FileError> {
+    let mut records = Vec::new();
+    for name in fs::names(dir)?.iter().filter(|name| name.strip_suffix(".json").is_some()) {
+        records.extend(read(&dir.join(name))?);
+    }
+    Ok(records)
+}
+
+/// The readable records in `dir`, in no order. Use [`every`] to decide by what is missing.
 pub(crate) fn all_readable<T: DeserializeOwned>(dir: &Path) -> Vec<T> {
     let paths = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
     let records = paths.filter(|path| path.extension().is_some_and(|e| e == "json"));
@@ -252,7 +262,7 @@ pub(crate) fn create<T: Serialize>(path: &Path, record: &T) -> Result<bool, File
     with_folder(path, || fs::create(path, &bytes, PRIVATE, Sync::No))
 }
 
-/// Tries `act`, and once more after creating the folder, so that the usual case need not check for it.
+/// Tries `act`, and once more after creating the folder, so that the usual case does not check for it.
 fn with_folder<T>(path: &Path, act: impl Fn() -> Result<T, FileError>) -> Result<T, FileError> {
     match act() {
         Err(e) if e.source.kind() == std::io::ErrorKind::NotFound => {

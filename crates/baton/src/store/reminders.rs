@@ -1,4 +1,4 @@
-//! `reminders/{id}.json`: what agents and the user want to be reminded of.
+//! `reminders/{id}.json`: reminders of agents and the user.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,7 +26,7 @@ impl Reminders {
         self.dir.join(format!("{id}.json"))
     }
 
-    /// Stores a new reminder under an id of its own. When this returns, it survives a crash of the machine.
+    /// Stores a new reminder under a fresh id. When this returns, it survives a crash of the machine.
     pub(crate) fn add(&self, mut reminder: Reminder) -> Result<Reminder, FileError> {
         fs::private_dir(&self.dir)?;
         let seed = format!("{}-{}", reminder.created.as_nanosecond(), std::process::id());
@@ -63,7 +63,7 @@ impl Reminders {
         Ok(true)
     }
 
-    /// Removes a reminder that was sent, or moves it to its next time. One that was removed meanwhile stays away.
+    /// Removes a reminder that was sent, or moves it to its next time. One that was removed meanwhile stays removed.
     pub(crate) fn settle(&self, sent: &Reminder, now: Timestamp) -> Result<(), RecordError> {
         match sent.clone().next(now) {
             None => {
@@ -82,7 +82,7 @@ impl Reminders {
 
     /// Replaces the name of a renamed agent in its reminders.
     pub(crate) fn rename(&self, old: &AgentId, new: &AgentId) -> Result<(), RecordError> {
-        for reminder in self.all() {
+        for reminder in record::every::<Reminder>(&self.dir)? {
             if &reminder.to == old || reminder.from == old.as_str() {
                 record::update(&self.path(&reminder.id), PATIENCE, |reminder: &mut Reminder| {
                     if &reminder.to == old {

@@ -56,7 +56,7 @@ impl Rotations {
     }
 
     /// The agent's own file that a rotation with this handoff named.
-    pub fn file_of(&self, handoff: &HandoffId) -> Option<String> {
+    pub(crate) fn file_of(&self, handoff: &HandoffId) -> Option<String> {
         self.each().find(|rotation| &rotation.handoff == handoff)?.file
     }
 

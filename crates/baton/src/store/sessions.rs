@@ -20,7 +20,7 @@ pub struct Sessions {
 }
 
 /// A gauge that was read and may be changed. There is no lock: the newest reading wins.
-pub struct OpenGauge {
+pub(crate) struct OpenGauge {
     path: PathBuf,
     pub before: Gauge,
     growing: GrowingRecord<Gauge>,
@@ -28,7 +28,7 @@ pub struct OpenGauge {
 
 impl OpenGauge {
     /// Writes `gauge` if it differs from before.
-    pub fn keep(self, gauge: &Gauge) -> Result<(), FileError> {
+    pub(crate) fn keep(self, gauge: &Gauge) -> Result<(), FileError> {
         if *gauge == self.before { Ok(()) } else { self.growing.write(&self.path, gauge) }
     }
 }
@@ -89,7 +89,7 @@ impl Sessions {
     }
 
     /// [`Self::update`] for a record that was opened a moment ago.
-    pub fn update_open<R>(
+    pub(crate) fn update_open<R>(
         &self,
         id: &SessionId,
         open: Option<GrowingRecord<Session>>,
@@ -110,7 +110,7 @@ impl Sessions {
     }
 
     /// Opens the gauge, to write it back if it changes.
-    pub fn open_gauge(&self, id: &SessionId) -> OpenGauge {
+    pub(crate) fn open_gauge(&self, id: &SessionId) -> OpenGauge {
         let path = self.gauge_path(id);
         match GrowingRecord::read(&path) {
             Ok(mut growing) => OpenGauge { path, before: growing.record.take().unwrap_or_default(), growing },
@@ -120,7 +120,7 @@ impl Sessions {
     }
 
     /// Records written after `since`; the others are not even opened.
-    pub fn changed_since(&self, since: std::time::SystemTime) -> Vec<Session> {
+    pub(crate) fn changed_since(&self, since: std::time::SystemTime) -> Vec<Session> {
         let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let recent =
             |e: &std::fs::DirEntry| e.metadata().and_then(|m| m.modified()).is_ok_and(|m| m >= since);
@@ -132,19 +132,7 @@ impl Sessions {
 
     /// All records, in no order. Fails if one of them, or the folder, cannot be read.
     pub(crate) fn every(&self) -> Result<Vec<Session>, FileError> {
-        let unread = |e| FileError::new("list", &self.dir, e);
-        let mut sessions = Vec::new();
-        let entries = match std::fs::read_dir(&self.dir) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(sessions),
-            entries => entries.map_err(unread)?,
-        };
-        for entry in entries {
-            let path = entry.map_err(unread)?.path();
-            if is_record(&path) {
-                sessions.extend(record::read(&path)?);
-            }
-        }
-        Ok(sessions)
+        record::every(&self.dir)
     }
 
     /// The short ids of all recorded sessions, from the file names alone.
@@ -156,17 +144,9 @@ impl Sessions {
             .collect()
     }
 
-    pub fn put_gauge(&self, id: &SessionId, gauge: &Gauge) -> Result<(), FileError> {
-        self.open_gauge(id).keep(gauge)
-    }
-
     /// All readable records, newest first. Use [`Self::every`] to decide by what is missing.
     pub fn all(&self) -> Vec<Session> {
-        let paths = std::fs::read_dir(&self.dir).into_iter().flatten().flatten().map(|entry| entry.path());
-        let mut sessions: Vec<Session> = paths
-            .filter(|path| is_record(path))
-            .filter_map(|path| record::read(&path).ok().flatten())
-            .collect();
+        let mut sessions: Vec<Session> = record::all_readable(&self.dir);
         sessions.sort_by(|a, b| b.started.cmp(&a.started).then_with(|| a.id.cmp(&b.id)));
         sessions
     }

@@ -1,4 +1,4 @@
-//! `verified.json`: when all mirrored conversations were last read through, and what was found.
+//! `verified.json`: when all mirrored conversations were last verified, and the result.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ pub(crate) struct Verified {
     path: PathBuf,
 }
 
-/// What `baton backup verify` found.
+/// The result of `baton backup verify`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Verification {
     pub at: Timestamp,

@@ -62,7 +62,7 @@ impl<A> Arena<A> {
             };
             let block = self.block.0.get().cast::<u8>();
             let before = block as usize % PAGE;
-            // SAFETY: this only populates the pages. What shares the first of them is ours to write to.
+            // SAFETY: this only populates the pages. We own everything else on the first of them.
             let _ = unsafe {
                 let page = block.wrapping_sub(before).cast();
                 rustix::mm::madvise(page, before + USUAL, rustix::mm::Advice::LinuxPopulateWrite)

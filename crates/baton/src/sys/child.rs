@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, waitid};
 use crate::sys::handle::Handle;
 use crate::sys::process;
 
-/// Runs `command` beside us, in a process group of its own and without input or output. It continues when we end; while
+/// Runs `command` beside us, in a separate process group and without input or output. It continues when we end; while
 /// we live, we reap it, and kill it after `limit`. The channel reports whether it succeeded; `None` if it cannot be
 /// started.
 pub(crate) fn run_aside(mut command: Command, limit: Duration) -> Option<Receiver<bool>> {
@@ -46,6 +46,45 @@ pub(crate) fn run_aside(mut command: Command, limit: Duration) -> Option<Receive
     Some(outcome)
 }
 
+/// Runs `command` with `input` and returns what it prints, or an error after `limit`, when it is killed: what it reads may
+/// be a pipe that nobody writes to.
+pub(crate) fn output_within(command: &mut Command, input: &[u8], limit: Duration) -> io::Result<Output> {
+    let began = Instant::now();
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let input = input.to_owned();
+    // Each pipe has a reader or writer of its own, so that none fills up. They end with the process.
+    std::thread::spawn(move || stdin.map(|mut pipe| pipe.write_all(&input)));
+    let read = |pipe: Option<Box<dyn io::Read + Send>>| {
+        let (tell, all) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let read = pipe.map_or(Ok(0), |mut pipe| pipe.read_to_end(&mut bytes));
+            // Nobody listens after the limit.
+            let _ = tell.send(read.map(|_| bytes));
+        });
+        all
+    };
+    let stdout = read(stdout.map(|pipe| Box::new(pipe) as _));
+    let stderr = read(stderr.map(|pipe| Box::new(pipe) as _));
+    let ended = || {
+        let left = || limit.saturating_sub(began.elapsed());
+        let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+        let stdout = stdout.recv_timeout(left()).map_err(late)??;
+        let stderr = stderr.recv_timeout(left()).map_err(late)??;
+        Ok((stdout, stderr))
+    };
+    match ended() {
+        // Its pipes are closed: it has ended, or has nothing more to say.
+        Ok((stdout, stderr)) => Ok(Output { status: child.wait()?, stdout, stderr }),
+        Err(e) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(e)
+        }
+    }
+}
+
 /// A running child. Only we reap it, so its pid cannot be reused while we hold this.
 #[derive(Debug)]
 pub(crate) struct Child {
@@ -55,7 +94,7 @@ pub(crate) struct Child {
     pub stdout: Option<OwnedFd>,
 }
 
-/// What happened to it.
+/// A change of its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     Exited(i32),
@@ -69,12 +108,12 @@ pub const HELD: &str = "held-client";
 
 /// A child that has its pid but has not become its program yet. If we die now, it ends.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldChild {
     child: Child,
     gate: UnixStream,
 }
 
-impl Held {
+impl HeldChild {
     /// Its identity, which stays when it becomes its program.
     pub(crate) fn process(&self) -> &Process {
         &self.child.process
@@ -120,7 +159,7 @@ pub fn become_client(args: &[OsString]) -> ExitCode {
 impl Child {
     /// Starts a process that will become `command`, so that its identity can be recorded before it does anything: a
     /// killed supervisor must not leave an unknown client behind.
-    pub(crate) fn hold(command: &Command, capture: bool) -> io::Result<Held> {
+    pub(crate) fn hold(command: &Command, capture: bool) -> io::Result<HeldChild> {
         let (gate, theirs) = UnixStream::pair()?;
         fcntl_setfd(&theirs, FdFlags::empty())?;
         // `/proc` leads to this very program, even if an update has replaced its file.
@@ -138,7 +177,7 @@ impl Child {
         if let Some(dir) = command.get_current_dir() {
             held.current_dir(dir);
         }
-        Ok(Held { child: Self::spawn(held, capture)?, gate })
+        Ok(HeldChild { child: Self::spawn(held, capture)?, gate })
     }
 
     /// Starts `command` on our terminal; with `capture` we get its output.
@@ -169,7 +208,7 @@ impl Child {
         self.handle.signal(signal)
     }
 
-    /// What has changed since the last call, without waiting.
+    /// The change since the last call, without waiting.
     pub(crate) fn poll(&self) -> io::Result<Option<Change>> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
         let status = match waitid(WaitId::Pid(self.pid), options) {
@@ -221,7 +260,7 @@ fn signal(who: &Process, signal: Signal) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Waits until `who` has ended, at most `patience`; it need not be our child.
+/// Waits until `who` has ended, at most `patience`; it may be any process, not just our child.
 pub(crate) fn wait_for_end(who: &Process, patience: Duration) {
     let Some(pid) = i32::try_from(who.pid).ok().and_then(Pid::from_raw) else { return };
     let Ok(Some(handle)) = Handle::open(pid) else { return };

@@ -23,7 +23,7 @@ pub(crate) fn monotonic() -> u64 {
 #[expect(unsafe_code, reason = "a system call that no library makes without looking for a faster way first")]
 fn read(clock: libc::clockid_t) -> Option<libc::timespec> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes one `timespec`, which is there.
+    // SAFETY: the call writes one `timespec`, and the buffer has room for it.
     #[cfg(target_os = "linux")]
     let done = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, &raw mut time) };
     // SAFETY: as above.

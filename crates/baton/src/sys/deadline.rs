@@ -28,8 +28,8 @@ static BEGUN: AtomicU64 = AtomicU64::new(0);
 static OWN: AtomicU64 = AtomicU64::new(0);
 static WHOLE: AtomicU64 = AtomicU64::new(0);
 
-/// Ends this process silently with exit 0 when its time is over. As after any kill, what was being written is whole or
-/// not there.
+/// Ends this process silently with exit 0 when its time is over. As after any kill, a file that was being written is
+/// complete or absent.
 #[expect(unsafe_code, reason = "no library sets a timer without a thread of its own")]
 pub(crate) fn exit_after(deadline: Deadline) {
     let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 /// Files that only their owner may read.
 pub(crate) const PRIVATE: u32 = 0o600;
-/// Files in a project that are meant to be shared; the umask decides.
+/// The mode of files that a project shares; the umask decides.
 pub(crate) const SHARED: u32 = 0o666;
 
 /// A file operation that failed: what was being done, to which path, why, and what to do about it.
@@ -41,6 +41,12 @@ impl std::fmt::Display for FileError {
 impl FileError {
     pub fn new(action: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
         Self { action, path: path.to_owned(), source: source.into() }
+    }
+
+    /// Whether a file that could not be read may be sound: the operating system failed to read it. A link, a folder or
+    /// an oversized file in its place is not the file.
+    pub(crate) fn may_be_sound(&self) -> bool {
+        self.source.raw_os_error().is_some_and(|code| code != Errno::LOOP.raw_os_error())
     }
 }
 
@@ -69,7 +75,7 @@ const SYNC_FOLDER: &str = "sync the folder";
 /// Whether a change must reach the disk before it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sync {
-    /// Survives a crash of ours, not of the machine. For the hot path and for what can be rebuilt.
+    /// Survives a crash of ours, not of the machine. For the hot path and for files that can be rebuilt.
     No,
     /// The same, but by a plain rename, so that a step that fails leaves nothing behind. For the cold path.
     Later,
@@ -77,8 +83,8 @@ pub(crate) enum Sync {
     Yes,
 }
 
-/// Creates `dir` and what is missing above it, private from the first instant. Syncs the folder above a new one,
-/// because what is acknowledged inside would otherwise be unreachable after a power failure.
+/// Creates `dir` and its missing parents, private from the first instant. Syncs the folder above a new one, because
+/// acknowledged files inside would otherwise be unreachable after a power failure.
 pub(crate) fn private_dir(dir: &Path) -> Result<(), FileError> {
     let fail = |e: io::Error| FileError::new("create the folder", dir, e);
     let create = || std::fs::DirBuilder::new().mode(0o700).create(dir);
@@ -107,7 +113,7 @@ pub(crate) fn private_dir(dir: &Path) -> Result<(), FileError> {
 }
 
 /// Makes a folder of ours private again if others may enter it, for whatever reason: with its root closed, nobody
-/// reaches what is below. If it cannot be changed, `doctor` reports it.
+/// reaches the files below. If it cannot be changed, `doctor` reports it.
 pub(crate) fn tighten(dir: &Path) {
     let me = rustix::process::geteuid().as_raw();
     let is_open = |meta: std::fs::Metadata| meta.is_dir() && meta.uid() == me && meta.mode() & 0o077 != 0;
@@ -128,8 +134,8 @@ fn is_strangers(dir: &Path) -> bool {
 }
 
 /// Whether `dir` is a folder that only its owner (us) and their group can change. As root, also one that belongs to the
-/// owner of the folder it is in, such as somebody's home.
-fn is_own_dir(dir: &Path) -> bool {
+/// owner of the folder it is in, such as a user's home.
+pub(crate) fn is_own_dir(dir: &Path) -> bool {
     let (Ok(meta), Ok(named)) = (std::fs::metadata(dir), std::fs::symlink_metadata(dir)) else {
         return false;
     };
@@ -137,13 +143,28 @@ fn is_own_dir(dir: &Path) -> bool {
     let is_mine = |uid: u32| {
         uid == me || (me == 0 && above(dir).and_then(|p| p.metadata().ok()).is_some_and(|p| p.uid() == uid))
     };
-    // Whoever makes a link chooses its target.
+    // The owner of a link chooses its target.
     let is_strangers_link = named.is_symlink() && named.uid() != 0 && !is_mine(named.uid());
     let is_shared = meta.mode() & 0o002 != 0;
     meta.is_dir() && is_mine(meta.uid()) && !is_shared && !is_strangers_link
 }
 
-/// Names in `dir` that `keep` accepts, in order; a missing folder is empty.
+/// The names in `dir`, in order; a missing folder is empty. Fails if they cannot all be read.
+pub(crate) fn names(dir: &Path) -> Result<Vec<String>, FileError> {
+    let fail = |e: io::Error| FileError::new("list", dir, e);
+    let entries = match std::fs::read_dir(dir) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(fail)?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        names.extend(entry.map_err(fail)?.file_name().into_string().ok());
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Names in `dir` that `keep` accepts, in order, as far as they can be read; a missing folder is empty.
 pub(crate) fn sorted_names(dir: &Path, keep: impl Fn(&str) -> bool) -> Vec<String> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut names: Vec<String> =
@@ -157,8 +178,14 @@ pub(crate) fn is_plain_dir(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir())
 }
 
+/// Whether every user of the machine may put files into `path`, as into `/tmp`.
+pub(crate) fn is_shared(path: &Path) -> bool {
+    const ANYONE_WITH_STICKY_BIT: u32 = 0o1002;
+    std::fs::metadata(path).is_ok_and(|meta| meta.mode() & ANYONE_WITH_STICKY_BIT == ANYONE_WITH_STICKY_BIT)
+}
+
 /// Refuses `dir` if anything on the way to it from `above` is a link or not a folder, because a clone could redirect
-/// what we write or read below. Missing parts are fine.
+/// our reads and writes below. Missing parts are fine.
 pub(crate) fn refuse_links_between(above: &Path, dir: &Path) -> Result<(), FileError> {
     let mut at = above.to_owned();
     for name in dir.strip_prefix(above).into_iter().flat_map(Path::components) {
@@ -332,12 +359,12 @@ pub(crate) fn read(path: &Path, max: u64) -> Result<Option<Vec<u8>>, FileError> 
 }
 
 /// The bytes from `start` on of a file that was `len` bytes long when it was opened.
-fn read_from(file: &File, start: u64, len: u64, max: u64) -> io::Result<Vec<u8>> {
+pub(super) fn read_from(file: &File, start: u64, len: u64, max: u64) -> io::Result<Vec<u8>> {
     if len > max {
         return Err(io::Error::other(format!("it has {len} bytes, more than the {max} expected")));
     }
     let expected = usize::try_from(len - start).unwrap_or(usize::MAX);
-    // One byte of extra capacity: a read that leaves it free has seen the end and need not be repeated.
+    // One byte of extra capacity: a read that leaves it free has reached the end.
     let mut bytes = Vec::with_capacity(expected + 1);
     loop {
         let at = start + bytes.len() as u64;
@@ -353,85 +380,12 @@ fn read_from(file: &File, start: u64, len: u64, max: u64) -> io::Result<Vec<u8>>
     }
 }
 
-/// A small file that grows by lines; the last complete one is its content. A change is one write of one line instead of
-/// a new file, a rename and a removal (measured on ext4: 9 µs against 40 µs).
-pub(crate) struct GrownFile {
-    file: File,
-    len: u64,
-    /// Its last lines; the first of them is complete.
-    pub end: Vec<u8>,
-}
-
-/// How much of the end to read at first; usually several lines.
-const END: u64 = 4 << 10;
-
-impl GrownFile {
-    /// Reads the end of the file at `path`; `None` if there is none.
-    pub(crate) fn open(path: &Path, max: u64, access: Access) -> Result<Option<Self>, FileError> {
-        let how = match access {
-            Access::Read => OFlags::RDONLY,
-            Access::Append => OFlags::RDWR | OFlags::APPEND,
-        };
-        let file = match open(path, how | OFlags::NOFOLLOW | OFlags::NONBLOCK, 0) {
-            Ok(file) => file,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(FileError::new("open", path, e)),
-        };
-        let fail = |e: io::Error| FileError::new("read", path, e);
-        let len = regular(&file).map_err(fail)?.len();
-        let mut end = read_from(&file, len.saturating_sub(END), len, max).map_err(fail)?;
-        if len > END {
-            let newline = baton_core::scan::Either::new(b'\n', b'\n').find(&end);
-            end.drain(..newline.map_or(end.len(), |at| at + 1));
-        }
-        Ok(Some(Self { file, len, end }))
-    }
-
-    pub(crate) fn size(&self) -> u64 {
-        self.len
-    }
-
-    /// Whether nobody has appended to it, replaced it or removed it since it was opened.
-    pub(crate) fn is_current(&self) -> bool {
-        self.file.metadata().is_ok_and(|now| now.len() == self.len && now.nlink() > 0)
-    }
-
-    pub(crate) fn is_whole(&self) -> bool {
-        self.end.len() as u64 == self.len
-    }
-
-    /// All of it, for when the end is not enough.
-    pub(crate) fn all(&self, path: &Path, max: u64) -> Result<Vec<u8>, FileError> {
-        read_from(&self.file, 0, self.len, max).map_err(|e| FileError::new("read", path, e))
-    }
-
-    /// Appends a line by a single write, after ending a torn one.
-    pub(crate) fn append(&mut self, line: &[u8]) -> io::Result<()> {
-        debug_assert!(line.ends_with(b"\n"));
-        let mut last = [self.end.last().copied().unwrap_or(b'\n')];
-        if self.end.is_empty() && self.len > 0 {
-            self.file.read_exact_at(&mut last, self.len - 1)?;
-        }
-        if last == [b'\n'] {
-            return self.file.write_all(line);
-        }
-        self.file.write_all(&[b"\n", line].concat())
-    }
-}
-
-/// Why a file that grows by lines is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
-    Read,
-    Append,
-}
-
 /// Opens a regular file for reading without following a link at its name and without blocking on a pipe.
 pub(crate) fn open_read(path: &Path) -> io::Result<File> {
     open_regular(path).map(|(file, _)| file)
 }
 
-/// Opens with one system call; musl makes a second one to set what `CLOEXEC` has already set.
+/// Opens with one system call; musl makes a second one to set the flag that `CLOEXEC` has already set.
 pub(crate) fn open(path: &Path, how: OFlags, mode: u32) -> io::Result<File> {
     let mode = rustix::fs::Mode::from_raw_mode(mode as rustix::fs::RawMode);
     loop {
@@ -449,7 +403,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
     Ok((file, about))
 }
 
-fn regular(file: &File) -> io::Result<Metadata> {
+pub(super) fn regular(file: &File) -> io::Result<Metadata> {
     let about = file.metadata()?;
     if about.is_file() { Ok(about) } else { Err(io::Error::other("it is not a regular file")) }
 }
@@ -565,7 +519,7 @@ pub(crate) fn is_in(dir: &Path, name: &str) -> bool {
     rustix::fs::stat(&path).is_ok()
 }
 
-/// Whether `file` is what `path` names right now.
+/// Whether `path` still names `file`.
 pub(crate) fn same_file(file: &File, path: &Path) -> bool {
     match (file.metadata(), std::fs::symlink_metadata(path)) {
         (Ok(open), Ok(named)) => open.dev() == named.dev() && open.ino() == named.ino(),

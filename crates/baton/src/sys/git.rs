@@ -1,20 +1,32 @@
 //! The git work tree around a folder, and how to run git there.
 
+use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
-use crate::sys::fs;
+use crate::sys::{child, fs};
 
-/// Git in `dir`, which runs nothing that the repository's own settings name: hooks, a file monitor, filters. Whoever
-/// packed a folder with its `.git` has written those.
-pub(crate) fn without_its_commands(dir: &Path) -> Command {
+/// What git needs to read its settings. A stranger's may include a pipe that nobody writes to.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Git in `dir`, which runs nothing that the repository's own settings name: hooks, a file monitor, filters. The author
+/// of a packed folder with a `.git` has written those settings.
+///
+/// An error if those settings cannot be read in time: then it is unknown what would run.
+pub(crate) fn without_its_commands(dir: &Path) -> io::Result<Command> {
     let mut git = Command::new("git");
-    // To fetch what is missing, it would run what a remote's settings name.
+    // To fetch missing objects, git would run commands that a remote's settings name.
     git.arg("-C").arg(dir).env("GIT_OPTIONAL_LOCKS", "0").env("GIT_NO_LAZY_FETCH", "1");
-    let off = [("core.fsmonitor", "false"), ("core.hooksPath", "/dev/null")];
+    // `core.worktree` could name another project, whose files git would then read, list and check out over.
+    if let Some(root) = root(dir) {
+        git.env("GIT_WORK_TREE", root);
+    }
+    // A log that shows signatures has a program check them.
+    let off = [("core.fsmonitor", "false"), ("core.hooksPath", "/dev/null"), ("log.showSignature", "false")];
     let mut settings: Vec<(String, &str)> = off.map(|(key, value)| (key.to_owned(), value)).into();
-    for key in filters(dir) {
-        // A filter without a command passes the text on.
+    for key in commands_and_paths(dir)? {
+        // A filter without a command passes the text on, and a path of nothing names no file.
         let value = if key.ends_with(".required") { "false" } else { "" };
         settings.push((key, value));
     }
@@ -24,26 +36,29 @@ pub(crate) fn without_its_commands(dir: &Path) -> Command {
     for (n, (key, value)) in (set..).zip(&settings) {
         git.env(format!("GIT_CONFIG_KEY_{n}"), key).env(format!("GIT_CONFIG_VALUE_{n}"), value);
     }
-    git
+    Ok(git)
 }
 
-/// The names of the settings by which the repository itself filters what is checked out.
-fn filters(dir: &Path) -> Vec<String> {
+/// The repository's own settings that filter what is checked out, or name files that may be pipes.
+fn commands_and_paths(dir: &Path) -> io::Result<Vec<String>> {
+    const NAMES: &str =
+        r"^(filter\..*\.(smudge|clean|process|required)|core\.(excludesfile|attributesfile))$";
     let mut git = Command::new("git");
     git.arg("-C").arg(dir).args(["config", "--includes", "--null", "--name-only", "--show-scope"]);
-    git.args(["--get-regexp", r"^filter\..*\.(smudge|clean|process|required)$"]);
-    let Ok(out) = git.stdin(Stdio::null()).stderr(Stdio::null()).output() else { return Vec::new() };
+    git.args(["--get-regexp", NAMES]);
+    let out = child::output_within(&mut git, b"", PATIENCE)?;
     let text = String::from_utf8_lossy(&out.stdout);
     let fields: Vec<&str> = text.split_terminator('\0').collect();
-    // Scope and name take turns. The user's own filters, such as those of git-lfs, stay.
+    // Scopes and names alternate. The user's own filters, such as those of git-lfs, stay.
     let pairs = fields.as_chunks::<2>().0.iter();
     let own = pairs.filter(|[scope, _]| matches!(*scope, "local" | "worktree"));
-    own.map(|[_, name]| (*name).to_owned()).collect()
+    Ok(own.map(|[_, name]| (*name).to_owned()).collect())
 }
 
-/// Whether `dir` is the root of a work tree.
+/// Whether `dir` is the root of a work tree. Not where everybody can put files: a `.git` in `/tmp` would otherwise make one
+/// project of everything below it, in a folder of whoever put it there.
 pub(crate) fn is_root(dir: &Path) -> bool {
-    fs::is_in(dir, ".git")
+    fs::is_in(dir, ".git") && !fs::is_shared(dir)
 }
 
 /// The root of the work tree that holds `dir`, if there is one.
@@ -78,5 +93,17 @@ mod tests {
         assert_eq!(up_to_root(&inner).count(), 3);
         assert_eq!(root(&inner), Some(app.as_path()));
         assert_eq!(up_to_root(&app).count(), 1);
+    }
+
+    #[test]
+    fn a_folder_where_everybody_can_put_files_is_no_work_tree() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let shared = tempfile::tempdir().unwrap();
+        let app = shared.path().join("app");
+        std::fs::create_dir_all(&app).unwrap();
+        std::fs::create_dir(shared.path().join(".git")).unwrap();
+        assert_eq!(root(&app), Some(shared.path()));
+        std::fs::set_permissions(shared.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+        assert_eq!(root(&app), None);
     }
 }

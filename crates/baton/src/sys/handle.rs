@@ -38,10 +38,7 @@ impl Handle {
 
     /// Waits until it has ended, at most `patience`.
     pub(crate) fn wait(&self, patience: Duration) {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        let timeout =
-            Timespec { tv_sec: patience.as_secs().cast_signed(), tv_nsec: patience.subsec_nanos().into() };
-        let _ = poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&timeout));
+        let _ = crate::sys::poll::readable(&self.fd, patience);
     }
 }
 

@@ -43,14 +43,14 @@ impl Lock {
     }
 
     /// Takes the lock `path`, waiting at most `patience`.
-    pub fn acquire(path: &Path, patience: Duration) -> Result<Self, LockError> {
+    pub(crate) fn acquire(path: &Path, patience: Duration) -> Result<Self, LockError> {
         // Taking a free lock needs no clock.
         let mut began = None;
         let mut nap = Duration::from_micros(200);
         loop {
             let file = open(path)?;
             match file.try_lock() {
-                // Somebody may have removed the folder between our open and our lock; then ours guards nothing.
+                // If the folder was removed between our open and our lock, this lock guards nothing.
                 Ok(()) if same_file(&file, path) => {
                     return Ok(Self { file, shown: false, predecessor_died: false });
                 }
@@ -72,7 +72,7 @@ impl Lock {
         self.predecessor_died = !read_text(&self.file).is_empty();
         self.shown = true;
         // Overwrite the old text, and only then cut it to length: a held lock is never empty, so that the next holder
-        // notices a killed one. Ignore errors, because a full disk must not keep anybody from the lock.
+        // notices a killed one. Ignore errors, because a full disk must not prevent locking.
         let holder = format!("{}:{}", std::process::id(), Timestamp::now().as_second());
         if self.file.write_all_at(holder.as_bytes(), 0).is_ok() {
             let _ = self.file.set_len(holder.len() as u64);
@@ -80,7 +80,7 @@ impl Lock {
     }
 }
 
-/// Whether somebody holds the lock `path`. A missing file is not held.
+/// Whether a process holds the lock `path`. A missing file is not held.
 pub(crate) fn is_held(path: &Path) -> bool {
     crate::sys::fs::open_read(path)
         .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))

@@ -18,10 +18,10 @@ pub struct Paths {
 
 #[derive(Debug, thiserror::Error)]
 #[error("HOME is not set, and no home folder is on record for this user; set HOME and try again")]
-pub struct NoHome;
+pub(crate) struct NoHome;
 
 impl Paths {
-    pub fn from_env() -> Result<Self, NoHome> {
+    pub(crate) fn from_env() -> Result<Self, NoHome> {
         let home = absolute("HOME").or_else(on_record).ok_or(NoHome)?;
         let claude = absolute("CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.join(".claude"));
         let state = absolute("BATON_STATE_DIR").unwrap_or_else(|| {

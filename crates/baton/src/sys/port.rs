@@ -13,7 +13,7 @@ pub(crate) struct PortHolder {
 }
 
 /// Keeps others from listening on `[::1]:port` without listening there: connections are refused at once, so clients
-/// that try `localhost` as IPv6 first go on to 127.0.0.1. `None` if there is no IPv6.
+/// that try `localhost` as IPv6 first continue with 127.0.0.1. `None` if there is no IPv6.
 pub(crate) fn reserve_v6(port: u16) -> io::Result<Option<OwnedFd>> {
     use rustix::io::{Errno, FdFlags, fcntl_setfd};
     use rustix::net::{AddressFamily, SocketType, bind, socket};

@@ -99,10 +99,10 @@ fn bsd_info(pid: u32) -> Option<libc::proc_bsdinfo> {
     let pid = libc::c_int::try_from(pid).ok()?;
     let size = libc::c_int::try_from(size_of::<libc::proc_bsdinfo>()).ok()?;
     let mut info = std::mem::MaybeUninit::<libc::proc_bsdinfo>::zeroed();
-    // SAFETY: the call writes at most `size` bytes, which is what there is room for.
+    // SAFETY: the call writes at most `size` bytes, and the buffer has that size.
     let written =
         unsafe { libc::proc_pidinfo(pid, libc::PROC_PIDTBSDINFO, 0, info.as_mut_ptr().cast(), size) };
-    // SAFETY: zeroes are a valid value, and so is what the kernel wrote.
+    // SAFETY: zeroes are a valid value, and so are the bytes that the kernel wrote.
     (written == size).then(|| unsafe { info.assume_init() }).filter(|info| info.pbi_status != libc::SZOMB)
 }
 
@@ -134,7 +134,7 @@ fn boot_id() -> String {
     String::new()
 }
 
-/// If neither is known, an existing pid is taken for the recorded process.
+/// If neither is known, assume that an existing pid is the recorded process.
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 fn start_time(pid: u32) -> Option<u64> {
     pid_exists(pid).then_some(0)

@@ -38,7 +38,7 @@ pub(crate) fn payload<T, E: Display>(
     parse: impl Fn(&'static [u8]) -> Result<T, E>,
 ) -> Result<(T, &'static [u8]), String> {
     let first: &[u8] = read_some(patience).map_err(|e| e.to_string())?.leak();
-    // Nearly every payload arrives whole, and what parses as an object is one, so it is scanned once.
+    // Nearly every payload arrives in one piece, and parsing it shows that it is complete, so try that before scanning.
     let bytes = first.trim_ascii();
     if bytes.first() == Some(&b'{')
         && bytes.last() == Some(&b'}')
@@ -50,7 +50,7 @@ pub(crate) fn payload<T, E: Display>(
     parse(bytes).map(|parsed| (parsed, bytes)).map_err(|e| e.to_string())
 }
 
-/// Reads what is there, at least one byte.
+/// Reads the available bytes, at least one.
 fn read_some(patience: Duration) -> Result<Vec<u8>, InputError> {
     let mut buffer = Vec::with_capacity(CHUNK);
     more(&mut buffer, patience)?;

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
 
-/// What a killed full-screen program may have left switched on: alternate screen, mouse, focus and paste
-/// reporting, extended keys, a hidden cursor, colours.
+use crate::sys::poll;
+
+/// Modes that a killed full-screen program may have left on: alternate screen, mouse, focus and paste reporting,
+/// extended keys, a hidden cursor, colours.
 const UNDO: &[u8] =
     b"\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?1004l\
 \x1b[?2004l\x1b[?2026l\x1b[<u\x1b[>4;0m\x1b[?7h\x1b[?25h\x1b[0m\r";
@@ -44,7 +45,7 @@ pub(crate) fn grain(at: SystemTime) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(since - since % STEP)
 }
 
-/// When somebody last typed into standard input's terminal, to about eight seconds; `None` if it is no terminal.
+/// When a person last typed into standard input's terminal, to about eight seconds; `None` if it is not a terminal.
 pub(crate) fn last_input() -> Option<SystemTime> {
     let stdin = rustix::stdio::stdin();
     let stat = isatty(stdin).then(|| rustix::fs::fstat(stdin).ok()).flatten()?;
@@ -69,14 +70,14 @@ const ASK: &[u8] = b"\x1b[?1049h\x1b[?7l";
 const ASKED: &[u8] = b"\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
 
 /// The terminal in raw mode, restored when dropped. Signals that would end the program end the question first.
-pub(crate) struct Raw {
+pub(crate) struct RawMode {
     before: Termios,
     ended: Arc<AtomicBool>,
     signals: Vec<signal_hook::SigId>,
 }
 
-impl Raw {
-    /// `None` if there is no terminal, and so nobody to ask.
+impl RawMode {
+    /// `None` without a terminal, because there is nobody to ask.
     pub(crate) fn enter() -> io::Result<Option<Self>> {
         let (stdin, stdout) = (rustix::stdio::stdin(), rustix::stdio::stdout());
         if !isatty(stdin) || !isatty(stdout) {
@@ -104,21 +105,14 @@ impl Raw {
         out.flush()
     }
 
-    /// The next bytes that were typed; empty if none came in time. Fails if the terminal is gone or we were told to
-    /// end.
+    /// The next typed bytes; empty if none arrived in time. Fails if the terminal is gone or we were told to end.
     pub(crate) fn read<'b>(&self, buffer: &'b mut [u8], patience: Duration) -> io::Result<&'b [u8]> {
         let stdin = rustix::stdio::stdin();
-        let timeout = Timespec::try_from(patience).map_err(io::Error::other)?;
-        let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
-        let ready = match poll(&mut fds, Some(&timeout)) {
-            Ok(ready) => ready,
-            Err(rustix::io::Errno::INTR) => 0,
-            Err(e) => return Err(e.into()),
-        };
+        let ready = poll::readable(stdin, patience)?;
         if self.ended.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        if ready == 0 {
+        if !ready {
             return Ok(&[]);
         }
         match rustix::io::read(stdin, &mut *buffer)? {
@@ -128,7 +122,7 @@ impl Raw {
     }
 }
 
-impl Drop for Raw {
+impl Drop for RawMode {
     fn drop(&mut self) {
         let _ = self.show(ASKED);
         let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &self.before);

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::sys::poll::{self, PollFd, PollFlags};
 
 /// Others write all day in the folders that we watch. Changes that come within this time of an irrelevant one are read
 /// together instead of waking the process one by one.
@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FolderId(i32);
 
-/// What to report of a folder.
+/// Which changes of a folder to report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interest {
     /// Files that are written, replaced or removed.
@@ -110,19 +110,16 @@ impl Watch {
         left.into_iter().chain(longest).min()
     }
 
-    /// Sleeps until something changes, but not longer than this, and forgets what changed.
+    /// Sleeps until something changes, at most `longest`, and discards the changes.
     pub(crate) fn wait(&mut self, longest: Duration) {
-        let timeout = self
-            .timeout(Some(longest))
-            .map(|t| Timespec { tv_sec: t.as_secs().cast_signed(), tv_nsec: t.subsec_nanos().into() });
         let mut fds: Vec<_> =
             self.fd().into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         // Interrupted or not, the caller looks again.
-        let _ = poll(&mut fds, timeout.as_ref());
+        let _ = poll::wait(&mut fds, self.timeout(Some(longest)));
         self.drain(|_| true);
     }
 
-    /// Reads what is queued. `concerns_us` decides whether a change is of interest; returns whether any was.
+    /// Reads the queued changes. `concerns_us` decides whether a change is of interest; returns whether any was.
     /// [`FolderChange::Everything`] always is.
     pub(crate) fn drain(&mut self, mut concerns_us: impl FnMut(FolderChange<'_>) -> bool) -> bool {
         if !self.wakes() {
@@ -239,7 +236,7 @@ impl Wakeups {
 mod tests {
     use super::*;
 
-    /// What a drain reports: names of changed entries, and how often it said that everything may have changed.
+    /// A drain's reports: the names of changed entries, and how often everything may have changed.
     fn drain(watch: &mut Watch, folder: FolderId) -> (Vec<String>, usize) {
         let (mut names, mut overflows) = (Vec::new(), 0);
         watch.drain(|change| {
@@ -323,7 +320,7 @@ mod tests {
         assert_eq!([watch.timeout(None), watch.timeout(Some(Duration::from_hours(1)))], [Some(LOOK); 2]);
         assert_eq!(watch.timeout(Some(DEBOUNCE)), Some(DEBOUNCE));
         assert_eq!(drain(&mut watch, folder), (vec![], 1));
-        // Some folders are watched and others not: their changes still wake, and everything is looked at.
+        // Some folders are watched and others not: their changes still wake us, and we look at everything.
         let mut watch = Watch { is_partial: true, ..Watch::folders(&[dir.path()]).unwrap() };
         assert!(!watch.wakes() && watch.fd().is_some() && watch.timeout(None) == Some(LOOK));
         std::fs::write(dir.path().join("a"), "").unwrap();

@@ -28,7 +28,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR2, SIGWINCH};
 use signal_hook::low_level::emulate_default_handler;
 
@@ -37,6 +36,7 @@ use crate::store::Store;
 use crate::sys::editor;
 use crate::sys::fs::{self, PRIVATE, Sync};
 use crate::sys::paths::Paths;
+use crate::sys::poll::{self, PollFd, PollFlags};
 
 use input::Keyboard;
 use model::{Link, Model};
@@ -168,19 +168,12 @@ impl Top {
 
     /// Sleeps until something arrives or the time is up. Returns `true` if there is input.
     fn wait(&mut self, limit: Duration) -> anyhow::Result<bool> {
-        let limit = Timespec {
-            tv_sec: i64::try_from(limit.as_secs()).unwrap_or(60),
-            tv_nsec: i64::from(limit.subsec_nanos()),
-        };
         let stdin = std::io::stdin();
         let mut fds = [
             PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.woken.as_fd(), PollFlags::IN),
         ];
-        match poll(&mut fds, Some(&limit)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(e).context("could not wait for keys and events"),
-        }
+        poll::wait(&mut fds, Some(limit)).context("could not wait for keys and events")?;
         let mut rung = [0; 64];
         while matches!(rustix::io::read(&self.woken, &mut rung), Ok(n) if n == rung.len()) {}
         let input = fds[0].revents();

@@ -48,7 +48,7 @@ impl Tab {
 
 /// What the terminal can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct TerminalStyle {
     pub colour: bool,
     pub unicode: bool,
 }
@@ -204,7 +204,7 @@ pub(crate) struct Model {
     pub now: Timestamp,
     pub width: u16,
     pub height: u16,
-    pub look: Look,
+    pub look: TerminalStyle,
     pub link: Link,
     pub agents: BTreeMap<String, AgentView>,
     pub rows: Vec<TreeRow>,
@@ -231,7 +231,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    pub(crate) fn new(width: u16, height: u16, look: Look, link: Link, now: Timestamp) -> Self {
+    pub(crate) fn new(width: u16, height: u16, look: TerminalStyle, link: Link, now: Timestamp) -> Self {
         Self {
             now,
             width,

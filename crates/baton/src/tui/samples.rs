@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::providers;
-use crate::tui::model::{Link, Look, Model};
+use crate::tui::model::{Link, Model, TerminalStyle};
 use crate::tui::update::{Event, View};
 use crate::views::agent::AgentView;
 use crate::views::levels::LevelsView;
@@ -185,7 +185,7 @@ pub(crate) fn levels() -> LevelsView {
 }
 
 /// A screen that shows all of it.
-pub(crate) fn screen(width: u16, height: u16, look: Look) -> Model {
+pub(crate) fn screen(width: u16, height: u16, look: TerminalStyle) -> Model {
     let mut model = Model::new(width, height, look, Link::Daemon, now());
     model.update(Event::Agents(house()), now());
     model.update(Event::Approvals(vec![request()]), now());

@@ -16,7 +16,7 @@ use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 use ratatui_crossterm::CrosstermBackend;
 
-use crate::tui::model::{Look, Model};
+use crate::tui::model::{Model, TerminalStyle};
 use crate::tui::render::render;
 
 /// Clicks and the wheel, with large coordinates. We do not ask for movements: each would wake us.
@@ -117,10 +117,10 @@ pub(crate) fn dimensions() -> (u16, u16) {
 }
 
 /// What this terminal can show.
-pub(crate) fn look() -> Look {
+pub(crate) fn look() -> TerminalStyle {
     let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = env("LC_ALL").or_else(|| env("LC_CTYPE")).or_else(|| env("LANG"));
-    Look {
+    TerminalStyle {
         colour: env("NO_COLOR").is_none() && env("TERM").is_none_or(|term| term != "dumb"),
         // Without any locale setting the clients themselves draw boxes, so we do too.
         unicode: locale.is_none_or(|locale| locale.to_lowercase().contains("utf")),

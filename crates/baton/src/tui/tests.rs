@@ -5,14 +5,14 @@ use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color, Modifier, Style};
 
-use crate::tui::model::{Link, Look, Mode, Model, StateFilter, Tab};
+use crate::tui::model::{Link, Mode, Model, StateFilter, Tab, TerminalStyle};
 use crate::tui::render::render;
 use crate::tui::samples::{agent, ago, house, needing, now, request, screen, working};
 use crate::tui::update::{Effect, Event, Want};
 use crate::views::agent::{AgentView, QuestionView};
 
-const COLOUR: Look = Look { colour: true, unicode: true };
-const PLAIN: Look = Look { colour: false, unicode: false };
+const COLOUR: TerminalStyle = TerminalStyle { colour: true, unicode: true };
+const PLAIN: TerminalStyle = TerminalStyle { colour: false, unicode: false };
 
 fn drawn(model: &Model) -> Buffer {
     let mut buffer = Buffer::empty(Rect::new(0, 0, model.width, model.height));
@@ -102,7 +102,7 @@ fn the_screen_at_three_sizes_in_colour_and_plain() {
 
 #[test]
 fn no_cell_is_coloured_without_colour() {
-    let mut model = screen(160, 45, Look { colour: false, unicode: true });
+    let mut model = screen(160, 45, TerminalStyle { colour: false, unicode: true });
     for keys in ["", "?", "\x1ba", "\x1bs", "\x1bn"] {
         press(&mut model, keys);
         let buffer = drawn(&model);
@@ -313,9 +313,9 @@ fn the_clock_wakes_the_screen_only_when_something_reads_differently() {
 fn help_that_does_not_fit_is_read_in_pages() {
     let mut model = screen(60, 20, COLOUR);
     press(&mut model, "?");
-    assert!(!shown(&model, false).contains("leave; the agents go on"));
+    assert!(!shown(&model, false).contains("leave; the agents continue"));
     press(&mut model, "  ");
-    assert!(shown(&model, false).contains("leave; the agents go on"), "{}", shown(&model, false));
+    assert!(shown(&model, false).contains("leave; the agents continue"), "{}", shown(&model, false));
     press(&mut model, " ");
     assert_eq!(model.mode, Mode::Browse, "behind the last page it is closed");
     let mut large = screen(120, 40, COLOUR);
@@ -457,7 +457,7 @@ fn agents_of_other_machines_are_below_ours_with_the_age_of_the_news() {
         assert!(!text.contains("nobody@old"), "{text}");
         assert!(text.contains("reviewer"), "ours stay: {text}");
     }
-    // A name that is looked for is found there too, and a lost database is told.
+    // The filter finds names there too, and a lost database is reported.
     let mut model = screen(160, 50, COLOUR);
     let link = LinkView {
         state: LinkState::Away,
@@ -468,6 +468,7 @@ fn agents_of_other_machines_are_below_ours_with_the_age_of_the_news() {
         hints: true,
         restored: None,
         refused: 0,
+        stuck: 0,
     };
     model.update(Event::Fleet(FleetView { link: Some(link), ..fleet }), now());
     press(&mut model, "/crawl");

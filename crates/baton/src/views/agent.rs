@@ -11,7 +11,7 @@ use baton_core::halt::Audience;
 use baton_core::ids::AgentId;
 use baton_core::level::{Level, Thresholds};
 use baton_core::message::{Message, short_id};
-use baton_core::need::{self, Facts, Need, Waiting};
+use baton_core::need::{self, Facts, Need, WaitingRequest};
 use baton_core::notice;
 use baton_core::plain::{plain, plain_line};
 use baton_core::process::Process;
@@ -45,7 +45,7 @@ pub(crate) struct AgentView {
     pub state_since: Option<Timestamp>,
     /// The state in words, without an age: `state_since` or `needs.since` has that.
     pub words: String,
-    /// What it needs a person for.
+    /// Why it needs a person.
     pub needs: Option<Need>,
     /// From its own newest checkpoint.
     pub goal: Option<String>,
@@ -55,7 +55,7 @@ pub(crate) struct AgentView {
     pub checkpoint: Option<String>,
     /// How its last answer to someone else begins.
     pub last_answer: Option<String>,
-    /// What it said when it reported its task finished, until somebody asks for something again.
+    /// Its words when it reported its task as finished, until somebody asks for something again.
     pub done: Option<String>,
     /// Its question to the user that it waits for (`send user --ask`).
     pub question: Option<QuestionView>,
@@ -101,7 +101,7 @@ pub(crate) struct AgentView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PendingView {
     pub since: Timestamp,
-    /// What ends the wait, in words.
+    /// The event that ends the wait, in words.
     pub waits_for: String,
 }
 
@@ -123,7 +123,7 @@ pub(crate) struct SenderMail {
 }
 
 impl SenderMail {
-    /// Its question that this session stands still for.
+    /// The question that this session waits on.
     pub(crate) fn question_of(&self, session: Option<&Session>) -> Option<&Message> {
         let session = session.filter(|session| session.turn == Turn::Blocked)?;
         self.question.as_ref().filter(|asked| session.blocked_on == Some(notice::beginning(&asked.text)))
@@ -139,7 +139,7 @@ pub(crate) struct AgentFacts<'a> {
     /// Its messages to the user.
     pub sent: Option<&'a SenderMail>,
     pub live: bool,
-    pub waiting: Option<&'a Waiting>,
+    pub waiting: Option<&'a WaitingRequest>,
     pub thresholds: Thresholds,
     pub compactions: &'a Observations,
 }
@@ -237,9 +237,9 @@ impl AgentView {
 }
 
 /// A question in the user's inbox as a request.
-pub(crate) fn asks(question: &Message) -> Waiting {
+pub(crate) fn asks(question: &Message) -> WaitingRequest {
     let about = one_line(&question.text).unwrap_or_default();
-    Waiting { tool: QUESTION.to_owned(), about, at: question.at }
+    WaitingRequest { tool: QUESTION.to_owned(), about, at: question.at }
 }
 
 fn need(facts: &Facts<'_>, now: Timestamp) -> Option<Need> {
@@ -286,15 +286,15 @@ fn place(agent: &Agent, session: Option<&Session>) -> String {
     }
 }
 
-/// Somebody's words on one line, without secrets.
+/// A text on one line, without secrets.
 fn one_line(text: &str) -> Option<String> {
-    let line = plain_line(&redact(text).text, LINE);
+    let line = plain_line(&redact(&plain(text)).text, LINE);
     (!line.is_empty()).then_some(line)
 }
 
 /// Each agent's oldest waiting request.
-pub(crate) fn waiting(store: &Store) -> Result<HashMap<AgentId, Waiting>, FileError> {
-    let mut waiting: HashMap<AgentId, Waiting> = HashMap::new();
+pub(crate) fn waiting(store: &Store) -> Result<HashMap<AgentId, WaitingRequest>, FileError> {
+    let mut waiting: HashMap<AgentId, WaitingRequest> = HashMap::new();
     let approvals = store.approvals();
     for id in approvals.waiting()? {
         // Unreadable or answered ones are reported and closed elsewhere.
@@ -303,8 +303,11 @@ pub(crate) fn waiting(store: &Store) -> Result<HashMap<AgentId, Waiting>, FileEr
             continue;
         }
         let request = &case.request;
-        let one =
-            Waiting { tool: request.tool.clone(), about: approvals::summary(request, LINE), at: request.at };
+        let one = WaitingRequest {
+            tool: request.tool.clone(),
+            about: approvals::summary(request, LINE),
+            at: request.at,
+        };
         let known = waiting.entry(request.agent.clone()).or_insert_with(|| one.clone());
         if one.at < known.at {
             *known = one;

@@ -40,13 +40,13 @@ pub(crate) struct BackupView {
     pub pinned: bool,
     /// The client's own transcript is gone.
     pub gone: bool,
-    /// The command that brings it back.
+    /// The command that restores it.
     pub restore: String,
 }
 
 pub(crate) fn of(paths: &Paths, store: &Store) -> BackupsView {
     let mirror = store.mirror();
-    // One that cannot be read is `baton backup`'s to report.
+    // `baton backup` reports those that cannot be read.
     let mut all: Vec<MirroredSession> =
         mirror.sessions().into_iter().filter_map(|id| mirror.of(&id).ok().flatten()).collect();
     all.sort_by(|a, b| b.modified().cmp(&a.modified()).then_with(|| a.session.cmp(&b.session)));

@@ -57,7 +57,7 @@ pub(crate) struct SessionView {
 pub(crate) struct ChainView {
     pub sessions: Vec<SessionView>,
     pub hops: Vec<HopView>,
-    /// The number of hops before those.
+    /// The number of earlier hops.
     pub earlier: u64,
 }
 
@@ -139,20 +139,20 @@ fn counts(items: &[TaskItem]) -> BTreeMap<String, usize> {
     counts
 }
 
-/// What went from one handoff of a task to the next.
+/// The items that went from one handoff of a task to the next.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct HopItemsView {
     pub id: String,
     /// The handoff before it; without one everything is new.
     pub before: Option<String>,
-    /// What both have.
+    /// Items of both.
     pub carried: Vec<ItemView>,
-    /// What the one before had, and this one has not.
+    /// Items of the previous one that this one lacks.
     pub left: Vec<ItemView>,
     pub added: Vec<ItemView>,
 }
 
-/// What the handoff of this id took over from the one before it.
+/// The items that this handoff took over from the previous one.
 pub(crate) fn hop_items(handoffs: &Handoffs, id: &HandoffId) -> Result<HopItemsView, NotShown> {
     let Some(this) = handoffs.carried(id)? else {
         return Err(NotShown::Nothing(format!("there is no record of what {id} carried")));
@@ -185,7 +185,7 @@ pub(crate) struct HandoffView {
     pub document: String,
     /// The channel's record of it: who claimed and consumed it.
     pub entry: Option<serde_json::Value>,
-    /// What became of it, oldest first: sealed, claimed, consumed and so on, each with the record as it was then.
+    /// Its transitions, oldest first: sealed, claimed, consumed and so on, each with the record as it was then.
     pub history: Vec<serde_json::Value>,
     pub path: String,
 }
@@ -207,7 +207,7 @@ pub(crate) fn handoff(handoffs: &Handoffs, id: &HandoffId) -> Result<HandoffView
     })
 }
 
-/// What the channel of a handoff says about it: its record, and what became of it.
+/// A channel's record and history of a handoff.
 fn record_of(
     handoffs: &Handoffs,
     id: &HandoffId,

@@ -52,7 +52,7 @@ pub(crate) fn of_file(path: &Path, part: Part, limit: usize) -> Result<Conversat
     }
 }
 
-/// The conversation of a subagent is a file of its own beside its session's.
+/// A subagent's conversation is a separate file beside its session's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SubagentView {
     pub name: String,
@@ -61,7 +61,7 @@ pub(crate) struct SubagentView {
     pub bytes: u64,
 }
 
-/// Where the conversation of a session is, whoever has had it.
+/// Where the conversation of a session is, whichever agent had it.
 pub(crate) fn transcript_of(paths: &Paths, config: &Config, id: &SessionId) -> Result<PathBuf, NotShown> {
     let rows = catalogue::read(paths, config).rows;
     let Some(row) = rows.into_iter().find(|row| row.source.id == *id) else {
@@ -98,11 +98,11 @@ fn first_prompt(path: &Path) -> Option<String> {
     let record: serde_json::Value = serde_json::from_slice(&line).ok()?;
     let content = &record["message"]["content"];
     let text = content.as_str().or_else(|| content[0]["text"].as_str())?;
-    Some(plain_line(&redact(text).text, 120))
+    Some(plain_line(&redact(&plain(text)).text, 120))
 }
 
-/// Says of entries what a transcript alone does not: the first prompt of an agent that another one spawned is that one's
-/// word, though the client has it as the user's, and of a loaded handoff its id is enough.
+/// Attributes entries beyond what the transcript says: the first prompt of a spawned agent comes from its spawner,
+/// although the client records it as the user's, and a loaded handoff is reduced to its id.
 pub(crate) fn attribute(entries: &mut [Entry], agent: &Agent, session: &Session) {
     for entry in &mut *entries {
         if let Act::Note { text } = &mut entry.act

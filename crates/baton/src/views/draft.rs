@@ -30,13 +30,13 @@ pub(crate) struct DraftView {
     pub document: String,
     /// The handoff that it was compared with.
     pub against: Option<String>,
-    /// What that one has and this one lacks.
+    /// Items of the last handoff that this draft lacks.
     pub lacking: Vec<ItemView>,
-    /// What this one has in addition.
+    /// Items that this draft adds.
     pub more: Vec<ItemView>,
 }
 
-/// What would be sealed for `agent` now.
+/// The handoff that would be sealed for `agent` now.
 pub(crate) fn of(
     store: &Store,
     handoffs: &Handoffs,
@@ -80,7 +80,7 @@ pub(crate) fn items(items: &[TaskItem]) -> Vec<ItemView> {
     items.iter().map(|item| ItemView { kind: item.kind.as_str().to_owned(), text: text(item) }).collect()
 }
 
-/// What the later of two ledgers lacks, and what it has more.
+/// The items that the later of two ledgers lacks, and those that it adds.
 pub(crate) fn differences(earlier: &Ledger, later: &Ledger) -> (Vec<TaskItem>, Vec<TaskItem>) {
     let (before, after) = (earlier.items(), later.items());
     (without(&before, &after), without(&after, &before))

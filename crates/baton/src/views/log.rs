@@ -43,7 +43,7 @@ pub(crate) fn lines(store: &Store, id: &AgentId, since: Timestamp) -> Vec<LogLin
     let mut budget = MAX_LOG;
     let mut found: Vec<LogLine> = Vec::new();
     for day in days.iter().rev() {
-        // Newest first, so that the budget goes to what is shown.
+        // Newest first, so that the budget goes to the displayed lines.
         let mut of_day = of_file(&folder.join(format!("{day}.jsonl")), needle.as_bytes(), since, &mut budget);
         of_day.append(&mut found);
         found = of_day;

@@ -19,8 +19,8 @@ pub(crate) fn row(message: &Message, state: State, receipt: Option<&Receipt>) ->
     row
 }
 
-/// The same for a page: whatever it holds is without secrets. Other people's control characters stay; the page writes
-/// them out, so that somebody who approves a command sees all of it.
+/// The same for a page, without secrets. Other people's control characters stay; the page writes them out, so that a
+/// person who approves a command sees all of it.
 pub(crate) fn masked(mut value: Value) -> Value {
     match &mut value {
         Value::String(text) => {

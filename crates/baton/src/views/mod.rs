@@ -1,11 +1,13 @@
-//! What the faces of baton show: agents, conversations, levels, chains, tasks, mail, backups and drafts as values that can be sent.
+//! The data that all interfaces show: agents, conversations, levels, chains, tasks, mail, backups and drafts as
+//! serialisable values.
 //!
-//! The daemon answers with them, and an interface that works without the daemon builds the same ones from the files.
+//! The daemon answers with these values, and an interface without the daemon builds the same ones from the files.
 
 pub(crate) mod agent;
 pub(crate) mod backups;
 pub(crate) mod chain;
 pub(crate) mod conversation;
+pub(crate) mod diff;
 pub(crate) mod draft;
 pub(crate) mod levels;
 pub(crate) mod log;
@@ -19,7 +21,7 @@ use crate::sys::fs::FileError;
 /// Why something cannot be shown.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotShown {
-    /// It does not exist; the text says what does.
+    /// It does not exist; the text says what exists.
     #[error("{0}")]
     Nothing(String),
     #[error("{0:#}")]

@@ -1,4 +1,4 @@
-//! What a search over all conversations finds, as it is shown.
+//! The displayed results of a search over all conversations.
 
 use baton_core::ids::SessionId;
 use baton_core::search::{BadQuery, Query};
@@ -10,13 +10,13 @@ use crate::config::Config;
 use crate::history::catalogue::{self, Titles};
 use crate::history::excerpt::excerpt;
 use crate::history::scan::Progress;
-use crate::history::scope::{Scope, Whose};
+use crate::history::scope::{ProjectFilter, Scope};
 use crate::history::search::{Hit, Kind, MOST, Request, search, targets};
 use crate::history::{Catalogue, Row};
 use crate::sys::paths::Paths;
 use crate::sys::shell::quote_path;
 
-/// What is looked for: the options of `baton sessions search`.
+/// A search's options: those of `baton sessions search`.
 pub(crate) struct SearchOrder {
     pub words: String,
     pub regex: bool,
@@ -67,7 +67,7 @@ pub(crate) struct HitView {
     pub resume: String,
 }
 
-/// A piece of a line, and whether it was looked for.
+/// A piece of a line, and whether it matches the search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PieceView {
     pub text: String,
@@ -77,7 +77,7 @@ pub(crate) struct PieceView {
 pub(crate) fn of(paths: &Paths, config: &Config, order: &SearchOrder) -> Result<FoundView, BadQuery> {
     let query = if order.regex { Query::regex(&order.words)? } else { Query::words(&order.words)? };
     let catalogue = catalogue::read(paths, config);
-    let whose = order.project.clone().map_or(Whose::All, Whose::Named);
+    let whose = order.project.clone().map_or(ProjectFilter::All, ProjectFilter::Named);
     let scope = Scope::new(paths, config, whose);
     let (targets, skipped) = targets(&paths.state, &catalogue, &scope, order.since);
     let request = Request {

@@ -27,7 +27,7 @@ pub(crate) struct TasksView {
 pub(crate) struct TaskView {
     pub agent: String,
     pub project: String,
-    /// What it is about: its goal, or what it was asked last.
+    /// Its subject: the agent's goal, or its last request.
     pub about: Option<String>,
     pub words: String,
     pub contexts: Vec<ContextView>,
@@ -56,7 +56,7 @@ pub(crate) enum ContextEnd {
     Running,
     /// A fresh context began with its handoff.
     Rotated,
-    /// The agent went on without its handoff.
+    /// The agent continued without its handoff.
     Left,
     Ended,
     /// Its client died.
@@ -136,7 +136,7 @@ fn how_it_ended(
     }
 }
 
-/// The handoffs that the newest one remembers, and that one.
+/// The handoffs that the newest one lists, and that one.
 fn sealed(
     handoffs: &Handoffs,
     agent: &Agent,
@@ -145,7 +145,7 @@ fn sealed(
 ) -> Vec<TaskHandoffView> {
     let newest = agent.last_handoff.clone().or_else(|| present.and_then(|session| session.continues.clone()));
     let Some(id) = newest else { return Vec::new() };
-    // One that is gone or damaged leaves the chain of sessions.
+    // If it is gone or damaged, the chain of sessions remains.
     let Some(last) = handoffs.carried(&id).unwrap_or(None) else { return Vec::new() };
     let mut found: Vec<TaskHandoffView> = last
         .ledger

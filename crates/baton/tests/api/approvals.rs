@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use baton_testkit::Home;
 use baton_testkit::daemon::Served;
 use baton_testkit::hooks::Client;
-use baton_testkit::wait::wait_until;
+use baton_testkit::wait::{wait_for, wait_until};
 use serde_json::{Value, json};
 
 use crate::BATON;
@@ -105,12 +105,9 @@ fn the_users_command_gets_each_request_once_and_without_its_secrets() {
     let hook = ask(&client, &format!("curl -H 'x-api-key: {key}' https://example.com"));
     let shown = waiting(&served);
     let told = home.path().join("told");
-    let until = Instant::now() + PATIENCE;
-    while std::fs::read_to_string(&told).unwrap_or_default().is_empty() {
-        assert!(Instant::now() < until, "the command was not run");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let text = std::fs::read_to_string(&told).unwrap();
+    let text = wait_for("the command to run", || {
+        std::fs::read_to_string(&told).ok().filter(|text| !text.is_empty())
+    });
     assert!(
         text.starts_with(&format!(
             "blocked {} [baton] app asks for Bash: curl",
@@ -126,7 +123,7 @@ fn the_users_command_gets_each_request_once_and_without_its_secrets() {
 }
 
 #[test]
-fn a_parent_hears_once_what_its_child_waits_for() {
+fn a_parent_is_told_once_what_its_child_waits_for() {
     let home = home("");
     let served = Served::new(&home);
     let (child, parent) = (Client::new(&home), Client::new(&home));
@@ -138,15 +135,10 @@ fn a_parent_hears_once_what_its_child_waits_for() {
     std::fs::write(&path, record.to_string()).unwrap();
     child.hook("UserPromptSubmit").ok();
     let hook = ask(&child, "cargo publish");
-    let until = Instant::now() + PATIENCE;
-    let told = loop {
+    let told = wait_for("the parent's notice", || {
         let inbox: Value = serde_json::from_str(&home.run("inbox app-oak --json").out).unwrap_or_default();
-        if let Some(text) = inbox[0]["text"].as_str() {
-            break text.to_owned();
-        }
-        assert!(Instant::now() < until, "the parent was not told");
-        std::thread::sleep(Duration::from_millis(20));
-    };
+        inbox[0]["text"].as_str().map(str::to_owned)
+    });
     assert_eq!(told, "[baton] app: asks: Bash \"cargo publish\"");
     let shown = waiting(&served);
     served.post(

@@ -62,7 +62,7 @@ fn a_change_event_contains_the_agent_as_it_is_now() {
 }
 
 #[test]
-fn events_come_as_they_happen_and_a_reader_goes_on_where_it_was() {
+fn events_come_as_they_happen_and_a_reader_continues_where_it_was() {
     let home = Home::new(BATON);
     let client = started(&home);
     let served = Served::new(&home);

@@ -1,4 +1,4 @@
-//! Who is there: names and conversation ids, states, what hooks write.
+//! The list of agents: names and conversation ids, states, what hooks write.
 
 use baton_testkit::Home;
 use baton_testkit::daemon::Served;

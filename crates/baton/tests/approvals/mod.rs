@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use baton_testkit::hooks::Client;
 use baton_testkit::pty::Pty;
-use baton_testkit::wait::wait_until;
+use baton_testkit::wait::{poll, wait_until};
 use baton_testkit::{CommandOutput, Home};
 use serde_json::{Value, json};
 
@@ -51,12 +51,9 @@ impl Waiting {
 
     /// Its output when it has ended.
     fn heard(mut self) -> Option<Value> {
-        let until = Instant::now() + PATIENCE;
-        while self.child.try_wait().unwrap().is_none() {
-            assert!(Instant::now() < until, "the hook still waits after {:?}", self.asked.elapsed());
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+        let ended = poll(PATIENCE, || self.child.try_wait().unwrap());
+        let ended = ended.unwrap_or_else(|| panic!("the hook still waits after {:?}", self.asked.elapsed()));
+        assert_eq!(ended.code(), Some(0));
         let mut out = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
         (!out.trim().is_empty()).then(|| serde_json::from_str(&out).unwrap())
@@ -488,6 +485,23 @@ fn a_command_of_five_megabytes_is_shown_whole_and_answered() {
 }
 
 #[test]
+fn an_answer_reaches_a_client_whose_session_cannot_be_read() {
+    let home = home();
+    let client = started(&home);
+    let hook = bash(&client, &format!("echo {}", "x".repeat(5 << 20)));
+    let rows = listed(&home, 1);
+    wait_until("it has restarted", || {
+        let line = std::fs::read(format!("/proc/{}/cmdline", hook.pid())).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains("--wait")
+    });
+    let record = home.state().join(format!("sessions/{}.json", client.session));
+    std::fs::rename(&record, record.with_extension("moved")).unwrap();
+    std::fs::create_dir(&record).unwrap();
+    run(&home, &["approve", &short(&rows[0])]).ok();
+    assert_eq!(hook.decision()["behavior"], "allow");
+}
+
+#[test]
 fn five_agents_at_once_are_answered_in_any_order_and_all_of_one_together() {
     let home = home();
     let clients: Vec<Client<'_>> = (0..5).map(|_| started(&home)).collect();
@@ -557,7 +571,7 @@ fn small_and_asleep(command: &str) {
 
 /// A spawned agent needs no setting, because nobody sits at its pane.
 #[test]
-fn a_spawned_agent_goes_on_when_it_is_answered_from_elsewhere() {
+fn a_spawned_agent_continues_when_it_is_answered_from_elsewhere() {
     let script = "turn\n  tokens 5%\n  ask rm -rf build\n  ask make\n  say Done.\n";
     let Some(world) = World::new(script) else { return };
     world.spawn("alpha", &["--prompt", "begin"]).ok();

@@ -218,13 +218,18 @@ fn the_folder_that_an_export_names_is_not_printed_when_a_terminal_would_obey_it(
     home.run(&format!("backup export {} out", past.session)).ok();
     let about = home.project().join("out/baton.json");
     let mut named: serde_json::Value = serde_json::from_slice(&std::fs::read(&about).unwrap()).unwrap();
-    named["cwd"] = "/x\u{1b}]0;owned\u{7}\n; rm -rf ~".into();
-    std::fs::write(&about, named.to_string()).unwrap();
     let other = Home::new(crate::BATON);
     let out = home.project().join("out");
-    for more in [&[][..], &["--dry-run"]] {
-        let said = restore(&other, &out, more).fails(1);
-        assert!(said.contains("--to PROJECT") && !said.contains(['\u{1b}', '\u{7}']), "{said:?}");
+    for cwd in ["/x\u{1b}]0;owned\u{7}", "/x\n; rm -rf ~", "/x\u{202e}y"] {
+        named["cwd"] = cwd.into();
+        std::fs::write(&about, named.to_string()).unwrap();
+        for more in [&[][..], &["--dry-run"]] {
+            let said = restore(&other, &out, more).fails(1);
+            assert!(
+                said.contains("--to PROJECT") && !said.contains(['\u{1b}', '\u{7}', '\u{202e}']),
+                "{said:?}"
+            );
+        }
     }
     restore(&other, &out, &["--to", &other.project().display().to_string()]).ok();
 }

@@ -90,7 +90,7 @@ fn a_deleted_conversation_comes_back_to_where_the_client_resumes_it() {
     assert_eq!(std::fs::read(&past.transcript).unwrap(), past.bytes);
     assert!(said.contains(&format!("claude --resume {}", past.session)), "{said}");
     assert!(said.contains(&format!("cd {}", home.project().display())), "{said}");
-    // Again: the file is there, so nothing can be lost.
+    // Again: the file exists, so nothing can be lost.
     home.run(&format!("backup restore {}", past.session)).ok();
     assert_eq!(home.run("backup restore nobody").code, Some(3));
 }

@@ -34,7 +34,7 @@ fn an_agent_that_hands_over_under_run_continues_in_a_new_process_with_its_handof
 
 /// Scenario 8: a headless task continues over three contexts and prints one result.
 #[test]
-fn a_headless_task_goes_on_over_three_contexts_and_prints_one_result() -> Result<()> {
+fn a_headless_task_continues_over_three_contexts_and_prints_one_result() -> Result<()> {
     let Some(scene) = scene::claude(over_three_contexts(700_000))? else { return Ok(()) };
     let scene = scene.allow(&["Bash"]);
     let finished = scene.run_headless(&["-p", "--", "Do the long task."])?;
@@ -44,7 +44,7 @@ fn a_headless_task_goes_on_over_three_contexts_and_prints_one_result() -> Result
 
 /// Scenario 1: installed into a fresh home; the agent is told each thing once.
 #[test]
-fn after_an_install_the_status_line_shows_and_the_agent_hears_each_thing_once() -> Result<()> {
+fn after_an_install_the_status_line_shows_and_the_agent_is_told_each_thing_once() -> Result<()> {
     let script = Script::new()
         .turn(text("At forty.").usage(400_000))
         .turn(text("At fifty-two.").usage(520_000))

@@ -109,7 +109,7 @@ fn a_critical_end_of_turn_under_run_is_followed_by_a_fresh_context_unless_somebo
 }
 
 #[test]
-fn in_a_worktree_of_its_own_the_agent_goes_on_where_it_was() -> Result<()> {
+fn in_a_worktree_of_its_own_the_agent_continues_where_it_was() -> Result<()> {
     if !tools::has(&["git"]) {
         return Ok(());
     }
@@ -133,7 +133,7 @@ fn in_a_worktree_of_its_own_the_agent_goes_on_where_it_was() -> Result<()> {
 }
 
 #[test]
-fn a_headless_task_goes_on_over_three_contexts_and_prints_one_result() -> Result<()> {
+fn a_headless_task_continues_over_three_contexts_and_prints_one_result() -> Result<()> {
     let Some(scene) = scene::codex_with_hooks(over_three_contexts(70_000))? else { return Ok(()) };
     let finished = scene.run_headless(&["exec", "--skip-git-repo-check", "Do the long task."])?;
     assert_over_three_contexts(&finished, &scene.asked());

@@ -73,7 +73,7 @@ fn the_deferred_handoff_clears_codex_which_continues_from_the_file_in_a_new_thre
     Ok(())
 }
 
-/// Codex shows no dialog while its hook waits; in our panes nobody misses it, and whoever attaches gets it back.
+/// Codex shows no dialog while its hook waits; in our panes nobody needs it, and a person who attaches gets it back.
 #[test]
 fn a_spawned_codex_is_allowed_and_denied_from_elsewhere() -> Result<()> {
     let escalated = |command: &str| {

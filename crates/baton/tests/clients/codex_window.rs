@@ -103,7 +103,7 @@ fn rotate_asks_an_idle_agent_to_begin_its_window() -> Result<()> {
     Ok(())
 }
 
-/// On its daemon the attendant gives the window: the thread on the screen goes on, and no other is started.
+/// On its daemon the attendant gives the window: the thread on the screen continues, and no other is started.
 #[test]
 fn a_thread_on_the_daemon_is_rotated_in_place() -> Result<()> {
     let script =

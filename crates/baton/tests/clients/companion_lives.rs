@@ -207,7 +207,7 @@ fn resumed_and_continued_sessions_have_one_companion_and_leave_none() -> Result<
 
 /// A new version of baton is installed while clients run: the client loads the new mod by itself.
 #[test]
-fn after_a_hot_reload_one_companion_goes_on() -> Result<()> {
+fn after_a_hot_reload_one_companion_continues() -> Result<()> {
     let script = Script::new().turn(text("Ready.").usage(120_000)).turn(text("Fresh.").usage(20_000));
     let Some(scene) = scene::claude_with_mod(script)? else { return Ok(()) };
     let pane = scene.start()?;

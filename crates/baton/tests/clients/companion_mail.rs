@@ -161,7 +161,7 @@ fn mail_to_a_busy_agent_arrives_after_the_turn() -> Result<()> {
 
 /// The API refuses for a while: the agent continues by itself in the same conversation, and a draft stays.
 #[test]
-fn after_a_usage_limit_the_agent_goes_on_in_place_and_a_draft_survives() -> Result<()> {
+fn after_a_usage_limit_the_agent_continues_in_place_and_a_draft_survives() -> Result<()> {
     let limit = error(429)
         .header("x-should-retry", "false")
         .message("You have reached your usage limit, which resets in 15 seconds");

@@ -13,7 +13,7 @@ use super::scene::{self, LOADED, assert_went_on, hands_over, is_gone, signal};
 
 /// Nothing supervises this client and nobody types: the agent hands over, the mod clears, the work continues.
 #[test]
-fn an_agent_in_a_plain_client_hands_over_and_goes_on_in_a_fresh_context() -> Result<()> {
+fn an_agent_in_a_plain_client_hands_over_and_continues_in_a_fresh_context() -> Result<()> {
     let Some(scene) = scene::claude_with_mod(hands_over(670_000))? else { return Ok(()) };
     let scene = scene.allow(&["Bash"]);
     let pane = scene.start()?;

@@ -52,7 +52,7 @@ impl Machine {
         git(&project, &["checkout", "-q", "-f", "-B", "main", "origin/main"])
     }
 
-    /// Starts the agent that has come here as its user is told to.
+    /// Starts the agent that has arrived here with the command that its user is shown.
     fn goes_on(&self, agent: &str, handoff: &str) -> Result<Pane<'_>> {
         let prompt = self.scene.wait_for("the word to the user", || {
             let inbox = self.scene.baton(&["inbox", "--json"])?;

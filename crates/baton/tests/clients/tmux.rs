@@ -365,7 +365,8 @@ fn a_draft_is_stashed_while_claude_is_cleared_and_comes_back() -> Result<()> {
     Ok(())
 }
 
-/// After Esc the client takes no orders of the mod before its person's next prompt; what is typed into the pane it takes.
+/// After Esc the client takes no orders of the mod before its person's next prompt, but accepts text typed into the
+/// pane.
 #[test]
 fn after_esc_with_the_mod_mail_and_rotation_are_typed_into_claudes_pane() -> Result<()> {
     let hangs = || shell("while [ ! -e never ]; do sleep 0.1; done").usage(20_000);
@@ -433,4 +434,79 @@ fn mail_reaches_a_claude_whose_prompt_esc_took_back_before_its_turn_began() -> R
         assert_eq!(last.matches(&format!("[baton message {id} ")).count(), 1, "{id} was shown once: {last}");
     }
     Ok(())
+}
+
+/// The client drops what hooks gave with a prompt that Esc takes back, and it never reports that it is idle.
+#[test]
+fn mail_that_came_with_a_prompt_that_esc_took_back_reaches_claude_with_the_next_one() -> Result<()> {
+    let script = Script::new().otherwise(text("Answer.").usage(20_000));
+    let Some(mut panes) = claude(script, &[])? else { return Ok(()) };
+    let mut attendant = panes.attendant.take().context("there is one")?;
+    attendant.kill()?;
+    attendant.wait()?;
+    let path = panes.scene.place.home().join(".claude/settings.json");
+    let mut settings: Value = serde_json::from_slice(&std::fs::read(&path)?)?;
+    let slow = json!({ "type": "command", "command": "while [ ! -e go ]; do sleep 0.1; done" });
+    let hooks = settings["hooks"]["UserPromptSubmit"].as_array_mut().context("no hooks")?;
+    hooks.push(json!({ "hooks": [slow] }));
+    std::fs::write(&path, settings.to_string())?;
+    panes.ready("alpha", &[])?;
+    // One turn first: a conversation that goes on has a transcript.
+    panes.scene.place.write_project("go", "")?;
+    panes.person_types("alpha", "FIRST-PROMPT")?;
+    panes.keys("alpha", &["Enter"])?;
+    panes.wait_for_requests(1)?;
+    panes.wait_for_turn("alpha", "idle")?;
+    std::fs::remove_file(panes.scene.place.project().join("go"))?;
+    let id = panes.send("alpha", &["THE-MAIL"])?;
+    panes.person_types("alpha", "SECOND-PROMPT")?;
+    panes.keys("alpha", &["Enter"])?;
+    panes.wait_for_state("alpha", &id, "delivered")?;
+    panes.keys("alpha", &["Escape"])?;
+    panes.wait_for("the prompt in the composer", || {
+        let screen = panes.screen("alpha").ok()?;
+        screen.lines().any(|line| line.starts_with("❯\u{a0}SECOND-PROMPT")).then_some(())
+    })?;
+    ensure!(panes.turn("alpha").as_deref() == Some("working"), "no hook has told of its end");
+    let listed = panes.wait_for("the end of that turn", || {
+        panes.baton(&["agents"]).ok().filter(|listed| !listed.contains("working"))
+    })?;
+    ensure!(listed.contains("idle"), "{listed}");
+    panes.wait_for_state("alpha", &id, "queued")?;
+    panes.scene.place.write_project("go", "")?;
+    panes.keys("alpha", &["Enter"])?;
+    panes.wait_for_requests(2)?;
+    let asked = panes.scene.asked()[1].text();
+    ensure!(asked.contains("SECOND-PROMPT") && asked.matches("THE-MAIL").count() == 1, "{asked}");
+    panes.wait_for_state("alpha", &id, "delivered")
+}
+
+/// Where the mod submitted that prompt, the composer stays empty, and only the client's queue has noted it.
+#[test]
+fn mail_that_the_mod_submitted_and_esc_took_back_reaches_claude_all_the_same_and_once() -> Result<()> {
+    let script = Script::new().otherwise(text("Answer.").usage(20_000));
+    let Some(panes) = claude_with_mod(script, &[])? else { return Ok(()) };
+    let slow = json!({ "type": "command", "command": "while [ ! -e go ]; do sleep 0.1; done" });
+    let settings = json!({ "hooks": { "UserPromptSubmit": [{ "hooks": [slow] }] } });
+    panes.scene.place.write_home(".claude/settings.json", settings.to_string())?;
+    panes.scene.place.write_project("go", "")?;
+    panes.ready("alpha", &["--prompt", "Begin."])?;
+    panes.scene.companion()?;
+    panes.wait_for_requests(1)?;
+    panes.wait_for_turn("alpha", "idle")?;
+    std::fs::remove_file(panes.scene.place.project().join("go"))?;
+    let id = panes.send("alpha", &["THE-MAIL"])?;
+    panes.wait_for_turn("alpha", "working")?;
+    panes.keys("alpha", &["Escape"])?;
+    panes.wait_for("the brake", || {
+        panes.scene.records("companions").iter().any(|companion| companion["braked"] == true).then_some(())
+    })?;
+    ensure!(panes.scene.asked().len() == 1, "no turn has begun");
+    panes.scene.place.write_project("go", "")?;
+    panes.wait_for_requests(2)?;
+    panes.wait_for_turn("alpha", "idle")?;
+    let asked = panes.scene.asked();
+    let last = asked.last().context("no request")?.text();
+    ensure!(last.matches(&format!("[baton message {id} ")).count() == 1, "{last}");
+    panes.wait_for_state("alpha", &id, "delivered")
 }

@@ -1,8 +1,10 @@
 //! Conversations between machines: shared by channel, fetched in pieces, carried along by a move, and removed again.
 
+use std::time::Duration;
+
 use baton_testkit::Home;
 use baton_testkit::hooks::Client;
-use baton_testkit::wait::{wait_for, wait_until};
+use baton_testkit::wait::{poll, wait_for, wait_until};
 use serde_json::{Value, json};
 
 use super::Fleet;
@@ -90,7 +92,7 @@ fn a_conversation_is_named_and_fetched_where_its_channel_is_shared_and_nowhere_e
 }
 
 #[test]
-fn a_fetch_goes_on_where_it_was_when_daemons_and_the_database_die_in_between() {
+fn a_fetch_continues_where_it_was_when_daemons_and_the_database_die_in_between() {
     let Some(mut fleet) = Fleet::of(2) else { return };
     let there = talked(&fleet.homes[1], "Write the parser", 6 << 20);
     share(&fleet.homes[1]);
@@ -177,4 +179,25 @@ fn agents_of_a_hidden_channel_are_not_shown_to_others() {
         fleet.run(1, &["fleet", "status"]);
         agents().code == Some(3)
     });
+}
+
+/// A line that carries less in 15 s, the time for an ordinary statement, than the piece of a conversation has.
+#[test]
+fn a_conversation_comes_over_a_slow_line() {
+    let Some(fleet) = Fleet::of(2).map(Fleet::quiet) else { return };
+    let there = talked(&fleet.homes[1], "Write the parser of the frobnicator", 1 << 20);
+    share(&fleet.homes[1]);
+    let wires: Vec<_> =
+        fleet.homes.iter().map(|home| super::through_a_wire(home, fleet.postgres.port())).collect();
+    let _daemons = [fleet.serve(0), fleet.serve(1)];
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    wait_for("it to be named", || {
+        (fleet.run(0, &["sessions", "list", "--fleet"]).code == Some(0)).then_some(())
+    });
+    for wire in &wires {
+        wire.carries(40 << 10);
+    }
+    fleet.run(0, &["sessions", "fetch", &there.session]);
+    let came = poll(Duration::from_mins(4), || shown(&fleet.homes[0], &there.session));
+    assert!(came.is_some_and(|text| text.contains("frobnicator")), "{} {}", fleet.link(0), fleet.link(1));
 }

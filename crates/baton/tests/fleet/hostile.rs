@@ -1,10 +1,12 @@
 //! The database's owner, a neighbour in it, a machine that was thrown out, and a copy of a machine.
 
+use std::time::Duration;
+
 use baton_testkit::Home;
 use baton_testkit::hooks::Client;
 use baton_testkit::wait::{wait_for, wait_until};
 
-use super::{Fleet, fleet_file, found, join_founder, run};
+use super::{Fleet, fleet_file, found, join_founder, run, through_a_wire};
 use crate::BATON;
 
 #[test]
@@ -79,7 +81,7 @@ fn the_owner_cannot_put_in_a_machine_or_change_its_keys() {
         machines["machines"][1]["doubt"].as_str().map(str::to_owned)
     });
     assert!(doubt.contains("fleet's key"), "{doubt}");
-    // What is meant for it is not sent, and keeps nothing else.
+    // Mail for it is not sent, and delays nothing else.
     run(&fleet.homes[0], &["send", "user@m1", "for a machine in doubt"]).ok();
     let why = fleet.wait_for_stage(0, "for a machine in doubt", "failed");
     assert!(why.contains("fleet's key"), "{why}");
@@ -234,4 +236,72 @@ fn a_database_that_answers_garbage_or_nothing_is_away_and_hurts_nobody() {
     client.starts("startup").ok();
     assert_eq!(served.get("/health")["status"], "ok");
     run(&fleet.homes[0], &["send", "app", "all is as ever"]).ok();
+}
+
+/// Where a statement hangs, the database is away after a while. Nothing else on the machine waits for it.
+#[test]
+fn a_database_that_hangs_is_away_and_delays_nothing_on_the_machine() {
+    let Some(fleet) = Fleet::of(2).map(Fleet::quiet) else { return };
+    let served = fleet.serve(0);
+    let client = Client::new(&fleet.homes[0]);
+    client.starts("startup").ok();
+    fleet.wait_for_link(0);
+    let waits = || {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'baton' AND wait_event_type = 'Lock'";
+        fleet.postgres.sql(waiting) != "0"
+    };
+    let gives_up = || {
+        wait_until("it to give up", || {
+            let link = fleet.link(0);
+            link["state"] == "away"
+                && link["why"].as_str().is_some_and(|why| why.contains("has not answered"))
+        });
+    };
+    let held = fleet.postgres.holds("LOCK TABLE baton.messages IN ACCESS EXCLUSIVE MODE");
+    fleet.run(0, &["send", "user@m1", "held up"]).ok();
+    wait_until("the statement to hang", waits);
+    assert_eq!(served.get("/health")["status"], "ok");
+    fleet.run(0, &["send", "app", "--important", "within the machine"]).ok();
+    assert!(client.hook("PostToolUse").context().unwrap().contains("within the machine"));
+    let status = fleet.run(0, &["fleet", "status"]).ok();
+    assert!(status.contains("Behind by 1 messages"), "{status}");
+    assert!(waits(), "all this while the statement hangs");
+    gives_up();
+    drop(held);
+    fleet.wait_for_stage(0, "held up", "stored");
+    // The first statement of a connection.
+    let held = fleet.postgres.holds("LOCK TABLE baton.meta IN ACCESS EXCLUSIVE MODE");
+    fleet
+        .postgres
+        .sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'baton'");
+    wait_until("the statement to hang", waits);
+    gives_up();
+    drop(held);
+    fleet.wait_for_link(0);
+}
+
+/// Every answer takes a second. Messages come late, and nothing else does.
+#[test]
+fn a_slow_database_delays_only_what_goes_to_other_machines() {
+    let Some(fleet) = Fleet::of(2).map(Fleet::quiet) else { return };
+    let wire = through_a_wire(&fleet.homes[0], fleet.postgres.port());
+    wire.delays(Duration::from_millis(500));
+    let (served, _desk) = (fleet.serve(0), fleet.serve(1));
+    let client = Client::new(&fleet.homes[0]);
+    client.starts("startup").ok();
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    wait_until("the news of m1", || fleet.run(0, &["fleet", "machines", "--json"]).out.contains("\"m1\""));
+    for n in 0..3 {
+        // For a moment it says nothing at all: whatever is done now waits for no answer.
+        wire.falls_silent();
+        fleet.run(0, &["send", "user@m1", &format!("slow {n}")]).ok();
+        assert_eq!(served.get("/health")["status"], "ok");
+        fleet.run(0, &["send", "app", "--important", &format!("quick {n}")]).ok();
+        assert!(client.hook("PostToolUse").context().unwrap().contains(&format!("quick {n}")));
+        let (stage, _) = fleet.sent(0, &format!("slow {n}")).unwrap();
+        assert_eq!(stage, "queued");
+        assert!(fleet.run(0, &["fleet", "status"]).ok().contains("Behind by 1 messages"));
+        wire.heals();
+        fleet.wait_for_stage(0, &format!("slow {n}"), "fetched");
+    }
 }

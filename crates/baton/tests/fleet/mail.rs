@@ -1,4 +1,4 @@
-//! Messages between machines: once, in order, with receipts, whoever sleeps or is killed.
+//! Messages between machines: once, in order, with receipts, whichever machine sleeps or is killed.
 
 use baton_testkit::hooks::Client;
 use baton_testkit::wait::{wait_for, wait_until};
@@ -104,7 +104,10 @@ fn while_the_database_is_away_all_is_as_ever_and_it_says_how_far_behind_it_is() 
     }
     fleet.postgres.kill();
     wait_until("the daemon to notice", || fleet.link(0)["state"] == "away");
-    fleet.run(0, &["send", "app@m1", "--important", "while it was away"]).ok();
+    let said = fleet.run(0, &["send", "app@m1", "--important", "while it was away"]).ok();
+    assert!(said.contains("it waits for the database, away since"), "{said}");
+    let agents = fleet.run(0, &["agents", "--fleet"]);
+    assert!(agents.err.contains("the database is away since"), "{}", agents.err);
     let status = fleet.run(0, &["fleet", "status"]).ok();
     assert!(status.contains("The database is away") && status.contains("Behind by 1 messages"), "{status}");
     assert_eq!(fleet.run(0, &["fleet", "status", "--json"]).json()["behind"]["parcels"], 1);
@@ -311,7 +314,7 @@ fn after_a_restore_from_an_old_dump_what_is_missing_is_sent_again_and_nothing_co
     assert_eq!(texts, ["one", "two", "thr"], "{inbox}");
 }
 
-/// Hooks never touch the network: the database hears nothing of a thousand of them.
+/// Hooks never touch the network: the database sees none of a thousand of them.
 #[test]
 fn the_databases_time_for_a_hook_is_nothing() {
     let Some(fleet) = Fleet::of(1).map(Fleet::quiet) else { return };
@@ -332,4 +335,104 @@ fn the_databases_time_for_a_hook_is_nothing() {
     }
     client.status_line(Some(1000));
     assert_eq!(own(&count()) - second, second - first, "a hook has opened a connection");
+}
+
+/// What this machine cannot store now, as for an agent whose record a newer baton wrote, stays in the mailbox.
+#[test]
+fn mail_that_cannot_be_stored_delays_no_other_mail() {
+    let Some(fleet) = Fleet::of(2) else { return };
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    let record = fleet.homes[1].state().join("agents/newer.json");
+    std::fs::create_dir_all(record.parent().unwrap()).unwrap();
+    std::fs::write(&record, "{\"v\":99,\"id\":\"newer\"}\n").unwrap();
+    fleet.run(0, &["send", "newer@m1", "for the newer one"]).ok();
+    fleet.run(0, &["send", "user@m1", "for the user"]).ok();
+    fleet.wait_for_stage(0, "for the user", "fetched");
+    fleet.wait_for_stage(0, "for the newer one", "stored");
+    let status = wait_for("the status to say so", || {
+        let status = fleet.run(1, &["fleet", "status"]).ok();
+        status.contains("cannot be stored here yet").then_some(status)
+    });
+    assert!(status.contains("Connected since") && status.contains("1 envelopes have come"), "{status}");
+    let faults = fleet.run(1, &["log", "--faults"]).out;
+    assert!(faults.contains("stays in the mailbox") && faults.contains("newer baton"), "{faults}");
+    std::fs::remove_file(&record).unwrap();
+    // It is tried again with whatever comes next.
+    fleet.run(0, &["send", "user@m1", "the next"]).ok();
+    let why = fleet.wait_for_stage(0, "for the newer one", "failed");
+    assert!(why.contains("no agent newer"), "{why}");
+}
+
+/// After a restore on a server whose clock is behind, a mailbox may give places below those that were read. The reader's
+/// counters do not show it when the places have caught up by the time it connects.
+#[test]
+fn a_message_whose_place_is_below_what_was_read_is_read_all_the_same() {
+    let Some(fleet) = Fleet::of(2) else { return };
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    fleet.run(0, &["send", "user@m1", "before"]).ok();
+    fleet.wait_for_stage(0, "before", "fetched");
+    fleet.homes[1].run("serve --stop").ok();
+    fleet.postgres.sql(
+        "CREATE FUNCTION baton.behind() RETURNS trigger LANGUAGE plpgsql AS
+           $$ BEGIN NEW.seq := NEW.seq - 3600000000; RETURN NEW; END $$;
+         CREATE TRIGGER behind BEFORE INSERT ON baton.messages FOR EACH ROW EXECUTE FUNCTION baton.behind()",
+    );
+    fleet.run(0, &["send", "user@m1", "below"]).ok();
+    fleet.wait_for_stage(0, "below", "stored");
+    fleet.postgres.sql("DROP TRIGGER behind ON baton.messages");
+    fleet.run(0, &["send", "user@m1", "after"]).ok();
+    fleet.wait_for_stage(0, "after", "stored");
+    fleet.homes[1].run("serve --detach").ok();
+    fleet.wait_for_stage(0, "after", "fetched");
+    fleet.wait_for_stage(0, "below", "fetched");
+    let inbox = fleet.run(1, &["inbox", "--json"]).json();
+    let texts: Vec<&str> = inbox.as_array().unwrap().iter().map(|m| m["text"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["before", "below", "after"], "each once: {inbox}");
+}
+
+/// A restore in one transaction breaks no connection that idles.
+#[test]
+fn a_restore_while_the_connections_hold_is_noticed_at_the_next_beat() {
+    let Some(fleet) = Fleet::of(2) else { return };
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    fleet.homes[1].run("serve --stop").ok();
+    let dump = fleet.postgres.dump();
+    fleet.run(0, &["send", "user@m1", "lost with the disk"]).ok();
+    fleet.wait_for_stage(0, "lost with the disk", "stored");
+    fleet.postgres.restore_beneath(&dump);
+    assert_eq!(fleet.postgres.sql("SELECT count(*) FROM baton.messages"), "0");
+    // It asks for news, which is a beat.
+    fleet.run(0, &["fleet", "status"]).ok();
+    wait_until("it to be sent again", || fleet.postgres.sql("SELECT count(*) FROM baton.messages") == "1");
+    fleet.homes[1].run("serve --detach").ok();
+    fleet.wait_for_stage(0, "lost with the disk", "fetched");
+}
+
+/// The first dump was the wrong one. The counters of the second are above those since the first.
+#[test]
+fn a_second_restore_of_a_newer_dump_is_noticed_as_well() {
+    let Some(fleet) = Fleet::of(2) else { return };
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    fleet.homes[1].run("serve --stop").ok();
+    let older = fleet.postgres.dump();
+    // Each asks for news, which is a beat.
+    for _ in 0..10 {
+        fleet.run(0, &["fleet", "status"]).ok();
+    }
+    let newer = fleet.postgres.dump();
+    let restored = |before: &serde_json::Value| {
+        wait_until("m0 to notice", || {
+            let link = fleet.link(0);
+            link["restored"].is_string() && link["restored"] != *before && link["state"] == "connected"
+        });
+        fleet.link(0)["restored"].clone()
+    };
+    fleet.postgres.restore(&older);
+    let first = restored(&serde_json::Value::Null);
+    fleet.run(0, &["send", "user@m1", "between the restores"]).ok();
+    fleet.wait_for_stage(0, "between the restores", "stored");
+    fleet.postgres.restore(&newer);
+    restored(&first);
+    fleet.homes[1].run("serve --detach").ok();
+    fleet.wait_for_stage(0, "between the restores", "fetched");
 }

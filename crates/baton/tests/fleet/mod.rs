@@ -12,7 +12,8 @@ use std::path::PathBuf;
 use baton_testkit::daemon::Served;
 use baton_testkit::postgres::Postgres;
 use baton_testkit::wait::wait_for;
-use baton_testkit::{CommandOutput, Home, home};
+use baton_testkit::wire::Wire;
+use baton_testkit::{CommandOutput, Home, home, tools};
 use serde_json::Value;
 
 use crate::BATON;
@@ -29,8 +30,11 @@ pub fn name(n: usize) -> String {
 }
 
 impl Fleet {
-    /// Nothing if there is no PostgreSQL: the test is skipped.
+    /// Nothing if there is no PostgreSQL or git: the test is skipped.
     pub fn of(machines: usize) -> Option<Self> {
+        if !tools::has(&["git"]) {
+            return None;
+        }
         let postgres = Postgres::start()?;
         let homes: Vec<Home> = (0..machines).map(|_| Home::in_memory(BATON)).collect();
         found(&homes[0], &postgres.url());
@@ -122,4 +126,14 @@ pub fn invite(founder: &Home, name: &str) -> String {
 
 pub fn fleet_file(home: &Home, name: &str) -> PathBuf {
     home.state().join("fleet").join(name)
+}
+
+/// Puts a wire between a machine whose daemon is to be started and the database.
+pub fn through_a_wire(home: &Home, database: u16) -> Wire {
+    let wire = Wire::to(database);
+    let path = fleet_file(home, "config.json");
+    let config = std::fs::read_to_string(&path).unwrap();
+    let (near, far) = (format!(":{}/", wire.port()), format!(":{database}/"));
+    std::fs::write(&path, config.replace(&far, &near)).unwrap();
+    wire
 }

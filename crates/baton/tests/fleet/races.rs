@@ -3,7 +3,7 @@
 use std::process::{Child, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use baton_testkit::hooks::Client;
 use baton_testkit::race::all_at_once;
@@ -14,10 +14,10 @@ use baton_testkit::wire::Wire;
 use baton_testkit::{CommandOutput, Home, home, tools};
 use serde_json::{Value, json};
 
-use super::{Fleet, fleet_file, name};
+use super::{Fleet, fleet_file, name, through_a_wire};
 
 const MACHINES: usize = 4;
-/// Each races in a project of its own, which every machine has.
+/// Each race has its own project, which every machine has.
 const LANES: usize = 6;
 
 struct Machine<'a> {
@@ -31,11 +31,7 @@ struct Machine<'a> {
 impl<'a> Machine<'a> {
     /// Puts a wire between a machine and the database, and into every lane the work of a client that has died.
     fn of(home: &'a Home, database: u16, skew: Option<Skew>) -> Self {
-        let wire = Wire::to(database);
-        let path = fleet_file(home, "config.json");
-        let config = std::fs::read_to_string(&path).unwrap();
-        let (near, far) = (format!(":{}/", wire.port()), format!(":{database}/"));
-        std::fs::write(&path, config.replace(&far, &near)).unwrap();
+        let wire = through_a_wire(home, database);
         for lane in 0..LANES {
             let made = home.command("git").args(["init", "-q"]).arg(folder(home, lane)).status();
             assert!(made.unwrap().success());
@@ -138,28 +134,50 @@ fn race(lane: usize, machines: &[Machine<'_>], count: &Count, rng: &mut Rng) -> 
                 }
                 loads[race] > 0
             };
+            // They come when something has changed, and after a second: without a pause they would be what slows the
+            // fleet down.
+            let mut before = changed(machines, lane);
             let mut is_loaded = volley();
-            while giver.try_wait().unwrap().is_none() {
-                is_loaded |= volley();
-                if is_loaded {
-                    break;
-                }
+            let mut volley_when_due = |mut giver: Option<&mut Child>| {
+                poll(Duration::from_secs(1), || {
+                    let has_given = giver.as_mut().is_some_and(|it| it.try_wait().unwrap().is_some());
+                    (has_given || changed(machines, lane) != before).then_some(())
+                });
+                before = changed(machines, lane);
+                volley()
+            };
+            while !is_loaded && giver.try_wait().unwrap().is_none() {
+                is_loaded = volley_when_due(Some(&mut giver));
             }
             let gave = CommandOutput::of(&giver.wait_with_output().unwrap());
-            // Refused while the database was away: nothing was sealed.
-            if gave.err.contains("nothing was changed") {
+            // Refused while the database was away, or git took too long on a busy machine: nothing was sealed.
+            if ["nothing was changed", "git is set to do: timed out"].iter().any(|why| gave.err.contains(why))
+            {
                 assert!(!is_loaded, "{}", gave.err);
                 wait_until("the daemon to connect", || machines[from].link()["state"] == "connected");
                 continue;
             }
             count.moved.fetch_add(usize::from(gave.code == Some(0)), Ordering::SeqCst);
-            let is_loaded = is_loaded || poll(Duration::from_mins(5), || volley().then_some(())).is_some();
+            let is_loaded =
+                is_loaded || poll(Duration::from_mins(5), || volley_when_due(None).then_some(())).is_some();
             assert!(is_loaded, "race {race} of lane {lane}, {from} to {to}: {:?} {}", gave.code, gave.err);
             break;
         }
         count.ended.fetch_add(1, Ordering::SeqCst);
     }
     loads
+}
+
+/// When each machine's handoffs of a lane changed last.
+fn changed(machines: &[Machine<'_>], lane: usize) -> Vec<Option<SystemTime>> {
+    let manifest = |machine: &Machine<'_>| {
+        let is_manifest =
+            |name: &str| name.starts_with(&format!("lane{lane}-")) && name.ends_with(".manifest.json");
+        let files = std::fs::read_dir(machine.home.store()).ok()?.flatten();
+        let file = files.into_iter().find(|file| file.file_name().to_str().is_some_and(is_manifest))?;
+        file.metadata().ok()?.modified().ok()
+    };
+    machines.iter().map(manifest).collect()
 }
 
 /// A number in letters: figures that no transcript proves are marked in a handoff.
@@ -172,7 +190,7 @@ fn marked(ran: &CommandOutput, lane: usize) -> Option<usize> {
     if ran.code != Some(0) {
         return None;
     }
-    // Without a mark: what was sealed for a client that has died.
+    // Without a mark: the handoff of a client that has died.
     let (_, text) = ran.out.split_once("# Race ")?;
     let heading = text.lines().next()?;
     let race = heading.strip_suffix(&format!(" of lane {}", spelled(lane)));

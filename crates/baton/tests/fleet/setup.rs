@@ -58,7 +58,7 @@ fn one_machine_founds_a_fleet_others_join_by_code_and_all_are_seen_everywhere() 
     let status = fleet.run(0, &["fleet", "status"]).ok();
     assert!(status.contains("Connected since") && status.contains("3 of 3 machines are awake"), "{status}");
     assert!(!status.contains("s3cret"), "{status}");
-    // A machine that stops is asleep at once, and what was heard of it stays.
+    // A machine that stops is asleep at once, and its last known state stays.
     fleet.homes[1].run("serve --stop").ok();
     let agents = wait_for("m1 to be asleep", || {
         let agents = fleet.run(0, &["agents", "--fleet", "--json"]).json();
@@ -157,7 +157,7 @@ fn only_the_user_founds_joins_leaves_and_revokes() {
 #[test]
 fn a_way_that_leaves_the_machine_is_encrypted_or_not_taken() {
     let home = Home::in_memory(BATON);
-    // Nothing listens there; what matters is what is asked for. 192.0.2.1 is nobody's.
+    // Nothing listens there; only the requests matter. 192.0.2.1 belongs to nobody.
     let Some(postgres) = Postgres::start() else { return };
     let plain = postgres.url().replace("127.0.0.1", "localhost");
     found(&home, &plain);

@@ -162,7 +162,7 @@ fn an_installed_hook_is_called_as_the_file_says_and_run_tells_when_it_is_not_tru
     let client = CodexClient::new(&home);
     let payload = client.payload("SessionStart", serde_json::json!({ "source": "startup" }));
     let mut shell = home.command("bash");
-    // Keep the shell: the hook's parent is taken for the client, and this test acts as the user below.
+    // Keep the shell: the hook's parent counts as the client, and this test acts as the user below.
     shell.args(["-c", &format!("{command}; true")]);
     baton_testkit::hooks::send(shell, payload.to_string().as_bytes()).silent();
     assert_eq!(client.kept()["provider"], "codex");

@@ -34,6 +34,18 @@ fn a_project_gets_its_own_entries_and_gives_them_back() {
 }
 
 #[test]
+fn a_project_is_not_installed_into_while_the_users_own_status_line_cannot_be_read() {
+    let home = home();
+    std::fs::create_dir(home.project().join(".git")).unwrap();
+    for broken in ["{ \"statusLine\": ", "[]"] {
+        home.write(".claude/settings.json", broken);
+        let said = baton(&home, "install --project --yes").fails(1);
+        assert!(said.contains(".claude/settings.json"), "{said}");
+        assert!(!home.project().join(".claude").exists());
+    }
+}
+
+#[test]
 fn a_teams_hooks_stand_back_where_the_user_has_baton_for_all_projects() {
     let home = home();
     std::fs::create_dir(home.project().join(".git")).unwrap();

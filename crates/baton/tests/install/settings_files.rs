@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use baton::testing::install::ours::{EVENTS, Program};
-use baton::testing::install::settings::{self, Wanted};
+use baton::testing::install::settings::{self, WantedEntries};
 use baton_testkit::Home;
 use baton_testkit::rng::Rng;
 use serde_json::Value;
 
-/// A generated file and what is special about it.
+/// A generated file and its peculiarity.
 #[derive(Debug, Clone)]
 pub struct Case {
     pub seed: u64,
@@ -257,7 +257,7 @@ fn unusable(seed: u64, bytes: &[u8]) -> Vec<u8> {
 fn with_ours(bytes: &[u8], ours: Ours, rng: &mut Rng) -> Vec<u8> {
     let old = Program::At("/opt/old place/baton".into());
     let has_statusline = settings::look(bytes).unwrap().statusline.is_some();
-    let wanted = Wanted {
+    let wanted = WantedEntries {
         hooks: Some(old.hooks()),
         statusline: (!has_statusline).then(|| old.statusline(None)),
         rules: Vec::new(),
@@ -267,7 +267,7 @@ fn with_ours(bytes: &[u8], ours: Ours, rng: &mut Rng) -> Vec<u8> {
         Ours::None => bytes.to_vec(),
         Ours::Twice => {
             let once = settings::add(bytes, &wanted).unwrap().0;
-            settings::add(&once, &Wanted { statusline: None, ..wanted }).unwrap().0
+            settings::add(&once, &WantedEntries { statusline: None, ..wanted }).unwrap().0
         }
         Ours::Part => {
             let mut text = String::from_utf8(settings::add(bytes, &wanted).unwrap().0).unwrap();

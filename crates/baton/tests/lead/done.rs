@@ -1,4 +1,4 @@
-//! `baton done`: the task is finished, the parent is told, the chain ends; and how to take it back.
+//! `baton done`: the task is finished, the parent is notified, the chain ends; and how to take it back.
 
 use std::process::Stdio;
 
@@ -46,7 +46,7 @@ fn a_finished_task_reaches_the_parent_once_with_the_last_answer_and_shows_as_don
     let _served = Served::new(&home);
     child.hook("UserPromptSubmit").ok();
     let said = as_agent(&home, &child, &["done", "PR 212", "is green"]).ok();
-    assert!(said.contains("app hears of it with your last answer"), "{said}");
+    assert!(said.contains("app gets a notice with your last answer"), "{said}");
     assert_eq!(state(&home, "app-oak"), "working", "its turn continues");
     assert!(mail(&home, "app").is_empty(), "not before its last answer");
     child.hook_with("Stop", json!({ "last_assistant_message": "All 41 tests pass." })).ok();

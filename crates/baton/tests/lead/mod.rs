@@ -74,7 +74,7 @@ fn tail_tells_prompt_tools_with_outcome_and_the_last_answer_from_the_transcript(
 }
 
 #[test]
-fn tail_follow_goes_on_over_a_fresh_context_until_the_agent_is_gone() {
+fn tail_follow_continues_over_a_fresh_context_until_the_agent_is_gone() {
     let script = "context\nturn\n  tokens 5%\n  say First.\ncontext\nturn\n  tokens 5%\n  say Second.\n";
     let Some(world) = World::new(script) else { return };
     world.spawn("alpha", &["--prompt", "begin"]).ok();

@@ -12,6 +12,21 @@ use crate::BATON;
 use crate::world::{QUIET, World, wait_for_or};
 
 #[test]
+fn an_old_name_whose_new_one_cannot_be_read_is_not_called_unknown() {
+    let home = Home::new(BATON);
+    let client = Client::new(&home);
+    client.starts("startup").ok();
+    home.run("rename app porter").ok();
+    let forward = home.state().join("renamed/app.json");
+    std::fs::remove_file(&forward).unwrap();
+    std::fs::create_dir(&forward).unwrap();
+    for line in ["send app hello", "retire app", "inbox app"] {
+        let said = home.run(line).fails(1);
+        assert!(said.contains("renamed/app.json") && !said.contains("there is no agent"), "{line}: {said}");
+    }
+}
+
+#[test]
 fn a_renamed_agent_keeps_its_mail_its_handoffs_and_its_children_and_the_old_name_leads_to_it() {
     let script = "context\nturn\n  tokens 5%\n  say Hello.\ncontext\nturn\n  tokens 5%\n  say I am back.\n";
     let Some(mut world) = World::new(script) else { return };
@@ -102,7 +117,10 @@ fn a_name_that_is_taken_reserved_or_no_name_is_refused() {
     let second = Client::new(&home);
     second.starts("startup").silent();
     assert!(home.run("rename app app-oak").fails(1).contains("there is an agent app-oak already"));
-    assert!(home.run("rename app user").fails(1).contains("no agent may be called user"));
+    for name in ["user", "User", "USER", "Baton", "unknown"] {
+        let said = home.run(&format!("rename app {name}")).fails(1);
+        assert!(said.contains(&format!("no agent may be called {name}")), "{said}");
+    }
     assert!(home.run("rename app app").fails(1).contains("called app already"));
     home.run("rename app ../x").fails(2);
     let mut by_other = home.baton(["rename", "app", "mine"]);

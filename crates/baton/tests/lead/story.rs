@@ -112,7 +112,7 @@ fn a_lead_spawns_three_two_ask_one_fails_one_hits_a_limit_and_the_day_ends_with_
         assert!(tree.contains(name), "{name}: {tree}");
     }
 
-    // Two ask: one sends its user a message, one needs a permission. One is at a limit. The lead is told of each.
+    // Two ask: one sends its user a message, one needs a permission. One is at a limit. The lead gets a notice of each.
     let mail = |name: &str, part: &str| {
         let list = world.baton(&["inbox", name, "--json"]).json();
         list.as_array().unwrap().iter().any(|m| m["text"].as_str().unwrap().contains(part))

@@ -48,7 +48,7 @@ fn nothing_is_offered_of_sessions_that_live_or_ended_or_were_handed_over_or_belo
     drop(alive);
 }
 
-/// The next plain start is offered only a plain client's work; a named agent is told what else waits.
+/// The next plain start is offered only a plain client's work; a named agent sees a note on what else waits.
 #[test]
 fn a_named_agent_takes_only_what_is_addressed_to_it_and_is_told_of_the_rest() {
     let home = Home::new(crate::BATON);

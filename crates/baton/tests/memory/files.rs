@@ -1,9 +1,44 @@
 //! The files of a memory: documents, the active context, the block in CLAUDE.md.
 
 use baton_testkit::Home;
+use baton_testkit::hooks::Client;
 use serde_json::json;
 
-use super::{SAVED, active, asked, home, in_client, memory};
+use super::{SAVED, active, asked, home, in_client, memory, raws};
+
+#[test]
+fn nothing_is_removed_or_made_while_the_record_of_memories_cannot_be_read() {
+    let home = home();
+    let project = home.project();
+    let text = |name: &str| std::fs::read_to_string(project.join(name)).unwrap_or_default();
+    let before = (text("CLAUDE.md"), text(".claude/CLAUDE.md"), text(".gitignore"), active(&home));
+    assert!(before.1.contains("baton"), "{before:?}");
+    let record = home.state().join("memory/projects.json");
+    std::fs::remove_file(&record).unwrap();
+    std::fs::create_dir(&record).unwrap();
+    let project_memory = memory(&home).join("project-memory.md");
+    std::fs::remove_file(&project_memory).unwrap();
+    for line in ["memory init --remove", "memory init"] {
+        assert!(home.run(line).fails(1).contains("projects.json"), "{line}");
+        let now = (text("CLAUDE.md"), text(".claude/CLAUDE.md"), text(".gitignore"), active(&home));
+        assert_eq!(now, before, "{line}");
+        assert!(!project_memory.exists(), "{line}");
+    }
+}
+
+/// A socket has the one name under which an open fails as it does on a failing disk.
+#[test]
+fn an_end_whose_transcript_cannot_be_opened_is_reported() {
+    let home = home();
+    let client = Client::new(&home);
+    client.starts("startup").ok();
+    std::fs::create_dir_all(client.transcript().parent().unwrap()).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(client.transcript()).unwrap();
+    client.hook("SessionEnd").ok();
+    assert!(raws(&home).is_empty());
+    let log = home.run("log --json").ok();
+    assert!(log.contains("\"doing\":\"back up the transcript\""), "{log}");
+}
 
 #[test]
 fn a_document_that_was_edited_into_nonsense_is_named_and_the_rest_still_works() {

@@ -177,6 +177,8 @@ fn flow_c_an_exit_leaves_a_backup_that_the_next_session_processes() {
     client.hook_with("SessionEnd", json!({ "reason": "prompt_input_exit" })).silent();
     let raw = raws(&home);
     assert!(raw[0].to_str().unwrap().ends_with("_prompt_input_exit.jsonl"), "{raw:?}");
+    // Whatever the project's own rules say, git does not track a raw conversation.
+    assert_eq!(std::fs::read_to_string(memory(&home).join("raw/.gitignore")).unwrap(), "*\n");
     let context = active(&home);
     assert!(context.contains("_The last session ended 20") && !context.contains("<!--"), "{context}");
     assert!(context.contains("(prompt_input_exit)") && context.contains("backup raw/20"), "{context}");

@@ -81,7 +81,7 @@ impl Drop for Scene {
 
 /// Promises 1 and 2 for the mirror: a kill before, and a fault in, each call that touches it.
 #[test]
-fn a_kill_or_a_fault_in_any_call_loses_nothing_and_the_next_hook_goes_on() {
+fn a_kill_or_a_fault_in_any_call_loses_nothing_and_the_next_hook_continues() {
     if !trace::available() {
         return;
     }
@@ -142,7 +142,7 @@ fn a_hook_killed_at_any_instant_leaves_a_prefix_of_the_transcript() {
     let mut pace = Pace::measured((0..5).map(|_| hook()));
     let mut rng = Rng::announced("kills of hooks");
     let (mut killed, mut n) = (0, 0);
-    // On a busy machine most get through, so go on until enough have died.
+    // On a busy machine most get through, so continue until enough have died.
     while n < baton_testkit::times(200) as u64 || killed < 50 {
         client.answers(1_000 + n);
         killed += usize::from(pace.kill(hook(), &mut rng).killed);

@@ -209,7 +209,7 @@ fn worker(script: &str) -> Option<(World, Browser)> {
 }
 
 #[test]
-fn a_request_is_read_allowed_denied_and_answered_and_the_agent_goes_on() {
+fn a_request_is_read_allowed_denied_and_answered_and_the_agent_continues() {
     let script = "turn\n  tokens 5%\n  ask rm -rf build\n  ask make\n  say Done.\n";
     let Some((world, browser)) = worker(script) else { return };
     world.home.write(".config/baton/config.toml", "[approvals]\nwait_for = \"all\"\n");

@@ -196,7 +196,7 @@ fn a_supervisor_killed_at_any_instant_of_a_rotation_loses_nothing() {
     }
 }
 
-/// Nothing could be sealed at the end of the turn, and only the supervisor is there to try again.
+/// Nothing could be sealed at the end of the turn, and only the supervisor can try again.
 #[test]
 fn a_handoff_that_could_not_be_sealed_at_the_end_of_its_turn_is_sealed_by_the_supervisor() {
     let home = home(ONCE);

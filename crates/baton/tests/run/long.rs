@@ -13,8 +13,8 @@ fn ten_in_a_row_are_enough_and_the_refusal_says_why() {
     let words = "stopped: 10 rotations in a row without a prompt by a person";
     wait_for("the listing", || home.run("agents").out.contains(words).then_some(()));
     let inbox = home.run("inbox").ok();
-    assert!(inbox.contains("type something to go on"), "{inbox}");
-    // A person's word begins the count anew.
+    assert!(inbox.contains("type something to continue"), "{inbox}");
+    // A person's word restarts the count.
     run.type_line("Go on.");
     wait_for("its prompt", || run.of_kind("prompt").iter().any(|p| p["text"] == "Go on.").then_some(()));
     wait_for("the count", || (run.agent()["in_a_row"] == 0).then_some(()));

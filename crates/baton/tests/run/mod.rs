@@ -238,7 +238,7 @@ fn loads(seen: &[Value]) -> Vec<String> {
 }
 
 #[test]
-fn an_agent_that_hands_over_goes_on_in_a_new_process_that_knows_what_it_knew() {
+fn an_agent_that_hands_over_continues_in_a_new_process_that_knows_what_it_knew() {
     let home = home(ONCE);
     let args =
         ["--permission-mode", "plan", "--session-id", "11111111-1111-4111-8111-111111111111", "Do the task."];

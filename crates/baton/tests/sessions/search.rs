@@ -1,4 +1,4 @@
-//! `baton sessions search`: finds what was said, by whom and when, best first, each hit once.
+//! `baton sessions search`: finds words with their speaker and time, best first, each hit once.
 
 use baton_testkit::pty::{Pty, code};
 use baton_testkit::{CommandOutput, Home};

@@ -36,9 +36,9 @@ pub const QUESTION: &str = "AskUserQuestion";
 pub const PLAN: &str = "ExitPlanMode";
 
 /// The tool by which an agent changes files with a patch, which names them.
-pub const PATCH: &str = "apply_patch";
+pub(crate) const PATCH: &str = "apply_patch";
 
-/// What an agent asked for. Immutable: its id is the hash of its record.
+/// An agent's request. Immutable: its id is the hash of its record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     pub at: Timestamp,
@@ -85,7 +85,7 @@ impl Author {
     }
 }
 
-/// Where an answer came in.
+/// Where an answer came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Door {
@@ -197,7 +197,7 @@ impl Answer {
     }
 }
 
-/// What the client did, as its later events show.
+/// The client's reaction, as its later events show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
@@ -286,7 +286,7 @@ impl Case {
         }
     }
 
-    /// The writes that follow from `input`.
+    /// The writes that `input` calls for.
     pub fn step(&self, input: &Input) -> Writes {
         match (input, &self.answer) {
             (Input::Answer(answer), None) => Writes { answer: Some(answer.clone()), outcome: None },
@@ -311,7 +311,7 @@ impl Case {
 
     /// Whether a tool that ran is the requested one. The client may have added fields (answers, defaults), and our
     /// answer may have replaced the input.
-    pub fn is_about(&self, tool: &str, input: &Value) -> bool {
+    pub(crate) fn is_about(&self, tool: &str, input: &Value) -> bool {
         // The client does not repeat the plan, and a session has only one at a time.
         if tool == PLAN && self.request.tool == PLAN {
             return true;

@@ -1,7 +1,7 @@
 //! Rules that answer for the user: `allow` and `deny` of `[approvals]`, in the client's own pattern syntax.
 //!
-//! A rule that does not clearly apply does not apply, so a person is asked. Deny wins over allow, and where it cannot be
-//! ruled out that a denial is meant, no wide allowance decides either.
+//! A rule that does not clearly apply does not apply, so a person is asked. Deny wins over allow, and a wide allowance
+//! does not decide either if a denial might apply.
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,9 +29,9 @@ enum Pattern {
     Command(String),
     /// One simple command that begins with these words.
     Prefix(String),
-    /// One simple command of this form, where `*` stands for anything.
+    /// One simple command of this form; `*` matches anything.
     Form(String),
-    /// A file, by segments; `**` stands for any number of them.
+    /// A file, by segments; `**` matches any number of them.
     Path(Anchor, Vec<String>),
     /// The host of a URL.
     Domain(String),
@@ -169,7 +169,7 @@ pub fn files_of<'a>(tool: &str, input: &'a Value) -> Vec<&'a str> {
     named.chain(text("pattern").filter(|_| tool == "Glob").filter(leaves)).collect()
 }
 
-/// Whether every client takes this name for the same file: some expand `~` and trim spaces.
+/// Whether every client reads this name as the same file: some expand `~` and trim spaces.
 pub fn is_clear(file: &str) -> bool {
     !file.starts_with('~') && file.trim() == file && !file.contains(char::is_control)
 }
@@ -280,7 +280,7 @@ fn is_simple(command: &str) -> bool {
     !command.chars().any(|c| COMPOUND.contains(&c) || c.is_control())
 }
 
-/// Whether a shell might run a command of these words: they occur in this order, or what occurs is not known before it
+/// Whether a shell might run a command of these words: they occur in this order, or the command is not known before it
 /// runs.
 fn may_run(command: &str, words: &str) -> bool {
     if !is_simple(command) {
@@ -292,11 +292,41 @@ fn may_run(command: &str, words: &str) -> bool {
     }
     let unquoted: String = command.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
     let is_end = |c: char| c.is_whitespace() || matches!(c, '/' | '=' | ',' | '{' | '}');
-    let mut found = unquoted.split(is_end);
-    words
-        .split(|c: char| c == '*' || is_end(c))
-        .filter(|word| !word.is_empty())
-        .all(|word| found.any(|other| other.eq_ignore_ascii_case(word)))
+    let expanded =
+        |token| widened(token).map(|form| form.split(is_end).map(str::to_owned).collect::<Vec<_>>());
+    let mut found = unquoted.split_whitespace().flat_map(|token| {
+        let parts = token.split(is_end).map(str::to_owned);
+        parts.chain(expanded(token).unwrap_or_default())
+    });
+    words.split(|c: char| c == '*' || is_end(c)).filter(|word| !word.is_empty()).all(|word| {
+        let word = word.to_ascii_lowercase();
+        // A wildcard alone stands for files, not for a word of a command.
+        found.any(|other| other != "*" && matches_wild(&other.to_ascii_lowercase(), &word))
+    })
+}
+
+/// A word as a pattern of what a shell may make of it: `pu{sh,ll}` becomes `pu*`. `None` if it stays as it is.
+fn widened(word: &str) -> Option<String> {
+    if !word.contains(['*', '?', '[', '{']) {
+        return None;
+    }
+    let (mut form, mut depth) = (String::new(), 0u32);
+    for c in word.chars() {
+        match c {
+            '{' | '[' => {
+                depth += 1;
+                form.push('*');
+            }
+            '}' | ']' => depth = depth.saturating_sub(1),
+            _ if depth > 0 => {}
+            '?' => form.push('*'),
+            c => form.push(c),
+        }
+    }
+    while form.contains("**") {
+        form = form.replace("**", "*");
+    }
+    Some(form)
 }
 
 /// `*` matches anything, including nothing.
@@ -333,7 +363,7 @@ fn is_below(anchor: Anchor, pattern: &[String], file: &str, folder: &str, home: 
     matches_segments(&pattern, rest)
 }
 
-/// Whether a file that matches `pattern` below `base` may lie in `folder` or below it.
+/// Whether a file that matches `pattern` below `base` may be in `folder` or below it.
 fn may_contain(folder: &[&str], base: &[&str], pattern: &[String]) -> bool {
     let is_same = |(wanted, segment): (&str, &&str)| matches_wild(wanted, segment);
     let literal = base.iter().copied();
@@ -378,14 +408,14 @@ pub fn is_wider(mode: Option<&str>, than: Option<&str>) -> bool {
 
 /// The agents that a rule applies to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Whose {
+pub enum RuleScope {
     Everybody,
     Agent(AgentId),
     /// An agent and all its descendants.
     Tree(AgentId),
 }
 
-impl Whose {
+impl RuleScope {
     fn includes(&self, asked: &ToolCall<'_>) -> bool {
         match self {
             Self::Everybody => true,
@@ -403,18 +433,18 @@ pub enum Decision {
 
 /// All the user's rules, in file order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Rules(pub Vec<(Whose, Decision, Rule)>);
+pub struct Rules(pub Vec<(RuleScope, Decision, Rule)>);
 
 impl Rules {
     /// Whether some rule is about the agent of this name, or about its tree.
     pub fn speak_of(&self, name: &AgentId) -> bool {
         self.0.iter().any(|(whose, ..)| match whose {
-            Whose::Everybody => false,
-            Whose::Agent(agent) | Whose::Tree(agent) => agent == name,
+            RuleScope::Everybody => false,
+            RuleScope::Agent(agent) | RuleScope::Tree(agent) => agent == name,
         })
     }
 
-    /// What the rules say of a request, and which one says it. `None`: ask.
+    /// The rules' decision about a request, and the rule that decided. `None`: ask.
     pub fn decide(&self, asked: &ToolCall<'_>) -> Option<(Decision, &Rule)> {
         // A rule that only names a tool must not answer questions or approve plans.
         if [QUESTION, PLAN].contains(&asked.tool) {
@@ -430,7 +460,7 @@ impl Rules {
             return Some((Decision::Deny, rule));
         }
         let is_doubtful = of(Decision::Deny).any(|rule| rule.may_deny(asked));
-        // Only a command that was allowed letter by letter is meant, whatever a denial may say of its parts.
+        // Only a literal allowance applies, whatever a denial says about parts of the command.
         let is_meant = |rule: &&Rule| !is_doubtful || matches!(rule.pattern, Pattern::Command(_));
         let mut allowed = of(Decision::Allow).filter(|rule| rule.allows(asked));
         allowed.find(is_meant).map(|rule| (Decision::Allow, rule))

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::rules::{Decision, Rule, Rules, ToolCall, Whose};
+use super::rules::{Decision, Rule, RuleScope, Rules, ToolCall};
 use super::*;
 
 fn at(second: i64) -> Timestamp {
@@ -182,7 +182,7 @@ proptest! {
 }
 
 fn allowing(rules: &[&str]) -> Rules {
-    Rules(rules.iter().map(|r| (Whose::Everybody, Decision::Allow, r.parse().unwrap())).collect())
+    Rules(rules.iter().map(|r| (RuleScope::Everybody, Decision::Allow, r.parse().unwrap())).collect())
 }
 
 fn asked<'a>(
@@ -242,9 +242,9 @@ fn rules_match_as_the_client_writes_them() {
 fn a_denial_wins_and_rules_of_one_agent_or_tree_are_for_them_alone() {
     let rule = |text: &str| text.parse::<Rule>().unwrap();
     let rules = Rules(vec![
-        (Whose::Everybody, Decision::Allow, rule("Bash")),
-        (Whose::Tree(agent("lead")), Decision::Deny, rule("Bash(git push:*)")),
-        (Whose::Agent(agent("lead")), Decision::Deny, rule("WebSearch")),
+        (RuleScope::Everybody, Decision::Allow, rule("Bash")),
+        (RuleScope::Tree(agent("lead")), Decision::Deny, rule("Bash(git push:*)")),
+        (RuleScope::Agent(agent("lead")), Decision::Deny, rule("WebSearch")),
     ]);
     let decide = |who: &str, ancestors: &[AgentId], tool: &str, input: Value| {
         let who = agent(who);
@@ -266,17 +266,17 @@ fn an_allowance_must_hold_for_a_file_and_for_what_its_links_lead_to() {
     let pair = |file: &str| (file.to_owned(), "/p".to_owned());
     let files = [pair("/p/src/link"), pair("/etc/passwd")];
     assert_eq!(rules.decide(&asked("Edit", &input, &files, &who)), None);
-    let deny = Rules(vec![(Whose::Everybody, Decision::Deny, "Edit(//etc/**)".parse().unwrap())]);
+    let deny = Rules(vec![(RuleScope::Everybody, Decision::Deny, "Edit(//etc/**)".parse().unwrap())]);
     assert!(deny.decide(&asked("Edit", &input, &files, &who)).is_some());
 }
 
-/// Somebody who allows a tool and denies one use of it is asked about whatever may be that use in other words.
+/// With a tool allowed and one use of it denied, the user is asked about anything that may be that use in other words.
 #[test]
 fn a_wide_allowance_does_not_cover_what_a_denial_may_mean() {
     let rule = |text: &str| text.parse::<Rule>().unwrap();
     let with = |allowed: &[&str], denied: &[&str]| {
-        let all = allowed.iter().map(|r| (Whose::Everybody, Decision::Allow, rule(r)));
-        Rules(all.chain(denied.iter().map(|r| (Whose::Everybody, Decision::Deny, rule(r)))).collect())
+        let all = allowed.iter().map(|r| (RuleScope::Everybody, Decision::Allow, rule(r)));
+        Rules(all.chain(denied.iter().map(|r| (RuleScope::Everybody, Decision::Deny, rule(r)))).collect())
     };
     let rules = with(&["Bash", "Bash(cd a && make)"], &["Bash(git push:*)", "Bash(shutdown)"]);
     let bash = |command: &str| decided(&rules, "Bash", &json!({ "command": command }));
@@ -293,6 +293,11 @@ fn a_wide_allowance_does_not_cover_what_a_denial_may_mean() {
         "git pu\\\nsh",
         "GIT push",
         "env git push",
+        "git pu{sh,}",
+        "git {pus,x}h",
+        "git pus? origin",
+        "git p[u]sh",
+        "{git,pu*}",
         "/usr/bin/gi? push",
         "$x",
         "cat <<E\ngit push\nE",
@@ -301,7 +306,15 @@ fn a_wide_allowance_does_not_cover_what_a_denial_may_mean() {
         assert_eq!(bash(asks), None, "{asks:?}");
     }
     assert_eq!(bash("git push"), Some(Decision::Deny));
-    for allowed in ["git commit -m 'push it'", "cargo test", "ls *.rs", "rg digit pushed", "cd a && make"] {
+    for allowed in [
+        "git commit -m 'push it'",
+        "cargo test",
+        "ls *.rs",
+        "git add *",
+        "git add src/*.rs tests/{a,b}.rs",
+        "rg digit pushed",
+        "cd a && make",
+    ] {
         let wanted = (allowed != "git commit -m 'push it'").then_some(Decision::Allow);
         assert_eq!(bash(allowed), wanted, "{allowed:?}");
     }

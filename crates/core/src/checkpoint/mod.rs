@@ -170,11 +170,6 @@ impl<'a> FileName<'a> {
     }
 }
 
-/// The newest checkpoint among a folder's file names; ignores other files.
-pub fn newest<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    names.into_iter().filter_map(FileName::parse).max().map(|n| n.name)
-}
-
 /// The author of a checkpoint, as seen from one session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Author {

@@ -17,8 +17,8 @@ const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
 /// Time for the fresh context's hooks to load the handoff, generous even for a busy machine.
 const LOAD: SignedDuration = SignedDuration::from_secs(10);
 
-/// How long after the hooks saw a turn begin the mod may take to report it. After that there is no turn: something else
-/// refused its prompt.
+/// How long the mod may take to report a turn that the hooks saw begin. After that no turn runs: something else refused
+/// its prompt.
 const TOLD: SignedDuration = SignedDuration::from_secs(3);
 
 /// When to look again at what someone else is about to change, if no event announces it.
@@ -61,7 +61,7 @@ pub struct State {
     /// The hooks of the fresh context could not load this handoff, as on a full disk. We submitted the continuation all
     /// the same, because the hook of a first prompt tries again.
     loads_late: Option<HandoffId>,
-    /// When we heard that a turn began, and when the last one ended.
+    /// When the last turn was reported to begin, and when to end.
     began: Option<Timestamp>,
     ended: Option<Timestamp>,
     /// Begin nothing before this time: a turn has begun that the mod has yet to report.
@@ -208,7 +208,7 @@ pub enum Order {
     Submit(u64, Text),
     /// The client took it.
     Accepted(Text),
-    /// The client did not take it: what is queued stays queued.
+    /// The client did not accept the text: queued mail stays queued.
     Back(Text),
     /// Publish in our record whether the client takes orders.
     Braked(bool),
@@ -220,7 +220,7 @@ impl State {
         self.doing.as_ref().map(|d| d.until).or(self.held_until)
     }
 
-    /// The next state, and what to do.
+    /// The next state, and the orders to carry out.
     #[must_use]
     pub fn next(mut self, input: Input, now: Timestamp) -> (Self, Vec<Order>) {
         let braked = self.braked;
@@ -256,7 +256,7 @@ impl State {
     fn fell_idle(&mut self, now: Timestamp) {
         (self.working, self.ended) = (false, Some(now));
         if let Some(doing) = &mut self.doing {
-            // The client can now carry out what had to wait for this turn.
+            // The client can now carry out an order that had to wait for this turn.
             doing.until = doing.until.max(now + PATIENCE);
         }
     }
@@ -280,7 +280,7 @@ impl State {
 
     fn looked(&mut self, look: Look, now: Timestamp, orders: &mut Vec<Order>) {
         if self.look.under_way.is_none() && look.under_way.is_some() {
-            // The clear that was given up came after all.
+            // The clear took effect after we gave it up.
             self.given_up = None;
         }
         (self.look, self.carries_out, self.unprompted) = (look, None, false);
@@ -307,7 +307,7 @@ impl State {
         self.loaded_late(orders);
     }
 
-    /// Journals what became of a handoff that was left to the first prompt's hook, once nobody asks for it any more.
+    /// Journals the outcome of a handoff that was left to the first prompt's hook, once nobody asks for it any more.
     fn loaded_late(&mut self, orders: &mut Vec<Order>) {
         let look = &self.look;
         if let Some(handoff) = self.loads_late.take_if(|handoff| !look.wants(handoff)) {
@@ -319,7 +319,7 @@ impl State {
         }
     }
 
-    /// The turn of that prompt is over, and none of its hooks said a word.
+    /// The turn of that prompt is over, and none of its hooks reported anything.
     fn give_up_late(&mut self, orders: &mut Vec<Order>) {
         if let Some(handoff) = self.loads_late.take() {
             orders.extend([Order::GiveUp(NOT_LOADED.to_owned()), Order::Withdraw(handoff.clone())]);
@@ -392,8 +392,8 @@ impl State {
         }
     }
 
-    /// The client carried out an order after we gave it up. A fresh context without a prompt would stand still forever,
-    /// so prompt it, unless something else that began meanwhile does.
+    /// The client carried out an order after we gave it up. A fresh context without a prompt would wait forever, so
+    /// prompt it, unless something else has begun meanwhile that does.
     fn cleared_late(
         &mut self,
         request: RotationRequest,
@@ -449,7 +449,7 @@ impl State {
         }
         let Some(doing) = self.doing.take_if(|d| d.until <= now) else { return };
         match doing.what {
-            // The hooks reported what the client did not; a person may have prompted it already.
+            // The hooks reported it although the client did not; a person may have prompted it already.
             Progress::Clearing { request, loaded: true, .. } if self.working => {
                 self.unprompted = true;
                 orders.extend([Order::Cleared, Order::Loaded(request.handoff)]);
@@ -473,7 +473,7 @@ impl State {
                 self.submit(Text::Continuation(handoff), orders);
             }
             Progress::Submitting { text, .. } => {
-                // A fresh context without a prompt would stand still: retry once, then leave it to the person.
+                // A fresh context without a prompt would wait forever: retry once, then leave it to the person.
                 let again = !text.is_mail() && !self.retried;
                 (self.retried, self.braked) = (again, !again);
                 self.not_prompted(&text, orders);
@@ -483,7 +483,7 @@ impl State {
         }
     }
 
-    /// Begins what is due, and sets its deadline.
+    /// Begins the step that is due, and sets its deadline.
     fn advance(&mut self, now: Timestamp, orders: &mut Vec<Order>) {
         self.held_until = None;
         if self.doing.is_none() && !self.braked && self.interactive {
@@ -544,7 +544,7 @@ impl State {
                 self.held_until = Some(since + LOAD);
                 return;
             }
-            // Nobody waits for the hooks any more, because an earlier companion ended or the client told us nothing.
+            // Nobody waits for the hooks any more, because an earlier companion ended or the client reported nothing.
             let handoff = request.handoff.clone();
             (self.loads_late, self.late) = (Some(handoff.clone()), None);
             orders.extend([Order::Begin(request), Order::Cleared]);

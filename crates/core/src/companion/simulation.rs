@@ -1,6 +1,6 @@
 //! Promise 8 for rotation in place, as a simulation of one client, its mod, its companion and its hooks. Anything may
 //! be killed, late or lost between any two steps. Turns end with Stop, with an API error, at a usage limit, by Esc or
-//! by an order. Handoffs are pending when their turn ends, or scheduled while no turn runs. Messages may be urgent.
+//! by an order; Esc may also take a prompt back before its turn begins. Handoffs are pending when their turn ends, or scheduled while no turn runs. Messages may be urgent.
 
 use std::collections::VecDeque;
 
@@ -42,13 +42,18 @@ enum Bug {
     AbortsWhilePending,
     /// A failed attempt was repeated at once, without end.
     CarriesOutWithoutEnd,
-    /// If the report of a turn's end was lost, what waited for it was never looked at again.
+    /// If the report of a turn's end was lost, nothing looked again at what waited for it.
     SleepsWhileItWaits,
     /// A document scheduled while no turn ran went unnoticed until the next event.
     HearsNothingOfCopies,
     /// A fresh context whose hooks could not load the handoff was left to itself.
     LeavesUnloadedAlone,
+    /// A prompt that Esc had taken back counted as a turn, whose end never came.
+    WaitsForATurnThatNeverBegan,
 }
+
+/// How long the transcript shows nothing of a turn before its prompt counts as taken back.
+const UNTOLD: SignedDuration = SignedDuration::from_secs(30);
 
 #[derive(Debug, Default)]
 struct Client {
@@ -95,7 +100,7 @@ struct World {
     /// Whether it was pending at the companion's last look.
     seen_pending: bool,
     handed_over: Timestamp,
-    /// How often sealing it failed, and since when somebody has been sealing it.
+    /// How often sealing failed, and since when a process has been sealing it.
     tries: u32,
     sealing: Option<Timestamp>,
     /// The disk is full: nothing can be sealed.
@@ -106,6 +111,8 @@ struct World {
     recorded: (bool, Timestamp),
     /// The client has reported this pause as idle.
     notified: bool,
+    /// Esc took the last prompt back: its hook has run, and no turn has begun.
+    taken_back: bool,
     /// A copy was written that the companion has not seen, or a hook woke the companion.
     copied: bool,
     woken: bool,
@@ -120,7 +127,7 @@ struct World {
     /// The newest urgent message while it waits, and how many there have been.
     urgent: Option<String>,
     urgents: u32,
-    /// The message in the companion's record that a turn was ended for, and all such messages.
+    /// The message in the companion's record that a turn was interrupted for, and all such messages.
     interrupted_for: Option<String>,
     aborted_for: Vec<String>,
     wrong: Option<&'static str>,
@@ -179,6 +186,7 @@ impl World {
             given_up: false,
             recorded: (true, Timestamp::UNIX_EPOCH),
             notified: false,
+            taken_back: false,
             copied: false,
             woken: false,
             bug: None,
@@ -236,7 +244,20 @@ impl World {
         }
     }
 
+    /// Whoever looks at the record of a turn that never began ends it.
+    fn end_untold(&mut self) {
+        let is_old = self.now.duration_since(self.recorded.1) >= UNTOLD;
+        let is_untold = self.taken_back && self.recorded.0 && is_old;
+        if is_untold && self.bug != Some(Bug::WaitsForATurnThatNeverBegan) {
+            (self.recorded, self.taken_back) = ((false, self.now), false);
+            if !self.client.stopped {
+                self.seal();
+            }
+        }
+    }
+
     fn look(&mut self) {
+        self.end_untold();
         (self.copied, self.woken, self.seen_pending) = (false, false, self.pending);
         let rotated = self.journal.iter().any(|r| !r.step.is_open());
         let unprompted = self.client.has_it && self.client.prompts == 0;
@@ -368,7 +389,7 @@ impl World {
                 self.interrupted_for = Some(urgent);
                 self.sent.push_back(Sent::Abort(n));
             }
-            // Under the record's lock: a turn that began meanwhile seals at its own end.
+            // Under the record's lock: a turn that has begun meanwhile seals when it ends.
             Order::CarryOut => {
                 let carried_out = !self.recorded.0 && self.seal();
                 self.look_again = carried_out || self.bug == Some(Bug::CarriesOutWithoutEnd);
@@ -516,9 +537,25 @@ impl World {
         }
     }
 
+    /// A person submits a prompt and takes it back at once. The mod hears of no turn, and the client never reports that it
+    /// is idle. What a first prompt's hook loads late would be lost with it, so that does not happen here.
+    fn take_back(&mut self) {
+        if self.client.unloaded {
+            return;
+        }
+        self.note(|| "a prompt is taken back".into());
+        (self.client.idle_since, self.taken_back) = (None, true);
+        self.client.prompts += 1;
+        self.client.loads += u32::from(self.client.has_it && self.client.prompts == 1);
+        if !self.fails(40) {
+            self.register();
+            (self.recorded, self.limit) = ((true, self.now), None);
+        }
+    }
+
     fn begin_turn(&mut self) {
         (self.client.turn, self.client.stopped, self.client.idle_since) = (true, false, None);
-        self.limit = None;
+        (self.limit, self.taken_back) = (None, false);
         self.client.prompts += 1;
         let is_hooked = !self.fails(40);
         let loads_late = self.client.unloaded && is_hooked && !self.full;
@@ -554,7 +591,7 @@ impl World {
             if end == End::Limit {
                 self.limit = Some(self.now + SignedDuration::from_secs(20));
             }
-            // The hook wakes whoever serves the agent.
+            // The hook wakes the process that serves the agent.
             self.woken |= matches!(end, End::Error | End::Limit);
             if end == End::Stop || self.bug != Some(Bug::OnlyStopSeals) {
                 self.seal();
@@ -623,7 +660,7 @@ impl World {
                     self.urgent = Some(format!("m{:06}", self.urgents));
                 }
             }
-            // Somebody schedules a handoff while no turn runs, with a command that may be killed at once.
+            // A handoff is scheduled while no turn runs, by a command that may be killed at once.
             21 if !self.client.turn && self.faults && self.limit.is_none() => {
                 self.hand_over();
                 if !self.client.stopped && !self.recorded.0 && !self.fails(3) {
@@ -631,6 +668,7 @@ impl World {
                 }
             }
             23 => self.break_something(),
+            18 if self.client.alive && self.faults && self.random(2) == 0 => self.take_back(),
             _ => {}
         }
     }
@@ -705,7 +743,7 @@ impl World {
                 break;
             }
         }
-        // The next companion or `baton run` ends what was left open.
+        // The next companion or `baton run` closes rotations that were left open.
         let old_alive = self.client.alive;
         if self.companion.is_none() {
             self.settle(Facts { old_alive, new_alive: false, loaded: self.is_loaded() });
@@ -743,11 +781,17 @@ impl World {
         if comes || looks || state.braked {
             return;
         }
-        // The journal names the reason for what was given up. Another companion tries again, unless the context that
-        // should have loaded it runs already.
+        // The journal names the reason for giving up. Another companion tries again, unless the context that should
+        // have loaded it runs already.
         let journaled = self.journal.iter().any(|r| r.note.is_some());
         let explained = [
-            (self.pending, !self.notified && !self.client.stopped && self.bug != Some(Bug::OnlyStopSeals)),
+            (
+                self.pending,
+                !self.notified
+                    && !self.taken_back
+                    && !self.client.stopped
+                    && self.bug != Some(Bug::OnlyStopSeals),
+            ),
             (self.request.is_some(), journaled && state.given_up.is_some()),
             (self.limit.is_some(), false),
             (self.mail > 0, false),
@@ -785,7 +829,7 @@ impl World {
         let braked = self.companion.as_ref().is_none_or(|c| c.state.braked);
         if client.alive && !braked && !client.stopped {
             holds(!self.pending, "a handoff is pending forever")?;
-            // A clear of which neither the hook nor the client told is waited for, and the journal says so.
+            // A clear that neither the hook nor the client reported is still awaited, and the journal says so.
             let is_unloaded = self.request.is_some() && self.started.is_some();
             holds(!is_unloaded, "a fresh context stands without its handoff")?;
             holds(self.limit.is_none(), "an agent stands at a limit that has ended")?;
@@ -859,6 +903,7 @@ fn each_of_the_old_bugs_is_found_when_it_is_put_back() {
         Bug::SleepsWhileItWaits,
         Bug::HearsNothingOfCopies,
         Bug::LeavesUnloadedAlone,
+        Bug::WaitsForATurnThatNeverBegan,
     ] {
         let found = (1..=20_000u64).find(|seed| play_with(*seed, true, false, Some(bug)).judge().is_err());
         assert!(found.is_some(), "{bug:?} goes unnoticed");

@@ -1,5 +1,5 @@
-//! What is still unanswered when a compaction comes: the prompt just submitted, or tool results with their calls.
-//! Whatever we do not hand back to the client is lost.
+//! The unanswered end of a conversation at a compaction: the prompt just submitted, or tool results with their calls.
+//! The client loses whatever we do not hand back.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,10 +13,10 @@ pub struct Row {
     /// Ids of the tool calls it makes.
     #[serde(default)]
     pub uses: Vec<String>,
-    /// The tool results it brings.
+    /// The tool results in it.
     #[serde(default)]
     pub results: Vec<ToolResult>,
-    /// Characters of its own text.
+    /// The number of characters of its own text.
     #[serde(default)]
     pub chars: usize,
 }

@@ -47,7 +47,7 @@ fn play(inputs: Vec<Input>) -> Vec<Vec<Order>> {
 const START: Input = Input::Started { interactive: true, working: false, interrupted_for: None };
 
 #[test]
-fn a_request_made_in_a_turn_is_carried_out_when_the_turn_ends_and_the_work_goes_on() {
+fn a_request_made_in_a_turn_is_carried_out_when_the_turn_ends_and_the_work_continues() {
     let orders = play(vec![
         START,
         Input::TurnBegan,
@@ -142,7 +142,7 @@ fn where_the_word_of_a_turns_end_was_lost_the_hooks_say_it() {
     assert_eq!(orders[2..], [vec![], vec![], vec![], vec![Order::Submit(1, Text::Mail)]]);
 }
 
-/// Regression: mail that came before the hooks' report was old enough waited for the next event, forever.
+/// Regression: mail that arrived before the hooks' report was old enough waited for the next event, which never came.
 #[test]
 fn what_waits_for_the_end_of_a_turn_is_looked_at_again_by_itself() {
     let now = Timestamp::from_second(100).unwrap();
@@ -236,7 +236,7 @@ fn what_comes_before_the_word_of_a_turn_that_the_hooks_saw_begin_waits_for_that_
 
 #[test]
 fn an_urgent_message_that_finds_no_turn_to_end_waits_like_any_other() {
-    // The turn ended before the order came.
+    // The turn ended before the order arrived.
     let orders = play(vec![
         START,
         Input::TurnBegan,
@@ -286,7 +286,7 @@ fn no_turn_is_ended_for_a_message_that_waits_for_a_pending_handoff_nor_twice_for
     ];
     let aborts = play(refused).concat().into_iter().filter(|o| matches!(o, Order::Abort(..))).count();
     assert_eq!(aborts, 1);
-    // The next companion knows of the interruption.
+    // The next companion knows about the interruption.
     let start = Input::Started { interactive: true, working: true, interrupted_for: Some("m1".into()) };
     assert_eq!(play(vec![start, urgent("m1")])[1], []);
 }

@@ -25,7 +25,7 @@ pub enum ModMessage {
         #[serde(default)]
         aborted: bool,
     },
-    /// The context as the client counts it after a turn; zero or absent if it does not know.
+    /// The context size after a turn, as the client counts it; zero or absent if it does not know.
     Measure {
         session: String,
         #[serde(default)]
@@ -58,8 +58,8 @@ pub struct Hello {
     /// The folder from which the mod was loaded.
     #[serde(default)]
     pub plugin: Option<String>,
-    /// Whether a turn runs, if the mod knows. The hooks see a turn begin whose prompt Esc took back at once, and nothing
-    /// tells them of its end.
+    /// Whether a turn runs, if the mod knows. If Esc takes a prompt back at once, the hooks see a turn begin and are
+    /// never told that it ended.
     #[serde(default)]
     pub turn: Option<bool>,
 }
@@ -114,7 +114,7 @@ pub struct Compaction {
 pub struct Fork {
     #[serde(default)]
     pub text: String,
-    /// What it cost, by the model's own count.
+    /// Its cost, by the model's own count.
     #[serde(default)]
     pub usage: serde_json::Map<String, serde_json::Value>,
 }
@@ -129,6 +129,6 @@ pub enum Answer {
     Fork { prompt: String, ms: u64 },
     /// Let the client compact as it would without us.
     Next { why: String },
-    /// No compaction at all.
+    /// Skip the compaction.
     Skip { why: String },
 }

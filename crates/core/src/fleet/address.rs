@@ -14,7 +14,7 @@ pub struct MachineName(String);
 
 impl MachineName {
     /// Short enough for a role of the database together with the fleet's id.
-    pub const MAX: usize = 32;
+    pub(crate) const MAX: usize = 32;
 
     pub fn new(text: impl Into<String>) -> Result<Self, BadId> {
         let text = text.into();
@@ -31,7 +31,7 @@ impl MachineName {
         Err(BadId { kind: "machine name", text, why })
     }
 
-    /// The nearest name to what a system calls itself: `Anna's MacBook.local` becomes `team-s-macbook`.
+    /// The name nearest to a host's own: `Anna's MacBook.local` becomes `team-s-macbook`.
     pub fn near(host: &str) -> Option<Self> {
         let host = host.split('.').next().unwrap_or(host);
         let mut name = String::new();
@@ -77,7 +77,7 @@ impl From<MachineName> for String {
     }
 }
 
-/// An agent's name, and the machine it is on where that was said.
+/// An agent's name, and its machine if one was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     pub agent: AgentId,
@@ -111,7 +111,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Whom an address means.
+/// Whom an address refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resolved {
     Here,

@@ -8,12 +8,12 @@ use crate::ids::{ChannelName, SessionId};
 
 /// Bytes of a conversation in one piece, before they are compressed.
 pub const PIECE: u64 = 1 << 20;
-/// A larger conversation is refused: the database is no archive.
+/// A larger conversation is refused: the database is not an archive.
 pub const MAX_CONVERSATION: u64 = 64 << 20;
 /// Conversations that a machine names in one answer, the newest first.
 pub const MAX_LISTED: usize = 200;
 
-/// What a machine asks another one.
+/// A machine's question to another one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "lowercase")]
 pub enum Ask {
@@ -21,7 +21,7 @@ pub enum Ask {
     List,
     /// The pieces of one. `have`: the version that the asker has pieces of, and which ones.
     Conversation { session: SessionId, have: Option<Have> },
-    /// To remove what it fetched of this channel: it is no longer shared.
+    /// Remove what was fetched of this channel, because it is no longer shared.
     Forget { channel: ChannelName },
 }
 
@@ -32,7 +32,7 @@ pub struct Have {
     pub pieces: Vec<u32>,
 }
 
-/// What is said to a question.
+/// The answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "lowercase")]
 pub enum Answer {
@@ -66,7 +66,7 @@ pub struct PartHead {
     pub sha256: String,
 }
 
-/// What every piece says about the whole. Its parts, one after the other, are cut every [`PIECE`] bytes.
+/// The head of every piece, which describes the whole. The concatenated parts are cut every [`PIECE`] bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     pub session: SessionId,
@@ -124,7 +124,7 @@ impl Head {
         }
     }
 
-    /// The pieces that somebody who has `have` still needs.
+    /// The pieces still missing for a machine that has `have`.
     pub fn missing(&self, have: Option<&Have>) -> Vec<u32> {
         let had = have.filter(|have| have.parts == self.parts).map(|have| have.pieces.as_slice());
         (0..self.pieces()).filter(|n| !had.unwrap_or_default().contains(n)).collect()

@@ -1,5 +1,6 @@
-//! What travels between machines. The header is readable for the database, which routes by it, and authenticated: the
-//! sending device signs it together with the sealed body. The body is for the receiving device alone.
+//! The envelopes between machines. The database can read the header, which it routes by, and the header is
+//! authenticated: the sending device signs it together with the sealed body. Only the receiving device can read the
+//! body.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -14,9 +15,9 @@ pub const VERSION: u32 = 1;
 /// The largest sealed body; the database refuses larger ones too.
 pub const MAX_SEALED: usize = 4 << 20;
 /// The largest header.
-pub const MAX_HEADER: usize = 1024;
+pub(crate) const MAX_HEADER: usize = 1024;
 
-/// What the signature is for: a signature of another purpose never fits here.
+/// The purpose in the signature: a signature for another purpose never verifies here.
 const PURPOSE: &[u8] = b"baton fleet envelope 1\0";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +28,7 @@ pub enum Kind {
     Handoff,
     /// A question about conversations: [`super::conversation::Ask`].
     Ask,
-    /// What is said to it: [`super::conversation::Answer`].
+    /// The answer to it: [`super::conversation::Answer`].
     Answer,
     /// A piece of a conversation: [`super::conversation::Chunk`].
     Chunk,
@@ -69,7 +70,7 @@ impl Header {
         serde_json::to_string(self).expect("a header is plain text and numbers")
     }
 
-    /// Reads a header and holds it against the row that it came in: what routes a message must be what was signed.
+    /// Reads a header and checks it against its row: the fields that route a message must be the signed ones.
     pub fn read(text: &str, row: &Row<'_>) -> Result<Self, Disbelief> {
         #[derive(Deserialize)]
         struct Version {
@@ -96,19 +97,19 @@ impl Header {
         Ok(header)
     }
 
-    /// Whether this incarnation of the sender may still speak; `known` is the latest that was heard.
+    /// Whether this incarnation of the sender may still speak; `known` is the latest one seen.
     pub fn check_epoch(&self, known: u64) -> Result<(), Disbelief> {
         if self.epoch < known { Err(Disbelief::Replayed { epoch: self.epoch, known }) } else { Ok(()) }
     }
 }
 
-/// What the database says about an envelope.
+/// The database's columns of an envelope.
 #[derive(Debug, Clone, Copy)]
 pub struct Row<'a> {
     pub fleet: &'a str,
     pub id: &'a str,
     pub sender: &'a str,
-    /// Whoever reads it.
+    /// The reading machine.
     pub reader: &'a MachineName,
 }
 
@@ -136,13 +137,13 @@ pub struct Mail {
     pub text: String,
 }
 
-/// The body of [`Kind::Receipts`]: what became of messages that the reader sent.
+/// The body of [`Kind::Receipts`]: the fate of messages that the reader sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipts {
     pub receipts: Vec<Receipt>,
 }
 
-/// The state of a work tree by name: what the other side must have to go on.
+/// The state of a work tree by name: what the other side needs to continue.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct WorkTree {
     /// The URL of the remote that the branch follows.
@@ -167,7 +168,7 @@ pub struct WorkTree {
 }
 
 impl WorkTree {
-    /// Why the other side cannot have what is here, if it cannot. A patch carries what no remote has.
+    /// Why the other side cannot reach the state here, if it cannot. A patch carries commits that no remote has.
     pub fn hindrance(&self) -> Option<String> {
         let commit = self.commit.as_ref()?;
         let short = &commit[..commit.len().min(10)];
@@ -186,7 +187,7 @@ impl WorkTree {
             .then(|| format!("these files have changes that are in no commit: {}", few(&self.dirty)))
     }
 
-    /// One line for whoever goes on with it.
+    /// One line for the agent that continues with it.
     pub fn summary(&self) -> String {
         let Some(commit) = &self.commit else { return "not under git".to_owned() };
         let branch = self.branch.as_deref().unwrap_or("no branch");
@@ -208,7 +209,7 @@ fn few(names: &[String]) -> String {
 pub struct Handoff {
     /// The epoch at which the reader's machine is its home.
     pub epoch: u64,
-    /// The agent that goes on with it.
+    /// The agent that continues with it.
     pub agent: AgentId,
     pub provider: String,
     /// Whose work it is: an agent of the sending machine.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::MachineName;
 
-/// What a machine's own file says about a handoff. Without a file it was sealed here and never left: epoch 1.
+/// A machine's own file about a handoff. Without a file the handoff was sealed here and never left: epoch 1.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub enum Local {
@@ -48,9 +48,6 @@ pub struct Move {
     pub to: MachineName,
     /// The row's epoch afterwards.
     pub epoch: u64,
-    /// It is said again after a restore, and will never be taken back: it also replaces a row that says at this epoch
-    /// that it was taken back.
-    pub is_settled: bool,
 }
 
 impl Default for Local {
@@ -61,7 +58,8 @@ impl Default for Local {
 
 impl Local {
     /// Whether hooks of this machine may claim the handoff.
-    pub fn may_claim(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn may_claim(&self) -> bool {
         matches!(self, Self::Here { .. })
     }
 
@@ -83,21 +81,16 @@ impl Local {
     pub fn wanted_move(&self, me: &MachineName) -> Option<Move> {
         match self {
             Self::Leaving { to, epoch } | Self::Away { to, epoch } => {
-                let is_settled = matches!(self, Self::Away { .. });
-                Some(Move { from: me.clone(), to: to.clone(), epoch: *epoch, is_settled })
+                Some(Move { from: me.clone(), to: to.clone(), epoch: *epoch })
             }
             Self::Here { .. } => None,
         }
     }
 
-    /// What the file says once the database has answered with the row as it is now.
+    /// The file after the database has answered with the current row.
     #[must_use]
     pub fn settled(&self, row: &Row) -> Self {
         match self {
-            // Taken back: only its home can have done that.
-            Self::Leaving { to, epoch } if row.epoch == *epoch && row.home != *to => {
-                Self::Here { epoch: *epoch }
-            }
             // As wished, or already given on by its new home.
             Self::Leaving { to, epoch } if row.epoch >= *epoch => {
                 Self::Away { to: to.clone(), epoch: *epoch }
@@ -106,19 +99,8 @@ impl Local {
         }
     }
 
-    /// Takes back what is leaving. The database must carry the change out first: it moves the row to a later epoch, so
-    /// that a transfer that is still on its way finds nothing to change.
-    pub fn take_back(&self, me: &MachineName) -> Option<Move> {
-        match self {
-            Self::Leaving { epoch, .. } => {
-                Some(Move { from: me.clone(), to: me.clone(), epoch: *epoch, is_settled: false })
-            }
-            _ => None,
-        }
-    }
-
-    /// The database came back from a backup. What is leaving may have left, and the backup cannot tell: it is not taken
-    /// back any more, and goes where it was sent.
+    /// The database was restored from a backup. A leaving handoff may have left already, and the backup cannot tell, so
+    /// it goes where it was sent, whatever comes.
     #[must_use]
     pub fn after_restore(&self) -> Self {
         match self {
@@ -127,19 +109,25 @@ impl Local {
         }
     }
 
-    /// The handoff has come to this machine at `epoch`. `None` for one that is known already: it came twice.
+    /// The handoff arrived on this machine at `epoch`. `None` if it arrived before.
     pub fn arrive(known: Option<&Self>, epoch: u64) -> Option<Self> {
         if known.is_some_and(|known| known.epoch() >= epoch) { None } else { Some(Self::Here { epoch }) }
     }
 }
 
 impl Move {
-    /// What the database does; the row afterwards. `None`: it was changed by somebody else, and stays.
-    pub fn apply(&self, row: Option<&Row>) -> Option<Row> {
-        let is_expected = row.is_none_or(|row| {
-            row.home == self.from && (row.epoch < self.epoch || (self.is_settled && row.epoch == self.epoch))
-        });
+    /// The row after the database has applied the move, as `migrations/` does it. `None`: another machine changed it, and
+    /// it stays.
+    #[cfg(test)]
+    pub(crate) fn apply(&self, row: Option<&Row>) -> Option<Row> {
+        let is_expected = row.is_none_or(|row| row.home == self.from && row.epoch < self.epoch);
         is_expected.then(|| Row { home: self.to.clone(), epoch: self.epoch })
+    }
+
+    /// Whether the row knows of this move. A row from a backup may name a home before `from`, which has yet to move it
+    /// there again: until then this move must be repeated.
+    pub fn is_known_to(&self, row: &Row) -> bool {
+        row.epoch >= self.epoch
     }
 }
 
@@ -169,25 +157,20 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_that_is_still_on_its_way_finds_nothing_once_it_was_taken_back() {
-        let (laptop, desk) = (machine("laptop"), machine("desk"));
-        let leaving = Local::default().leave(desk).unwrap();
-        let late = leaving.wanted_move(&laptop).unwrap();
-        let row = leaving.take_back(&laptop).unwrap().apply(None).unwrap();
-        assert_eq!(late.apply(Some(&row)), None);
-        assert_eq!(leaving.settled(&row), Local::Here { epoch: 2 }, "also if its home died before it knew");
-        assert_eq!(Local::arrive(None, row.epoch), Some(Local::Here { epoch: 2 }));
-    }
-
-    #[test]
-    fn after_a_restore_nothing_is_taken_back() {
-        let leaving = Local::default().leave(machine("desk")).unwrap();
-        let after = leaving.after_restore();
-        assert!(!after.may_claim() && after.take_back(&machine("laptop")).is_none());
-        let moves = after.wanted_move(&machine("laptop")).unwrap();
-        assert_eq!((&moves.to, moves.epoch), (&machine("desk"), 2));
-        let taken_back = Row { home: machine("laptop"), epoch: 2 };
-        assert!(moves.apply(Some(&taken_back)).is_some(), "a backup may say that it was taken back");
+    fn what_was_given_on_is_said_again_until_the_home_before_has_said_its_own() {
+        let [laptop, desk, rented] = ["laptop", "desk", "rented"].map(machine);
+        let first = Local::default().leave(desk.clone()).unwrap().wanted_move(&laptop).unwrap();
+        let second = Local::Here { epoch: 2 }.leave(rented.clone()).unwrap().after_restore();
+        assert!(!second.may_claim());
+        let second = second.wanted_move(&desk).unwrap();
+        // The backup knows neither of the two moves.
+        let row = Row { home: laptop, epoch: 1 };
+        assert_eq!(second.apply(Some(&row)), None);
+        assert!(!second.is_known_to(&row));
+        let row = first.apply(Some(&row)).unwrap();
+        let row = second.apply(Some(&row)).unwrap();
+        assert_eq!(row, Row { home: rented, epoch: 3 });
+        assert!(first.is_known_to(&row) && second.is_known_to(&row));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Who is awake, told by the database's clock alone: a machine's own clock may be wrong.
+//! Which machines are awake, by the database's clock alone: a machine's own clock may be wrong.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 
 use super::MachineName;
 
-/// A machine says that it is there this often.
+/// How often a machine sends a heartbeat.
 pub const BEAT: Duration = Duration::from_secs(15);
-/// It counts as awake for so many beats after the last one.
-pub const LEASE_BEATS: u32 = 3;
-/// One that has not been heard for so long counts as gone: senders no longer keep what it has missed.
-pub const GONE: Duration = Duration::from_hours(7 * 24);
+/// For how many beats after its last one a machine counts as awake.
+pub(crate) const LEASE_BEATS: u32 = 3;
+/// A machine that has been silent for this long counts as gone: senders no longer keep mail for it.
+pub(crate) const GONE: Duration = Duration::from_hours(7 * 24);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Presence {
     Awake,
-    /// Its lease has run out or its daemon has stopped. What is sent waits for it.
+    /// Its lease has run out or its daemon has stopped. Mail waits for it.
     Asleep,
-    /// It left, was revoked, or has not been heard for a week.
+    /// It left, was revoked, or has been silent for a week.
     Gone,
 }
 
@@ -58,7 +58,7 @@ pub struct SharedAgent {
     pub used_percentage: Option<u8>,
 }
 
-/// What a machine shares about itself. Signed by it.
+/// A machine's signed description of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shared {
     pub v: u32,
@@ -69,7 +69,7 @@ pub struct Shared {
     pub agents: Vec<SharedAgent>,
 }
 
-/// What the signature of [`Shared`] is for.
+/// The purpose in the signature of [`Shared`].
 pub const PURPOSE: &[u8] = b"baton fleet presence 1\0";
 
 #[cfg(test)]

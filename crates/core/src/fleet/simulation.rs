@@ -1,11 +1,12 @@
-//! Four machines and a database that is killed, cut off and restored from backups, over and over: a handoff is consumed
-//! once in the whole fleet, a message arrives once, and nothing accepted is lost.
+//! Four machines and a database that is killed, cut off and restored from backups, over and over, also on servers whose
+//! clocks are behind and without a connection that breaks: a handoff is consumed once in the whole fleet, a message
+//! arrives once, and nothing accepted is lost. Nobody is told of a restore; each machine finds it out from its counters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::MachineName;
 use super::home::{Local, Move, Row};
-use super::watermark::{Continuity, Found, Watermark};
+use super::watermark::{Continuity, Counters, Watermark};
 use crate::chance::below;
 
 const MACHINES: usize = 4;
@@ -14,7 +15,7 @@ fn machine(n: usize) -> MachineName {
     MachineName::new(format!("m{n}")).unwrap()
 }
 
-/// What the database holds; a backup is a clone.
+/// The content of the database; a backup is a clone.
 #[derive(Debug, Clone, Default)]
 struct Database {
     rows: BTreeMap<u32, Row>,
@@ -22,46 +23,62 @@ struct Database {
     documents: BTreeSet<(u32, usize, u64)>,
     mailboxes: [Vec<(u64, String)>; MACHINES],
     last: [u64; MACHINES],
+    beats: [u64; MACHINES],
+    epochs: [u64; MACHINES],
     ids: BTreeSet<String>,
 }
 
 impl Database {
-    /// One transaction: the row moves and the document goes with it.
-    fn give(&mut self, handoff: u32, reader: Option<usize>, moves: &Move) -> Row {
-        if let Some(row) = moves.apply(self.rows.get(&handoff)) {
-            self.rows.insert(handoff, row);
-            self.documents.extend(reader.map(|reader| (handoff, reader, moves.epoch)));
+    /// One transaction of machine `at`: the row moves and the document goes with it, which counts as a beat.
+    fn give(&mut self, at: usize, handoff: u32, reader: usize, moves: &Move) -> Row {
+        let first = Row { home: moves.from.clone(), epoch: moves.epoch - 1 };
+        let row = self.rows.entry(handoff).or_insert(first);
+        if let Some(moved) = moves.apply(Some(row)) {
+            *row = moved;
         }
-        self.rows[&handoff].clone()
+        if *row == (Row { home: moves.to.clone(), epoch: moves.epoch }) {
+            self.documents.insert((handoff, reader, moves.epoch));
+            self.beats[at] += 1;
+        }
+        row.clone()
     }
 
-    fn post(&mut self, to: usize, id: &str) {
+    /// Machine `at` puts a message into a mailbox. Places follow the server's clock.
+    fn post(&mut self, at: usize, to: usize, id: &str, clock: u64) {
+        self.beats[at] += 1;
         if self.ids.insert(id.to_owned()) {
-            self.last[to] += 1;
+            self.last[to] = clock.max(self.last[to] + 1);
             self.mailboxes[to].push((self.last[to], id.to_owned()));
         }
     }
 }
 
-/// What a machine has on disk; it survives every kill.
+/// The files of a machine; they survive every kill.
 #[derive(Debug, Default)]
 struct Machine {
     homes: BTreeMap<u32, Local>,
+    /// What was given away and must be said again.
+    again: BTreeSet<u32>,
     watermark: Watermark,
-    /// What waits to be sent, and what was acknowledged and is kept: reader and id.
+    /// Mail to send, and acknowledged mail that is kept: reader and id.
     outbox: Vec<(usize, String)>,
     sent: Vec<(usize, String)>,
     inbox: Vec<String>,
+    /// Not a file: whether its daemon has a connection.
+    is_connected: bool,
 }
 
 struct World {
     database: Database,
     machines: [Machine; MACHINES],
-    /// Transfers whose sender lost the connection: the database may carry them out later.
-    in_flight: Vec<(u32, usize, Move)>,
+    /// Transfers whose sender lost the connection: the database may carry them out later. Sender, handoff, reader.
+    in_flight: Vec<(usize, u32, usize, Move)>,
     consumed: BTreeMap<u32, usize>,
     accepted: Vec<(usize, String)>,
     backups: Vec<Database>,
+    now: u64,
+    /// How far the clock of the database's present server is behind.
+    behind: u64,
     chance: u64,
 }
 
@@ -74,6 +91,8 @@ impl World {
             consumed: BTreeMap::new(),
             accepted: Vec::new(),
             backups: Vec::new(),
+            now: 1_000_000,
+            behind: 0,
             chance: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
         }
     }
@@ -95,7 +114,7 @@ impl World {
         }
     }
 
-    /// Somebody gives the handoff to another machine; where it is consumed, there is nothing to give.
+    /// The handoff is given to another machine, unless it is consumed.
     fn leave(&mut self, at: usize, handoff: u32, to: usize) {
         if self.consumed.contains_key(&handoff) || at == to {
             return;
@@ -105,43 +124,96 @@ impl World {
         }
     }
 
-    /// The daemon of `at` tells the database what its files say. It may be cut off before, while or after.
-    fn synchronise(&mut self, at: usize) {
-        self.notice_restore(at);
-        for handoff in self.machines[at].homes.keys().copied().collect::<Vec<_>>() {
-            let local = self.machines[at].homes[&handoff].clone();
-            let Some(moves) = local.wanted_move(&machine(at)) else { continue };
-            let to = Self::index(&moves.to);
-            match self.roll(6) {
-                0 => return,
-                // The answer never comes, and nobody knows whether the database heard it.
-                1 => self.in_flight.push((handoff, to, moves)),
-                2 if matches!(local, Local::Leaving { .. }) => {
-                    let back = local.take_back(&machine(at)).unwrap();
-                    let row = self.database.give(handoff, None, &back);
-                    if self.roll(3) > 0 {
-                        self.machines[at].homes.insert(handoff, local.settled(&row));
+    /// Connects if there is no connection, and beats; whether that worked.
+    fn connect(&mut self, at: usize) -> bool {
+        let is_killed = self.roll(8) == 0;
+        let machine = &mut self.machines[at];
+        if !machine.is_connected {
+            let Database { beats, last, epochs, .. } = &self.database;
+            let found = Counters { beats: beats[at], last: last[at], epoch: epochs[at] };
+            if machine.watermark.compare(&found) == Continuity::Restored {
+                let sent = std::mem::take(&mut machine.sent);
+                machine.outbox.splice(0..0, sent);
+                for (handoff, local) in &mut machine.homes {
+                    *local = local.after_restore();
+                    if matches!(local, Local::Away { .. }) {
+                        machine.again.insert(*handoff);
                     }
                 }
+                // Whatever breaks before this is done again.
+                if is_killed {
+                    return false;
+                }
+                machine.watermark = machine.watermark.after_restore(&found);
+                // A new incarnation.
+                machine.watermark.epoch = machine.watermark.epoch.max(found.epoch) + 1;
+                self.database.epochs[at] = machine.watermark.epoch;
+            }
+            machine.is_connected = true;
+        }
+        self.database.beats[at] += 1;
+        if is_killed {
+            machine.is_connected = false;
+            return false;
+        }
+        self.hears(at)
+    }
+
+    /// The database's answer to something that counts as a beat has come; whether the connection is of further use.
+    fn hears(&mut self, at: usize) -> bool {
+        let machine = &mut self.machines[at];
+        let heard = machine.watermark.hear(self.database.beats[at], self.database.last[at]);
+        machine.is_connected = heard == Continuity::Same;
+        machine.is_connected
+    }
+
+    /// The daemon of `at` synchronises its files with the database. It may be cut off before, during or after that.
+    fn synchronise(&mut self, at: usize) {
+        if !self.connect(at) {
+            return;
+        }
+        for handoff in self.machines[at].homes.keys().copied().collect::<Vec<_>>() {
+            let local = self.machines[at].homes[&handoff].clone();
+            let is_due = matches!(local, Local::Leaving { .. }) || self.machines[at].again.contains(&handoff);
+            let Some(moves) = local.wanted_move(&machine(at)).filter(|_| is_due) else { continue };
+            let to = Self::index(&moves.to);
+            match self.roll(6) {
+                0 => {
+                    self.machines[at].is_connected = false;
+                    return;
+                }
+                // The answer is lost, so it is unknown whether the database received it.
+                1 => {
+                    self.in_flight.push((at, handoff, to, moves));
+                    self.machines[at].is_connected = false;
+                    return;
+                }
                 outcome => {
-                    let row = self.database.give(handoff, Some(to), &moves);
-                    if row == (Row { home: moves.to, epoch: moves.epoch }) {
-                        // The document is sent again too: only it may have been lost.
-                        self.database.documents.insert((handoff, to, moves.epoch));
-                    }
+                    let row = self.database.give(at, handoff, to, &moves);
+                    let is_given = row == (Row { home: moves.to.clone(), epoch: moves.epoch });
                     // Killed before it could write the answer down: the next one asks again.
-                    if outcome != 3 {
-                        self.machines[at].homes.insert(handoff, local.settled(&row));
+                    if outcome == 2 || (is_given && !self.hears(at)) {
+                        self.machines[at].is_connected = false;
+                        return;
+                    }
+                    self.machines[at].homes.insert(handoff, local.settled(&row));
+                    if moves.is_known_to(&row) {
+                        self.machines[at].again.remove(&handoff);
                     }
                 }
             }
         }
         while let Some((to, id)) = self.machines[at].outbox.first().cloned() {
             if self.roll(5) == 0 {
+                self.machines[at].is_connected = false;
                 return;
             }
-            self.database.post(to, &id);
+            self.database.post(at, to, &id, self.now - self.behind);
             if self.roll(5) == 0 {
+                self.machines[at].is_connected = false;
+                return;
+            }
+            if !self.hears(at) {
                 return;
             }
             self.machines[at].outbox.remove(0);
@@ -149,23 +221,17 @@ impl World {
         }
     }
 
-    fn notice_restore(&mut self, at: usize) {
-        let machine = &mut self.machines[at];
-        let found = Found { beats: 0, last: self.database.last[at], epoch: machine.watermark.epoch };
-        if machine.watermark.compare(&found) == Continuity::Restored {
-            machine.watermark = machine.watermark.after_restore(&found);
-        }
-        machine.watermark.last = found.last;
-    }
-
-    /// Fetches documents and mail. Both may come again.
+    /// Fetches documents and mail, and acknowledges what is on disk. Both may come again.
     fn fetch(&mut self, at: usize) {
-        self.notice_restore(at);
+        if !self.connect(at) {
+            return;
+        }
         for (handoff, reader, epoch) in self.database.documents.clone() {
             if reader == at
                 && let Some(local) = Local::arrive(self.machines[at].homes.get(&handoff), epoch)
             {
                 self.machines[at].homes.insert(handoff, local);
+                self.machines[at].again.remove(&handoff);
             }
             // An acknowledged document is deleted.
             if reader == at && self.roll(2) == 0 {
@@ -173,20 +239,21 @@ impl World {
             }
         }
         for (seq, id) in self.database.mailboxes[at].clone() {
-            if seq <= self.machines[at].watermark.cursor {
-                continue;
-            }
             if !self.machines[at].inbox.contains(&id) {
                 self.machines[at].inbox.push(id);
             }
             if self.roll(6) == 0 {
+                self.machines[at].is_connected = false;
                 return;
             }
-            self.machines[at].watermark.cursor = seq;
+            let watermark = &mut self.machines[at].watermark;
+            watermark.last = watermark.last.max(seq);
+            self.database.mailboxes[at].retain(|(place, _)| *place != seq);
         }
     }
 
     fn step(&mut self, handoffs: u32) {
+        self.now += 10;
         let at = usize::try_from(self.roll(MACHINES as u64)).unwrap();
         let to = usize::try_from(self.roll(MACHINES as u64)).unwrap();
         let handoff = u32::try_from(self.roll(u64::from(handoffs))).unwrap();
@@ -202,8 +269,8 @@ impl World {
             }
             9 if !self.in_flight.is_empty() => {
                 let n = usize::try_from(self.roll(self.in_flight.len() as u64)).unwrap();
-                let (handoff, to, moves) = self.in_flight.swap_remove(n);
-                self.database.give(handoff, Some(to), &moves);
+                let (at, handoff, to, moves) = self.in_flight.swap_remove(n);
+                self.database.give(at, handoff, to, &moves);
             }
             10 => self.backups.push(self.database.clone()),
             11 if !self.backups.is_empty() && self.roll(4) == 0 => {
@@ -221,18 +288,14 @@ impl World {
         );
     }
 
-    /// The database is as it was. Connections break, so nothing is in flight any more.
+    /// The database is as it was, perhaps on a server with another clock. Usually connections break, so that nothing is
+    /// in flight any more.
     fn restore(&mut self, n: usize) {
         self.database = self.backups[n].clone();
-        self.in_flight.clear();
-        for machine in &mut self.machines {
-            // Every machine notices by its counter of heartbeats, and sends again what it had acknowledged.
-            machine.watermark.cursor = 0;
-            for local in machine.homes.values_mut() {
-                *local = local.after_restore();
-            }
-            let sent = std::mem::take(&mut machine.sent);
-            machine.outbox.splice(0..0, sent);
+        self.behind = self.roll(3) * self.roll(3_000);
+        if self.roll(3) > 0 {
+            self.in_flight.clear();
+            self.machines.iter_mut().for_each(|machine| machine.is_connected = false);
         }
     }
 }

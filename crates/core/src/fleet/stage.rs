@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Where a message stands, in the order in which it gets there.
+/// The stages of a message, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
@@ -14,7 +14,7 @@ pub enum Stage {
     Stored,
     /// The other machine has it on its disk.
     Fetched,
-    /// Its time had passed before anybody could show it.
+    /// It expired before anybody could show it.
     Expired,
     /// It will not be delivered, and the evidence says why.
     Failed,
@@ -23,11 +23,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    pub fn is_final(self) -> bool {
-        self >= Self::Expired
-    }
-
-    /// Whether the other machine has it, so that it need not be sent again.
+    /// Whether the other machine has it, so that there is no need to send it again.
     pub fn is_there(self) -> bool {
         self >= Self::Fetched
     }
@@ -44,7 +40,7 @@ impl Stage {
     }
 }
 
-/// One step of a message, with what shows it.
+/// One step of a message, with its evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
     /// The envelope's id.
@@ -57,7 +53,7 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// The later stage of the two; of the same stage, what was known first.
+    /// The later stage of the two; at the same stage, the one known first.
     #[must_use]
     pub fn join(self, other: Self) -> Self {
         if other.stage > self.stage { other } else { self }
@@ -80,7 +76,6 @@ mod tests {
     #[test]
     fn what_was_seen_is_never_sent_again_and_what_is_only_stored_is() {
         assert_eq!(ALL.map(Stage::is_there), [false, false, true, true, true, true]);
-        assert_eq!(ALL.map(Stage::is_final), [false, false, false, true, true, true]);
     }
 
     proptest! {

@@ -26,11 +26,11 @@ const AROUND: u32 = 25;
 pub struct Candidate {
     /// Below the folder of the task.
     pub path: String,
-    /// First and last lines, those in play last come first.
+    /// First and last lines of each part, the most recently used part first.
     pub parts: Vec<(u32, u32)>,
 }
 
-/// What is shown of a file.
+/// The part of a file that a handoff shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
     pub path: String,
@@ -47,7 +47,7 @@ impl Attachment {
         (self.part.is_none() && !self.path.contains(char::is_whitespace)).then(|| format!("@{}", self.path))
     }
 
-    /// Does this prompt bring the file by itself?
+    /// Whether this prompt already mentions the file, so that the client shows it.
     pub fn is_in(&self, prompt: &str) -> bool {
         prompt.contains(HEAD)
             || self.mention().is_some_and(|mention| prompt.split_whitespace().any(|word| word == mention))
@@ -63,7 +63,7 @@ impl Attachment {
         self.frame() + self.text.chars().count()
     }
 
-    /// Characters that stand around its text.
+    /// The number of characters around its text.
     fn frame(&self) -> usize {
         let part = self.part.as_ref().map_or(0, |part| part.chars().count() + 3);
         self.path.chars().count() + part + 2 * self.ticks().len() + 5
@@ -154,7 +154,7 @@ impl Candidate {
     }
 }
 
-/// The parts in order, those that touch joined.
+/// The parts in order; adjacent ones are joined.
 fn merged(parts: &[(u32, u32)], one: (u32, u32)) -> Vec<(u32, u32)> {
     let mut all: Vec<(u32, u32)> = parts.iter().copied().chain([one]).collect();
     all.sort_unstable();
@@ -168,7 +168,7 @@ fn merged(parts: &[(u32, u32)], one: (u32, u32)) -> Vec<(u32, u32)> {
     out
 }
 
-/// The block that shows them, as data: nothing inside can end its fence. `word` stands behind its first and last line; no
+/// The block that shows them, as data: nothing inside can end its fence. `word` ends its first and last line, and no
 /// file can know it (see `fence`).
 pub fn block(files: &[Attachment], word: &str) -> Option<String> {
     if files.is_empty() {
@@ -185,8 +185,8 @@ pub fn block(files: &[Attachment], word: &str) -> Option<String> {
     Some(out)
 }
 
-/// As much of the files as fits into a block of `most` characters. One that would take it all gets half, so that others
-/// have a place too.
+/// As much of the files as fits into a block of `most` characters. A file that would fill it alone gets half, so that
+/// others fit too.
 pub fn within(files: &[Attachment], most: usize) -> Vec<Attachment> {
     let mut left = most.saturating_sub(FRAME);
     let mut shown = Vec::new();

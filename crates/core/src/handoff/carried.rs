@@ -1,6 +1,5 @@
-//! What is kept beside a sealed document: the ledger of the task, and what stands around its facts. The document is
-//! composed from it, the next context is shown it packed from it, and the session that loads it begins its own ledger
-//! with it.
+//! The record beside a sealed document: the ledger of the task, and the text around its facts. The document is composed
+//! from it, it is packed for the next context, and the session that loads it starts its own ledger from it.
 
 use std::fmt::Write as _;
 
@@ -35,17 +34,17 @@ pub struct From {
 pub struct Reader<'a> {
     /// How its instructions name it.
     pub spoken: &'a str,
-    /// What an agent of another kind must know before it reads on.
+    /// What an agent of another provider must know before it reads on.
     pub differs: Option<&'a str>,
     /// A server that keeps the channel's memory is configured.
     pub has_memory: bool,
 }
 
-/// One of two kinds of agents between whom work moves.
+/// One side of a transfer between two providers.
 #[derive(Debug, Clone, Copy)]
 pub struct Side<'a> {
     pub title: &'a str,
-    /// What its tools are called.
+    /// The names of its tools.
     pub tools: &'a str,
     /// The file with a project's instructions that it reads by itself.
     pub instructions: &'a str,
@@ -53,7 +52,7 @@ pub struct Side<'a> {
     pub has_instructions: bool,
 }
 
-/// What an agent of `to` must know about a handoff that one of `from` wrote; nothing among their like.
+/// What an agent of `to` must know about a handoff that an agent of `from` wrote; empty if both are alike.
 pub fn differences(from: &Side<'_>, to: &Side<'_>) -> Option<String> {
     let (theirs, yours) = (from.instructions, to.instructions);
     if theirs == yours {
@@ -77,7 +76,7 @@ pub fn differences(from: &Side<'_>, to: &Side<'_>) -> Option<String> {
     Some(text)
 }
 
-/// What else is known when a handoff is sealed.
+/// Other facts that are known when a handoff is sealed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Notes<'a> {
     pub background: &'a [String],
@@ -90,13 +89,14 @@ pub struct Carried {
     pub from: From,
     /// Lines about the session, above everything else.
     pub notes: String,
-    /// What the agent wrote for this handoff.
+    /// The agent's own words for this handoff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub narrative: Option<String>,
-    /// The agent itself wrote that; else it is what the user asked of a compaction, or a note of ours.
+    /// Whether the agent itself wrote the narrative. Otherwise it is the user's instruction for a compaction, or a note
+    /// of ours.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub wrote: bool,
-    /// What the reader should do first.
+    /// The reader's first steps.
     pub closing: String,
     /// Files that the next context was shown with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -151,7 +151,7 @@ impl Carried {
         format!("{notes}{gap}{facts}\n\n{}", self.closing.trim_end())
     }
 
-    /// What goes to disk: bounded, and no secret of a known shape in it.
+    /// The form for the disk: bounded, and without secrets of known shapes.
     #[must_use]
     pub fn stored(&self) -> Self {
         let mut stored = self.clone();
@@ -205,8 +205,8 @@ impl Carried {
     }
 }
 
-/// The ledger of a session that loaded a document of which nothing else is left: what it says continues as the words of
-/// whoever wrote it, and what was asked for in it as said in the session. It proves nothing about the user.
+/// The ledger of a session that loaded a document without a record. Its text continues as the words of its author, and
+/// its requests as said in the session: the document proves nothing about the user.
 pub fn next_of_document(id: &HandoffId, body: &str, session: &str, kind: &Kind, at: Timestamp) -> Ledger {
     let text = body.split("\n## Instructions for ").next().unwrap_or(body).trim().to_owned();
     let mut before = Ledger::new();
@@ -236,7 +236,7 @@ fn lines(reader: &Reader<'_>, notes: &Notes<'_>) -> String {
         let _ = writeln!(out, "**Still running in the background:** {}", notes.background.join("; "));
     }
     if let Some(why) = notes.unread {
-        let _ = writeln!(out, "**Not all of the transcript was read:** {why}");
+        let _ = writeln!(out, "**Not everything was read:** {why}");
     }
     out
 }
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_alone_goes_on_as_words_and_not_as_the_users() {
+    fn a_document_alone_continues_as_words_and_not_as_the_users() {
         let body = "# Handoff\n\n## The user's words\n- Never push.\n\n## Instructions for Claude\n\n1. x";
         let ledger = next_of_document(&id(1), body, "s1", &Kind::Manual, Timestamp::UNIX_EPOCH);
         assert!(ledger.words.rules.is_empty());
@@ -432,7 +432,7 @@ mod tests {
         **Session:** s1
         **Taken over from:** x
         **Still running in the background:** npm run dev
-        **Not all of the transcript was read:** too long
+        **Not everything was read:** too long
         ");
         assert!(text.contains("## Instructions for Codex\n\n1. Call `context_get"), "{text}");
     }

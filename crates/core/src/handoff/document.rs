@@ -1,4 +1,4 @@
-//! The document as it lies on disk: header comments first, then Markdown.
+//! The document on disk: header comments first, then Markdown.
 //!
 //! The header repeats what the manifest says, so that a document found alone can still be identified and a
 //! document that does not belong to its manifest is noticed.
@@ -33,9 +33,9 @@ pub enum BadHeader {
 }
 
 impl Header {
-    /// The newest format of documents that this program understands, and the one that it writes. Documents without
-    /// one are of a time before formats, or of other programs.
-    pub const FORMAT: u32 = 1;
+    /// The newest format of documents that this program understands, and the one that it writes. Documents without a
+    /// format are older, or come from other programs.
+    pub(crate) const FORMAT: u32 = 1;
 
     /// The header followed by `body`; ends in exactly one newline.
     pub fn with_body(&self, body: &str) -> String {
@@ -120,7 +120,7 @@ fn comment_line(text: &str) -> Option<(&str, &str, &str)> {
     Some((key.trim(), value.trim(), after))
 }
 
-/// A value that can neither end the comment nor start a new line, and that is read back as it is written.
+/// Escapes a value so that it can neither end the comment nor start a new line, and reads back unchanged.
 fn comment_safe(value: &str) -> String {
     let value: String =
         value.replace("-->", "--%3E").chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

@@ -1,4 +1,4 @@
-//! What the manifest records of one handoff.
+//! The manifest's record of one handoff.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use super::{HandoffId, Header, Refusal};
 use crate::ids::{AgentId, SessionId};
 use crate::process::Process;
 
-/// Where a handoff stands. A claim does not change the status; see [`Entry::claim`].
+/// The state of a handoff. A claim does not change it; see [`Entry::claim`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
@@ -89,7 +89,7 @@ pub struct Claim {
     pub at: Timestamp,
 }
 
-/// One handoff as the manifest and the history know it. Fields we do not know survive.
+/// One handoff in the manifest and the history. Unknown fields survive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     pub id: HandoffId,
@@ -104,8 +104,8 @@ pub struct Entry {
     pub for_agent: Option<AgentId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_session: Option<SessionId>,
-    /// When it came from another machine: from then on it ages. It may have waited long, and that machine's clock may be
-    /// wrong.
+    /// When it arrived from another machine. Its expiry counts from then, because it may have waited long and the other
+    /// clock may be wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrived_at: Option<Timestamp>,
     /// The rotation this handoff belongs to; while it is open the handoff does not expire.
@@ -189,13 +189,13 @@ impl Entry {
         self.for_agent.is_some() || self.for_session.is_some()
     }
 
-    /// Whether a person wrote it for whoever comes next (`baton handoffs seal`).
-    pub fn is_a_persons(&self) -> bool {
+    /// Whether a person wrote it for the next session, whichever that is (`baton handoffs seal`).
+    pub(crate) fn is_a_persons(&self) -> bool {
         self.kind == Kind::Manual && !self.is_addressed()
     }
 
-    /// Whether it takes the place of `old`, which is for anybody.
-    pub fn replaces(&self, old: &Self) -> bool {
+    /// Whether it replaces `old`, an unaddressed handoff.
+    pub(crate) fn replaces(&self, old: &Self) -> bool {
         !self.is_addressed() && (self.is_a_persons() || !old.is_a_persons())
     }
 
@@ -206,7 +206,7 @@ impl Entry {
 
     /// Whether it may be loaded without being asked for: not too old, and not dated in the future by more than the same
     /// span, which no clock that was set a little wrong explains.
-    pub fn is_fresh(&self, expiry: SignedDuration, now: Timestamp) -> bool {
+    pub(crate) fn is_fresh(&self, expiry: SignedDuration, now: Timestamp) -> bool {
         now.duration_since(self.since()).abs() <= expiry
     }
 

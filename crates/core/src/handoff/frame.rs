@@ -11,7 +11,7 @@ use crate::plain::plain_line;
 pub use crate::marks::HANDOFF as HEAD;
 const END: &str = marks::HANDOFF_END;
 
-/// What the frame says about the handoff inside it.
+/// The frame's facts about the handoff inside it.
 #[derive(Debug, Clone)]
 pub struct About<'a> {
     pub id: &'a HandoffId,
@@ -24,7 +24,7 @@ pub struct About<'a> {
     pub pointer: &'a str,
 }
 
-/// The frame in at most `budget` characters, with what `body` gives for the room that is left.
+/// The frame in at most `budget` characters; `body` fills the room that is left.
 pub fn framed(
     about: &About<'_>,
     key: &Key,
@@ -54,13 +54,13 @@ pub fn framed(
 }
 
 /// The handoff that a frame's first line names, if the frame is ours.
-pub fn verified(head: &str, key: &Key) -> Option<HandoffId> {
+pub(crate) fn verified(head: &str, key: &Key) -> Option<HandoffId> {
     let (id, rest) = head.strip_prefix(HEAD)?.split_once(") === ")?;
     let id = HandoffId::new(id).ok()?;
     (rest.trim_end() == key.word(id.as_str())).then_some(id)
 }
 
-/// What stands between the lines of our frame; nothing if the frame is not ours or not whole.
+/// The text inside our frame; `None` if the frame is not ours or not complete.
 pub fn inside<'t>(text: &'t str, key: &Key) -> Option<&'t str> {
     let id = verified(text.lines().next()?, key)?;
     let end = format!("\n{END} {}", key.word(id.as_str()));

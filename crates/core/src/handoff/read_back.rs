@@ -1,5 +1,5 @@
-//! A document of which no ledger is left, read back: what was asked for in it, and the words in its list. Whether the
-//! user said them cannot be proved any more, so they go on as said in the session.
+//! Reads back a document without a ledger: its requests, and the words in its list. Nothing proves any more that the
+//! user said them, so they continue as said in the session.
 
 use super::render::FACTS;
 use crate::ledger::{Route, Utterance};
@@ -16,13 +16,13 @@ fn title_of(heading: &str) -> &str {
     heading.split_once(" (").map_or(heading, |(title, _)| title)
 }
 
-/// The first request, and the words that were said since.
+/// The first request, and the words after it.
 pub(super) struct ReadBack {
     pub first: Option<Utterance>,
     pub words: Vec<Utterance>,
 }
 
-/// Reads the facts of a document's body. What its agent wrote stands above them and is not looked at.
+/// Reads the facts in a document's body. The agent's own text above them is skipped.
 pub(super) fn read_back(body: &str) -> ReadBack {
     let facts = body.rsplit_once(FACTS).map_or(body, |(_, facts)| facts);
     let (mut first, mut words) = (None, Vec::new());

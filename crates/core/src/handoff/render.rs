@@ -28,7 +28,7 @@ pub fn narrative_of(body: &str) -> Option<&str> {
     Some(words.trim()).filter(|w| !w.is_empty())
 }
 
-/// Goal and now for a checkpoint: the first request and what is being done, each in one sentence of the user.
+/// Goal and now for a checkpoint: the first request and the current work, each as one sentence of the user.
 pub fn goal_and_now(ledger: &Ledger) -> Option<(String, String)> {
     let first = ledger.words.first.as_ref()?;
     let latest = ledger.words.latest().unwrap_or(first);

@@ -1,11 +1,11 @@
-//! What an agent claims in its own words, checked against the ledger: files, commits, test results and figures
-//! that the transcript does not show are marked where they stand. Supported words are not touched.
+//! Checks an agent's own words against the ledger: marks files, commits, test results and figures that the transcript
+//! does not show. Supported words stay as they are.
 
 use crate::ledger::seen::{Name, name};
 use crate::ledger::{Commit, Ledger, Outcome, shell::Kind};
 
 /// Follows a claim that nothing in the transcript supports.
-pub const UNPROVEN: &str = " [unproven]";
+pub(crate) const UNPROVEN: &str = " [unproven]";
 
 /// `narrative` with every unsupported claim marked.
 pub fn mark(narrative: &str, ledger: &Ledger) -> String {
@@ -27,7 +27,7 @@ pub fn mark(narrative: &str, ledger: &Ledger) -> String {
     out
 }
 
-/// Claims of `narrative` that the ledger does not support, in the order in which they stand.
+/// Claims of `narrative` that the ledger does not support, in order.
 pub fn unproven(narrative: &str, ledger: &Ledger) -> Vec<String> {
     let marked = mark(narrative, ledger);
     let mut claims = Vec::new();
@@ -44,7 +44,7 @@ struct Facts<'l> {
     ledger: &'l Ledger,
     /// Everything the ledger holds as text, in which a name may be found.
     text: String,
-    /// The outcome of the last test run, if tests ran at all.
+    /// The outcome of the last test run, if there was one.
     tests: Option<(Outcome, bool)>,
 }
 
@@ -133,7 +133,7 @@ fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// A name with an extension of letters, without a line number behind it. Addresses and versions are none.
+/// A name with an extension of letters, without a line number after it. Addresses and versions do not count.
 fn file_name(word: &str) -> Option<&str> {
     if word.contains("://") || word.starts_with("www.") || word.starts_with('@') {
         return None;
@@ -171,8 +171,8 @@ fn commit_hash(word: &str) -> bool {
         && word.bytes().any(|b| b.is_ascii_lowercase())
 }
 
-/// The digits of a figure: `42`, `1,234`, `99.5%`, `120ms`, `3x`. Dates, versions, list numbers and line
-/// references are no figures.
+/// The digits of a figure: `42`, `1,234`, `99.5%`, `120ms`, `3x`. Dates, versions, list numbers and line references do
+/// not count.
 fn figure(word: &str) -> Option<&str> {
     let word = word.trim_start_matches(['~', '+', '-', '$', '#', '≈', '×']);
     let end = word.find(|c: char| !(c.is_ascii_digit() || matches!(c, ',' | '.'))).unwrap_or(word.len());
@@ -185,8 +185,8 @@ fn figure(word: &str) -> Option<&str> {
     (shaped && unit).then_some(number)
 }
 
-/// Whether a figure can be checked: a plain number below a hundred is a step, a count of items or a version, which
-/// need not have been printed anywhere.
+/// Whether a figure can be checked: a plain number below a hundred is often a step, a count or a version that no output
+/// shows.
 fn is_telling(word: &str, number: &str) -> bool {
     let plain = word.bytes().all(|b| b.is_ascii_digit());
     number.len() > 1 && (!plain || number.len() > 2)
@@ -217,6 +217,6 @@ fn tests_claimed(line: &str) -> Option<usize> {
         return None;
     }
     let end = claim.0 + claim.1.len();
-    // "passed", "passes": the mark stands behind the word.
+    // "passed", "passes": put the mark after the word.
     Some(end + line[end..].find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(line.len() - end))
 }

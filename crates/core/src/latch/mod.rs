@@ -1,4 +1,4 @@
-//! What we have said in this cycle, so that we say each thing once.
+//! The texts already sent in this cycle, so that each is sent once.
 //!
 //! A latch reopens only at PreCompact, at SessionStart(clear) and when a rotation completes. In particular not at a
 //! reading below the threshold: a compaction can leave the context above the warning line, and a reading can drop
@@ -14,14 +14,14 @@ use crate::reading::Reading;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Latches {
-    /// The number of this cycle; mail may be meant for one cycle only.
+    /// The number of this cycle; some mail is valid for one cycle only.
     pub cycle: u32,
     pub warned: bool,
     pub critical_said: bool,
     pub stop_blocked: bool,
     /// The agent has handed over its handoff; ask nothing more of it in this cycle.
     pub handed_off: bool,
-    /// An automatic handoff was sealed because none came.
+    /// An automatic handoff was sealed because the agent wrote none.
     pub sealed: bool,
     /// The last figures of the previous cycle.
     pub before: Option<Usage>,
@@ -35,7 +35,7 @@ pub struct Usage {
     pub output: u64,
 }
 
-/// What to tell the agent at its next hook.
+/// The text for the agent at its next hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Say {
     /// One sentence that asks for nothing.
@@ -44,7 +44,7 @@ pub enum Say {
     Request,
 }
 
-/// What to do when a turn ends.
+/// The action at the end of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AtStop {
     Nothing,
@@ -78,7 +78,7 @@ impl Rearm {
     }
 }
 
-/// Which messages the user wants at all.
+/// Which messages the user wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Voice {
@@ -111,7 +111,7 @@ impl Latches {
         }
     }
 
-    /// What to say now, at a hook that can carry text.
+    /// The text to send now, at a hook that can carry text.
     ///
     /// Critical replaces an unsaid warning, so the agent never gets two texts for one step.
     #[must_use]
@@ -134,7 +134,7 @@ impl Latches {
         (self, say)
     }
 
-    /// What to do at the end of a turn.
+    /// The action at the end of a turn.
     #[must_use]
     pub fn at_stop(mut self, level: Level, voice: Voice, stop: StopContext) -> (Self, AtStop) {
         if level < Level::Critical || self.handed_off || self.sealed || !voice.request {
@@ -160,7 +160,7 @@ impl Latches {
         self
     }
 
-    /// Starts a new cycle, in which everything may be said again. `last` is the last reading of the old cycle.
+    /// Starts a new cycle, in which each text may be sent again. `last` is the last reading of the old cycle.
     #[must_use]
     pub fn rearm(self, _cause: Rearm, last: Option<&Reading>) -> Self {
         let before = last.map(|r| Usage { tokens: r.tokens, output: r.output });

@@ -181,7 +181,7 @@ fn step() -> impl Strategy<Value = LatchEvent> {
 
 proptest! {
     /// Under any sequence: each of the four at most once per cycle, no advice after the request, no block against the
-    /// rules, and nothing asked of an agent that has handed off.
+    /// rules, and no request to an agent that has handed off.
     #[test]
     fn each_is_said_at_most_once_per_cycle(steps in proptest::collection::vec(step(), 0..200)) {
         let mut l = Latches::default();

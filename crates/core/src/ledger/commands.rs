@@ -28,7 +28,7 @@ pub struct Command {
     pub outcome: Outcome,
     /// The line of its last output that says most, verbatim.
     pub result: Option<String>,
-    /// That line speaks of a failure, whatever the exit status: a pipe through `tail` hides it.
+    /// Whether that line reports a failure, whatever the exit status: a pipe through `tail` hides it.
     pub complains: bool,
     pub origin: Origin,
 }
@@ -44,7 +44,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    pub fn ok(self) -> bool {
+    pub(crate) fn ok(self) -> bool {
         self == Self::Exit(0)
     }
 }
@@ -67,7 +67,7 @@ pub struct Failure {
     pub origin: Origin,
 }
 
-/// Something that failed, and what was done in its place.
+/// A failed approach, and what was done instead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replaced {
     pub tried: String,
@@ -98,6 +98,13 @@ impl Commands {
         }
     }
 
+    /// What was run last, the newest first, without the commands that have an entry of their own.
+    pub(crate) fn other_recent(&self) -> impl Iterator<Item = &str> {
+        let has_entry =
+            |line: &str| self.commands.iter().any(|c| text::clip_lines(&c.text, USED_CHARS) == line);
+        self.recent.iter().rev().map(String::as_str).filter(move |line| !has_entry(line))
+    }
+
     /// A command whose end had not been seen has ended.
     pub(super) fn settled(&mut self, line: &str, outcome: Outcome) {
         let known = self.commands.items.iter_mut().rev().find(|c| c.text == line.trim());
@@ -115,7 +122,7 @@ impl Commands {
     }
 
     /// A shell command ended.
-    pub fn ran(&mut self, line: &str, outcome: Outcome, output: &str, origin: &Origin) {
+    pub(crate) fn ran(&mut self, line: &str, outcome: Outcome, output: &str, origin: &Origin) {
         let topic = shell::topic(line);
         let mut complains = false;
         if let Some(kind) = shell::kind(line) {
@@ -144,8 +151,8 @@ impl Commands {
         }
     }
 
-    /// The user refused a call. Only the newest refusal is an error worth keeping; the user's words stand elsewhere.
-    pub fn refused(&mut self, cause: &str, output: &str, origin: &Origin) {
+    /// The user refused a call. Only the newest refusal is kept as an error; the user's words are kept elsewhere.
+    pub(crate) fn refused(&mut self, cause: &str, output: &str, origin: &Origin) {
         self.errors.items.retain(|error| !error.refusal);
         self.failed(cause, None, Outcome::Failed, output, origin);
         if let Some(error) = self.errors.items.back_mut() {
@@ -153,9 +160,8 @@ impl Commands {
         }
     }
 
-    /// A tool call gave an error. `topic` is what a later success must share to resolve it; without one, nothing
-    /// waits for it.
-    pub fn failed(
+    /// A tool call failed. A later success with the same `topic` resolves it; without a topic nothing can.
+    pub(crate) fn failed(
         &mut self,
         cause: &str,
         topic: Option<String>,
@@ -183,7 +189,7 @@ impl Commands {
 
     /// Something worked: errors of its topic are over, and if it is another way to do the same, the failed way
     /// was replaced.
-    pub fn worked(&mut self, cause: &str, topic: &str, origin: &Origin) {
+    pub(crate) fn worked(&mut self, cause: &str, topic: &str, origin: &Origin) {
         if topic.is_empty() {
             return;
         }
@@ -200,7 +206,7 @@ impl Commands {
             }
         }
         for entry in replaced {
-            // What failed in the same way again is one approach.
+            // Repeated failures of the same kind are one approach.
             self.replaced.items.retain(|known| known.tried != entry.tried || known.outcome != entry.outcome);
             self.replaced.push(entry, REPLACED);
         }
@@ -214,7 +220,7 @@ pub(super) fn exit_code(output: &str) -> Option<i32> {
     rest[..digits].parse().ok()
 }
 
-/// The first line that speaks of failure, else the last line that says anything; and which of the two it is.
+/// The first line that reports a failure, else the last non-empty line; and whether it is a failure.
 fn telling_line(output: &str) -> (Option<String>, bool) {
     let output = without_escapes(output);
     let lines = || output.lines().map(str::trim).filter(|l| l.chars().any(char::is_alphanumeric));

@@ -1,4 +1,4 @@
-//! Files created, edited, deleted and read: what was done to them, where in them, and what was looked for there.
+//! Files created, edited, deleted and read: what was done to them and where, and what was searched for in them.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ const DETAILED: usize = 80;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct File {
-    /// Below the folder of the task with slashes, or whole when it lies elsewhere.
+    /// Relative to the folder of the task, with slashes; absolute if it is elsewhere.
     pub path: String,
     /// Stays the same while the file is known; names refer to it.
     pub id: u32,
@@ -39,10 +39,10 @@ pub struct File {
     /// Places that were changed, the newest last.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub marks: VecDeque<Mark>,
-    /// First and last lines that were read, the newest last. The end is 0 where nobody said it.
+    /// First and last lines that were read, the newest last. The end is 0 if unknown.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub ranges: VecDeque<(u32, u32)>,
-    /// What was searched for in it.
+    /// The patterns that were searched for in it.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub searches: VecDeque<String>,
     /// Definitions that were shown, by line.
@@ -96,7 +96,7 @@ impl File {
         self.changed() || self.reads > 0 || !self.searches.is_empty()
     }
 
-    pub fn changed(&self) -> bool {
+    pub(crate) fn changed(&self) -> bool {
         self.created || self.deleted || self.edits > 0
     }
 
@@ -112,7 +112,7 @@ impl File {
         let around = around.or_else(|| self.around(hunk.line).map(str::to_owned));
         let mark = Mark { line: hunk.line, around };
         self.marks.retain(|known| known.around.is_none() || known.around != mark.around);
-        // What lies below has moved.
+        // The lines below have moved.
         if hunk.line > 0 && hunk.growth != 0 {
             let moved =
                 |line: u32| u32::try_from(i64::from(line) + i64::from(hunk.growth)).unwrap_or(1).max(1);
@@ -170,13 +170,13 @@ impl Files {
     }
 
     /// A file is in play, though nobody has read or changed it yet. Returns its id.
-    pub fn place(&mut self, path: &str, act: u32, origin: &Origin) -> u32 {
+    pub(crate) fn place(&mut self, path: &str, act: u32, origin: &Origin) -> u32 {
         self.at(path, act, origin).id
     }
 
-    /// The file that a line of an output names. One that is not known yet is remembered behind all that was touched, so
-    /// that names have a place; it is the first to be forgotten.
-    pub fn mentioned(&mut self, path: &str, act: u32) -> u32 {
+    /// The file that a line of an output names. A new one goes after all files that were touched, so that names have a
+    /// place, and is the first to be forgotten.
+    pub(crate) fn mentioned(&mut self, path: &str, act: u32) -> u32 {
         if let Some(id) = self.find(path) {
             return id;
         }
@@ -191,7 +191,7 @@ impl Files {
     }
 
     /// Which files a search gave lines of: the few that it found are in play.
-    pub fn searched_in(
+    pub(crate) fn searched_in(
         &mut self,
         output: &str,
         root: Option<&str>,
@@ -218,12 +218,12 @@ impl Files {
     }
 
     /// A file was changed or read. Returns its id.
-    pub fn touch(&mut self, touch: Touch, path: &str, act: u32, origin: &Origin) -> u32 {
+    pub(crate) fn touch(&mut self, touch: Touch, path: &str, act: u32, origin: &Origin) -> u32 {
         let file = self.at(path, act, origin);
         let changed = file.changed();
         match touch {
             Touch::Created => {
-                // Written again after it was there: an edit of a file we know.
+                // A write to a known file is an edit.
                 if changed && !file.deleted {
                     file.edits += 1;
                 } else {
@@ -249,7 +249,7 @@ impl Files {
     }
 
     /// Where the file was changed.
-    pub fn marked(&mut self, id: u32, hunks: &[Hunk]) {
+    pub(crate) fn marked(&mut self, id: u32, hunks: &[Hunk]) {
         let Some(file) = self.get(id) else { return };
         for hunk in hunks.iter().filter(|hunk| hunk.line > 0 || hunk.around.is_some()) {
             file.mark(hunk);
@@ -257,7 +257,7 @@ impl Files {
     }
 
     /// Which lines were read.
-    pub fn ranged(&mut self, id: u32, from: u32, to: u32) {
+    pub(crate) fn ranged(&mut self, id: u32, from: u32, to: u32) {
         let Some(file) = self.get(id) else { return };
         file.ranges.retain(|&(a, b)| !(a >= from && b <= to));
         file.ranges.push_back((from, to));
@@ -266,8 +266,8 @@ impl Files {
         }
     }
 
-    /// What was searched for, in a file that was named or that gave a line.
-    pub fn searched(&mut self, id: u32, pattern: &str) {
+    /// Notes a search in a file that was named or gave a match.
+    pub(crate) fn searched(&mut self, id: u32, pattern: &str) {
         let Some(file) = self.get(id) else { return };
         file.searches.retain(|known| known != pattern);
         file.searches.push_back(pattern.to_owned());
@@ -277,7 +277,7 @@ impl Files {
     }
 
     /// A definition was shown.
-    pub fn defined(&mut self, id: u32, line: u32, name: &str, text: &str) {
+    pub(crate) fn defined(&mut self, id: u32, line: u32, name: &str, text: &str) {
         let Some(file) = self.get(id) else { return };
         file.outline.retain(|known| known.line != line && known.name != name);
         if file.outline.len() >= OUTLINE {
@@ -289,7 +289,7 @@ impl Files {
     }
 
     /// The id of the known file that `path` means: itself, or the one whose path ends with it.
-    pub fn find(&self, path: &str) -> Option<u32> {
+    pub(crate) fn find(&self, path: &str) -> Option<u32> {
         let path = path.trim_start_matches("./");
         let ends = |file: &&File| {
             file.path.strip_suffix(path).is_some_and(|before| before.is_empty() || before.ends_with('/'))
@@ -308,14 +308,6 @@ impl Files {
     /// Changed files, the most recently touched first.
     pub fn changed(&self) -> impl Iterator<Item = &File> {
         self.files.iter().rev().filter(|file| file.changed())
-    }
-
-    /// Files that were only read, the most recent first.
-    pub fn read_only(&self) -> impl Iterator<Item = &File> {
-        self.files
-            .iter()
-            .rev()
-            .filter(|file| !file.changed() && (file.reads > 0 || !file.searches.is_empty()))
     }
 }
 
@@ -343,15 +335,15 @@ pub(super) fn found_line(line: &str) -> Option<(&str, u32, &str)> {
     Some((path, number, rest.strip_prefix([':', '-']).unwrap_or(rest)))
 }
 
-/// Columns of a table and code are no paths.
+/// Columns of a table and code are not paths.
 fn is_found(path: &str) -> bool {
     let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
     let odd = path.contains("//") || path.contains(['|', '=', '<', '>', '"', '(', '{', ',']);
     name.contains('.') && !odd && name.len() >= 3
 }
 
-/// The place that a compiler, a linter or a runner names in a line of its own, before it shows the text there:
-/// `--> src/a.rs:12:5`, `❯ src/a.test.ts:3:1`, `at src/a.ts:3:1`, `File "a.py", line 3, in f`.
+/// The place that a compiler, a linter or a runner names on a separate line before it shows the text: `-->
+/// src/a.rs:12:5`, `❯ src/a.test.ts:3:1`, `at src/a.ts:3:1`, `File "a.py", line 3, in f`.
 pub(super) fn spot(line: &str) -> Option<(&str, u32)> {
     let line = line.trim_start();
     if let Some(rest) = line.strip_prefix("File \"") {
@@ -451,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_moves_what_lies_below_it() {
+    fn an_edit_moves_the_lines_below_it() {
         let mut files = Files::default();
         let origin = Origin::default();
         let id = files.touch(Touch::Read, "a.rs", 1, &origin);

@@ -36,7 +36,7 @@ pub struct Git {
 }
 
 impl Git {
-    pub fn on_branch(&mut self, name: &str, origin: impl FnOnce() -> Origin) {
+    pub(crate) fn on_branch(&mut self, name: &str, origin: impl FnOnce() -> Origin) {
         if name.is_empty() || name == "HEAD" {
             return;
         }
@@ -57,7 +57,7 @@ impl Git {
 
     /// The output of a shell command in which `git` or `gh` occurs. Only `at_home`, in the folder of the task, it tells
     /// the task's branch.
-    pub fn output(&mut self, command: &str, output: &str, at_home: bool, origin: &Origin) {
+    pub(crate) fn output(&mut self, command: &str, output: &str, at_home: bool, origin: &Origin) {
         for line in output.lines() {
             if let Some(branch) = branch_line(line).filter(|_| at_home) {
                 self.on_branch(branch, || origin.clone());
@@ -89,7 +89,7 @@ impl Git {
     }
 
     /// Addresses of pull requests and issues in `words`.
-    pub fn find_links(&mut self, words: &str, origin: &Origin) {
+    pub(crate) fn find_links(&mut self, words: &str, origin: &Origin) {
         if !words.contains("://") {
             return;
         }
@@ -114,7 +114,7 @@ impl Git {
     }
 }
 
-/// Whether an output may tell a branch; a look for what [`Git::output`] then reads line by line.
+/// Whether an output may name a branch: a quick check before [`Git::output`] reads it line by line.
 pub(super) fn tells_branch(output: &str) -> bool {
     output.starts_with('[') || ["branch", "\n[", "## ", "Already on"].iter().any(|mark| output.contains(mark))
 }

@@ -1,11 +1,11 @@
-//! What a task carries, one item at a time: for those who look at it, compare it or strike something from it.
+//! The single items that a task carries, to show them, compare them or strike one.
 
 use serde::Serialize;
 
 use super::{Ledger, Route};
 use crate::transcript::{Author, Origin, TodoStatus};
 
-/// What sort of thing an item is.
+/// The kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -124,7 +124,7 @@ impl Ledger {
     }
 
     /// Strikes an item: it is gone, and does not come back when its record is read again.
-    pub fn strike(&mut self, item: &str) -> bool {
+    pub(crate) fn strike(&mut self, item: &str) -> bool {
         let known = self.items().iter().any(|it| it.id == item);
         if known && !self.struck.iter().any(|struck| struck == item) {
             self.struck.push(item.to_owned());

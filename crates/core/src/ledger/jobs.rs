@@ -1,4 +1,4 @@
-//! Work that runs beside the conversation: background processes still running, subagents and what they returned.
+//! Work beside the conversation: background processes that still run, and subagents with their results.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub struct Job {
     pub agent: bool,
     pub running: bool,
     pub status: Option<String>,
-    /// The beginning of what it returned.
+    /// The beginning of its result.
     pub result: Option<String>,
     pub origin: Origin,
     /// When a look at it last showed that it ran; nothing where the client itself tells when it ends.
@@ -26,8 +26,8 @@ pub struct Job {
 }
 
 impl Job {
-    /// Whether it is known to run: the client would have told its end, or it was seen running since `asked`.
-    pub fn is_certain(&self, asked: Option<&Origin>) -> bool {
+    /// Whether it certainly runs: the client would have reported its end, or it was seen running since `asked`.
+    pub(crate) fn is_certain(&self, asked: Option<&Origin>) -> bool {
         self.seen.as_ref().is_none_or(|seen| asked.is_none_or(|asked| seen.is_after(asked)))
     }
 }
@@ -38,7 +38,7 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    pub fn started(&mut self, id: &str, what: &str, agent: bool, origin: &Origin) {
+    pub(crate) fn started(&mut self, id: &str, what: &str, agent: bool, origin: &Origin) {
         self.push(id, what, agent, true, None, origin);
     }
 
@@ -61,7 +61,7 @@ impl Jobs {
     }
 
     /// The subagent that was started last has this name.
-    pub fn named(&mut self, id: &str) {
+    pub(crate) fn named(&mut self, id: &str) {
         let is_unnamed = |job: &&mut Job| job.agent && job.running && job.id.is_empty();
         if let Some(job) = self.jobs.items.iter_mut().rev().find(is_unnamed) {
             id.clone_into(&mut job.id);
@@ -69,7 +69,7 @@ impl Jobs {
     }
 
     /// A subagent that was waited for.
-    pub fn returned(&mut self, what: &str, result: &str, origin: &Origin) {
+    pub(crate) fn returned(&mut self, what: &str, result: &str, origin: &Origin) {
         self.push("", what, true, false, beginning(result), origin);
     }
 
@@ -88,7 +88,7 @@ impl Jobs {
         self.jobs.push(job, KEPT);
     }
 
-    pub fn ended(&mut self, id: &str, status: &str, result: &str) {
+    pub(crate) fn ended(&mut self, id: &str, status: &str, result: &str) {
         if let Some(job) = self.jobs.items.iter_mut().rev().find(|job| !id.is_empty() && job.id == id) {
             job.running = false;
             if !status.is_empty() {
@@ -104,14 +104,14 @@ impl Jobs {
         self.jobs.iter().rev().filter(|job| job.running)
     }
 
-    pub fn agents(&self) -> impl Iterator<Item = &Job> {
+    pub(crate) fn agents(&self) -> impl Iterator<Item = &Job> {
         self.jobs.iter().rev().filter(|job| job.agent && !job.running)
     }
 }
 
 fn beginning(result: &str) -> Option<String> {
     let result = result.trim();
-    // The client appends the agent's id and usage to what the agent said.
+    // The client appends the agent's id and usage to the answer.
     let result = result.split("\nagentId: ").next().unwrap_or(result);
     let kept = text::clip(result, RESULT_CHARS).unwrap_or_else(|| text::clip_lines(result, RESULT_CHARS));
     (!kept.is_empty()).then(|| kept.to_owned())

@@ -2,7 +2,7 @@
 //!
 //! A [`Ledger`] is fed line after line and stays small whatever the transcript's size: every list is capped and
 //! counts what it let go. It can be stored and fed on from [`Ledger::read_to`]. A session that continues a task
-//! begins with the ledger of the session before ([`Ledger::continued`]), so it is the ledger of the task: each fact
+//! begins with the ledger of the session before (`Ledger::continued`), so it is the ledger of the task: each fact
 //! knows in which cycle it was read.
 
 mod capped;
@@ -54,7 +54,7 @@ pub struct Ledger {
     /// The folder in which the session began, and the one it was in last.
     pub root: Option<String>,
     pub cwd: Option<String>,
-    /// Stamps of the first and the last record that has one, as the provider wrote them.
+    /// The first and the last timestamp among the records, as the provider wrote them.
     pub started: Option<String>,
     pub ended: Option<String>,
     /// The number of the fresh context that the task is in; facts carry the one of their time.
@@ -68,7 +68,7 @@ pub struct Ledger {
     pub jobs: Jobs,
     /// Questions to the user that nobody answered.
     pub questions: Vec<Question>,
-    /// What was said last, by both, the newest at the end.
+    /// The last words of both sides, the newest at the end.
     pub exchange: VecDeque<Utterance>,
     pub working: Working,
     /// The handoffs that led here, the oldest first.
@@ -96,13 +96,13 @@ pub struct Ledger {
     open: feed::OpenCalls,
     #[serde(default)]
     read_to: u64,
-    /// Where in the transcript the task begins; what stands before belongs to one that is done.
+    /// Where in the transcript the task begins; records before it belong to a finished task.
     #[serde(default, skip_serializing_if = "is_zero")]
     begins_at: u64,
     /// Records before this byte are too old for the working set.
     #[serde(skip)]
     recent_from: u64,
-    /// Who speaks in the first prompt, where that is not the user: the agent that started this one.
+    /// The author of the first prompt, if that is not the user: the agent that started this one.
     #[serde(default)]
     started_by: Option<String>,
     /// A first prompt was seen.
@@ -116,7 +116,7 @@ pub struct Ledger {
 /// The form in which ledgers are stored.
 pub const VERSION: u32 = 2;
 
-/// The file (and the text, when there is no file) of the plan that is being followed.
+/// The file of the current plan, or its text if there is no file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     pub path: String,
@@ -134,8 +134,8 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// Bytes at the end of a transcript that the working set is taken from: some hundreds of acts. What lies before them
-/// would be forgotten again, and looking for names costs more than everything else.
+/// How many bytes at the end of a transcript the working set is taken from: some hundreds of acts. Names from earlier
+/// ones would be dropped again, and searching for names is the most expensive step.
 pub const RECENT: u64 = 4 << 20;
 
 /// Messages of the recent exchange that are kept, and how much of each.
@@ -173,13 +173,13 @@ impl Ledger {
         self.begins_at
     }
 
-    /// Leaves records before `offset` out of the working set: what lies megabytes back is not what is in play.
+    /// Leaves records before `offset` out of the working set, because what is megabytes back is no longer in play.
     pub fn recent_from(&mut self, offset: u64) {
         self.recent_from = offset;
     }
 
-    /// Feeds what `reader` holds, whose first byte is the one at [`Ledger::read_to`]. A last line without its
-    /// newline is read only if it is whole; otherwise it is left for the next time.
+    /// Feeds the content of `reader`, which starts at [`Ledger::read_to`]. A last line without a newline is read only
+    /// if it is complete; otherwise it is left for the next call.
     pub fn read(&mut self, reader: impl BufRead) -> io::Result<()> {
         self.parser.counts.torn = false;
         let mut torn_end = None;
@@ -201,9 +201,9 @@ impl Ledger {
 
     /// One line without its newline, which begins at `offset`.
     pub fn feed(&mut self, line: &[u8], offset: u64) {
-        // The parser lends out records of its own memory, so it steps aside while the ledger takes them in.
+        // The parser lends out records of its own memory, so take it out while the ledger reads them.
         let mut parser = std::mem::take(&mut self.parser);
-        // Whose transcript it is must be known meanwhile.
+        // The ledger must know the provider meanwhile.
         self.parser.provider = parser.provider;
         if let Some(record) = parser.feed(line, offset) {
             self.take(record);
@@ -274,12 +274,12 @@ impl Ledger {
         });
     }
 
-    /// What a tool was doing when the transcript ended.
+    /// The tool calls that were running when the transcript ended.
     pub fn in_flight(&self) -> impl Iterator<Item = &str> {
         self.open.labels()
     }
 
-    /// What could not be read, in sentences for people.
+    /// The gaps in what was read, in sentences for people.
     pub fn notes(&self) -> Vec<String> {
         let c = self.counts();
         let mut notes = Vec::new();

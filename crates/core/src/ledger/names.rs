@@ -1,12 +1,12 @@
-//! Names in running text: paths, addresses, identifiers, numbers and hashes. Words of prose are none, and neither is
-//! anything that looks like a secret.
+//! Names in running text: paths, addresses, identifiers, numbers and hashes. Words of prose do not count, and neither
+//! does anything that looks like a secret.
 
-/// A name and what sort it is.
+/// A name and its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Find<'t> {
     /// An identifier, a number or a hash.
     Word(&'t str),
-    /// As it stands in the text: absolute or not, with either slash.
+    /// As in the text: absolute or not, with either slash.
     Path(&'t str),
     Url(&'t str),
 }
@@ -15,7 +15,7 @@ const SHORTEST: usize = 8;
 const LONGEST: usize = 64;
 const LONGEST_PATH: usize = 200;
 
-/// What a byte is to a name.
+/// The role of a byte in a name.
 const WORD: u8 = 1;
 const RUN: u8 = 2;
 const CLASS: [u8; 256] = {
@@ -191,7 +191,7 @@ fn is_name(word: &str) -> bool {
     shaped || acronym
 }
 
-/// Does what begins at `start` stand behind `password=` or its like?
+/// Whether the text at `start` follows `password=` or the like.
 fn is_secret_value(text: &str, start: usize) -> bool {
     const SECRETS: [&str; 9] =
         ["passw", "pwd", "secret", "token", "api_key", "apikey", "access_key", "private_key", "credential"];
@@ -200,7 +200,7 @@ fn is_secret_value(text: &str, start: usize) -> bool {
     let key = key.trim_end_matches(['"', '\'', ' ', ':']);
     let from =
         key.rfind(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))).map_or(0, |i| i + 1);
-    // Only the end of a long line is looked at.
+    // Check only the end of a long line.
     let Some(word) = key.get(from..).filter(|word| word.len() <= 60) else { return false };
     let word = word.to_ascii_lowercase();
     SECRETS.iter().any(|secret| word.contains(secret))
@@ -216,7 +216,7 @@ pub(crate) fn holds_secrets(path: &str) -> bool {
         || ["credential", "secret"].iter().any(|word| name.contains(word))
 }
 
-/// Whether a command names such a file: what it prints may be that file's text.
+/// Whether a command names such a file, so that its output may be the text of that file.
 pub(crate) fn names_secrets(command: &str) -> bool {
     let words = command.split(|c: char| c.is_whitespace() || "'\"`=<>|;&(){}$".contains(c));
     words.filter(|word| word.contains(['.', '/', '\\'])).any(holds_secrets)

@@ -1,5 +1,5 @@
-//! What of a prompt was typed, and what was pasted into it: logs, files, JSON, quotations. Only typed words speak for
-//! the user; of a pasted block its first line and its size are kept.
+//! Tells the typed part of a prompt from what was pasted into it: logs, files, JSON, quotations. Only typed words speak
+//! for the user; a pasted block is reduced to its first line and its size.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ const LINES: usize = 4;
 const CHARS: usize = 200;
 /// A longer message was not typed from end to end.
 const TYPED: usize = 3_000;
-/// Of a message that long, what was typed: its beginning, and a last paragraph of at most this.
+/// In such a long message the typed part is its beginning, and a last paragraph of at most this length.
 const CLOSING: usize = 400;
 /// A request is known by its beginning: whole lines of that much of a message stay as they are.
 const BEGINNING: usize = 130;
@@ -29,12 +29,13 @@ pub(super) fn parts(text: &str) -> Vec<Part<'_>> {
     let parts = blocks(text);
     let size = |part: &Part<'_>| if let Part::Typed(t) = part { t.chars().count() } else { 0 };
     let typed: usize = parts.iter().map(size).sum();
-    // A log between a few sentences is a paste; what is long all over is a document with a few words around it.
+    // A log between a few sentences is a paste; a text that is long throughout is a document with a few words around
+    // it.
     if typed > TYPED / 2 && !super::text::fits(text, TYPED) { document(text) } else { parts }
 }
 
-/// The pieces of `text` that may set a rule: what [`parts`] takes for typed, without any line of a fence or of a log. A
-/// few of those may be part of a request, but never of the user's will.
+/// The pieces of `text` that may set a rule: what [`parts`] considers typed, without lines of fences or logs. A few of
+/// those may be part of a request, but never set a rule.
 pub(super) fn typed(text: &str) -> Vec<&str> {
     let mut ranges = Vec::new();
     let mut at = 0;
@@ -100,7 +101,7 @@ fn blocks(text: &str) -> Vec<Part<'_>> {
             && !fence
             && let Some(span) = data_in(line)
         {
-            // What stands around it was typed, or not, by itself.
+            // The text before and after it is judged separately.
             for (from, to) in [(0, span.start), (span.start, span.end), (span.end, line.len())] {
                 if from < to {
                     let is_data = from == span.start;
@@ -198,10 +199,10 @@ fn is_stamped(text: &str) -> bool {
     text.len() > 19 && text.as_bytes()[..4].iter().all(u8::is_ascii_digit) && text.as_bytes()[4] == b'-'
 }
 
-/// A line that some program printed, wherever it stands. Far fewer are than a run of such lines may have: what is taken
-/// for one here sets no rule.
+/// Whether some program printed this line, wherever it is. Stricter than for a run of such lines, because a line that
+/// matches here can set no rule.
 fn is_logged(line: &str) -> bool {
-    /// As programs begin what they complain about.
+    /// How programs begin their complaints.
     const COMPLAINTS: [&str; 10] = [
         "error:",
         "Error:",
@@ -266,7 +267,7 @@ fn is_machine(line: &str) -> bool {
 
 /// The text as it is kept, and how many characters were left out of it.
 pub(super) fn condensed(text: &str) -> (String, usize) {
-    // A document in prose stays readable at any length; only what no person types is folded.
+    // A document in prose stays readable at any length, so fold only what no person types.
     let parts = blocks(text);
     if !parts.iter().any(|part| matches!(part, Part::Pasted(_))) {
         return (text.trim().to_owned(), 0);
@@ -294,7 +295,7 @@ pub(super) fn condensed(text: &str) -> (String, usize) {
     (out.trim().to_owned(), left_out)
 }
 
-/// The first line of a block with text, and whole lines behind it while they lie in the message's beginning.
+/// The first line of a block with text, and the complete lines after it that belong to the message's beginning.
 fn head(block: &str, room: usize) -> &str {
     let (mut end, mut chars) = (0, 0);
     let mut said = false;

@@ -1,6 +1,6 @@
-//! Which figures, commit hashes and file names stand anywhere in the user's words and the tools' output: a filter of
-//! fixed size, so that a claim of the agent can be checked against the whole transcript without keeping it. It may
-//! say yes to something that never stood there, never no to something that did: a true claim is not doubted.
+//! Which figures, commit hashes and file names occur in the user's words and the tools' output: a filter of fixed size,
+//! so that an agent's claims can be checked against the whole transcript without keeping it. It may report something
+//! that never occurred, but never misses something that did: a true claim is not doubted.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ impl Filter {
         for_each_name(text, |name| self.insert(name));
     }
 
-    pub fn insert(&mut self, name: Name<'_>) {
+    pub(crate) fn insert(&mut self, name: Name<'_>) {
         for bit in bits(name) {
             if let Some(word) = self.words.get_mut(bit / 64) {
                 *word |= 1 << (bit % 64);
@@ -66,8 +66,8 @@ fn bits(name: Name<'_>) -> [usize; 3] {
     [mixed, mixed >> 21, mixed >> 42].map(|h| usize::try_from(h % most).unwrap_or(0))
 }
 
-/// Whether a byte may stand in a name: letters, digits, `.`, `,`, `_` and `-`. A slash ends one, so that of a path its
-/// last part counts.
+/// Whether a byte may be part of a name: letters, digits, `.`, `,`, `_` and `-`. A slash ends a name, so the last part
+/// of a path counts.
 const PART: [bool; 256] = {
     let mut part = [false; 256];
     let mut byte = 0_u8;
@@ -78,12 +78,12 @@ const PART: [bool; 256] = {
     part
 };
 
-/// Most words hold neither a digit nor a dot and are of no interest: only those bytes are searched for.
+/// Most words contain neither a digit nor a dot and do not matter, so search only for those bytes.
 fn is_telling(byte: u8) -> bool {
     byte.is_ascii_digit() || byte == b'.'
 }
 
-/// The next telling byte from `at` on. Blocks are looked at as a whole, which the compiler turns into a few instructions.
+/// The next telling byte from `at` on. Tests whole blocks, which the compiler turns into a few instructions.
 fn next_telling(bytes: &[u8], mut at: usize) -> Option<usize> {
     const BLOCK: usize = 32;
     while let Some(block) = bytes.get(at..at + BLOCK) {
@@ -117,7 +117,7 @@ fn for_each_name(text: &str, mut found: impl FnMut(Name<'_>)) {
     }
 }
 
-/// What a word is, if it is one of the three.
+/// Classifies a word, if it is one of the three.
 pub fn name(word: &str) -> Option<Name<'_>> {
     let is_edge = |b: &u8| matches!(b, b'.' | b',' | b'-' | b'_');
     let from = word.bytes().position(|b| !is_edge(&b))?;

@@ -33,7 +33,7 @@ pub struct Hop {
     pub cycle: u32,
 }
 
-/// What an agent wrote for its successor.
+/// An agent's own text for its successor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Narrative {
     pub text: String,
@@ -53,7 +53,7 @@ impl Ledger {
     /// The ledger with which a session begins that continues the task of `before`, handed over by `hop`. A task
     /// that is done is not gone on with.
     #[must_use]
-    pub fn continued(before: Self, hop: Hop) -> Self {
+    pub(crate) fn continued(before: Self, hop: Hop) -> Self {
         if before.done.is_some() {
             return Self::new();
         }
@@ -86,7 +86,7 @@ impl Ledger {
         }
     }
 
-    /// Without what only the reading of one transcript needs.
+    /// Drops what is needed only while reading one transcript.
     fn own(mut self) -> Self {
         self.version = VERSION;
         self.parser = Parser::default();
@@ -99,13 +99,13 @@ impl Ledger {
         self
     }
 
-    /// What is kept beside the handoff: at most `most` bytes as JSON, the oldest and longest given up first.
+    /// The ledger to keep beside the handoff: at most `most` bytes as JSON; the oldest and longest items go first.
     #[must_use]
     pub fn carried(&self, most: usize) -> Self {
         let mut ledger = self.clone().own();
         ledger.session.clone_from(&self.session);
         (ledger.started, ledger.ended) = (self.started.clone(), self.ended.clone());
-        // What could not be read is still to be told.
+        // Keep the counts of unread lines, which are still to be reported.
         ledger.parser.counts = self.parser.counts.clone();
         ledger.working.forget(CARRIED_NAMES);
         ledger.working.hits.retain(|hit| hit.used);
@@ -118,7 +118,7 @@ impl Ledger {
         ledger
     }
 
-    /// Gives up what is worth least, more with each step.
+    /// Drops the least valuable items, more with each step.
     fn shrink(&mut self, step: usize) {
         // Texts and lists grow smaller by half with every step.
         let text = 6_000_usize >> step;

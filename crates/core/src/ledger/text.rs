@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// `text` with every run of white space as one space.
-pub fn fold(text: &str) -> String {
+pub(crate) fn fold(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for word in text.split_whitespace() {
         if !out.is_empty() {
@@ -65,7 +65,7 @@ fn abbreviation(before: &str) -> bool {
 
 /// The longest beginning of `text` that ends with a sentence and has at most `max` characters. `None` when not
 /// even the first sentence fits: then nothing is shown rather than half of it.
-pub fn clip(text: &str, max: usize) -> Option<&str> {
+pub(crate) fn clip(text: &str, max: usize) -> Option<&str> {
     let text = text.trim();
     if fits(text, max) {
         return Some(text);
@@ -90,7 +90,7 @@ pub fn clip(text: &str, max: usize) -> Option<&str> {
 
 /// For output of tools, where a line is the unit: as many whole lines as fit; a single line longer than that is
 /// cut at a word.
-pub fn clip_lines(text: &str, max: usize) -> &str {
+pub(crate) fn clip_lines(text: &str, max: usize) -> &str {
     let text = text.trim();
     if fits(text, max) {
         return text;
@@ -102,12 +102,12 @@ pub fn clip_lines(text: &str, max: usize) -> &str {
 }
 
 /// The first `max` characters of `text`.
-pub fn floor_char(text: &str, max: usize) -> &str {
+pub(crate) fn floor_char(text: &str, max: usize) -> &str {
     text.char_indices().nth(max).map_or(text, |(i, _)| &text[..i])
 }
 
 /// The beginning of `text` in at most `max` characters, cut behind a word and marked as cut.
-pub fn clip_words(text: &str, max: usize) -> Cow<'_, str> {
+pub(crate) fn clip_words(text: &str, max: usize) -> Cow<'_, str> {
     let text = text.trim();
     if fits(text, max) {
         return Cow::Borrowed(text);
@@ -118,7 +118,7 @@ pub fn clip_words(text: &str, max: usize) -> Cow<'_, str> {
 }
 
 /// At most `max` bytes of `text`, whole characters.
-pub fn floor(text: &str, max: usize) -> &str {
+pub(crate) fn floor(text: &str, max: usize) -> &str {
     if text.len() <= max {
         return text;
     }

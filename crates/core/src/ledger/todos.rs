@@ -25,7 +25,7 @@ pub struct Todos {
 
 impl Todos {
     /// The tool wrote the whole list: it replaces the tasks that have no number of their own.
-    pub fn replace(&mut self, todos: &[Todo<'_>], origin: &Origin) {
+    pub(crate) fn replace(&mut self, todos: &[Todo<'_>], origin: &Origin) {
         self.tasks.retain(|task| task.id.is_some());
         for todo in todos {
             self.add(None, &todo.text, todo.status, origin);
@@ -50,7 +50,13 @@ impl Todos {
         });
     }
 
-    pub fn update(&mut self, id: &str, status: Option<TodoStatus>, subject: Option<&str>, origin: &Origin) {
+    pub(crate) fn update(
+        &mut self,
+        id: &str,
+        status: Option<TodoStatus>,
+        subject: Option<&str>,
+        origin: &Origin,
+    ) {
         if let Some(task) = self.tasks.iter_mut().rev().find(|t| t.id.as_deref() == Some(id)) {
             task.status = status.unwrap_or(task.status);
             if let Some(subject) = subject {
@@ -70,7 +76,7 @@ impl Todos {
 }
 
 impl Task {
-    pub fn open(&self) -> bool {
+    pub(crate) fn open(&self) -> bool {
         matches!(self.status, TodoStatus::Pending | TodoStatus::InProgress)
     }
 }

@@ -1,5 +1,5 @@
-//! What was said in the place of a prompt: requests, standing rules, corrections, answers. Always verbatim, each with
-//! who said it. Only what is provably the user's is a request or a rule of the user's.
+//! Words in the place of a prompt: requests, standing rules, corrections, answers. Always verbatim, each with its
+//! author. Only words that are provably the user's make a request or a rule of the user's.
 
 use std::sync::LazyLock;
 
@@ -37,7 +37,7 @@ pub enum Route {
     Command,
     /// The reason given when a tool call was refused.
     Refusal,
-    /// What the agent said.
+    /// The agent's words.
     Reply,
 }
 
@@ -84,7 +84,7 @@ pub struct Rule {
     pub origin: Origin,
 }
 
-/// A question of the agent and what the user answered.
+/// A question of the agent and the user's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     pub question: String,
@@ -92,7 +92,7 @@ pub struct Answer {
     pub origin: Origin,
 }
 
-/// What happened after the latest request.
+/// The agent's progress since the latest request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answered {
@@ -144,7 +144,7 @@ impl Words {
         }
     }
 
-    /// Takes in words. `question` is what the agent asked last, if it did.
+    /// Records words. `question` is the agent's last question, if there was one.
     pub(super) fn say(
         &mut self,
         words: &str,
@@ -216,11 +216,11 @@ impl Words {
         for typed in paste::typed(words) {
             for sentence in text::sentences(typed) {
                 let strength = rule_strength(sentence);
-                // What is said when refusing a call is a correction, whatever its words.
+                // The reason for refusing a call is a correction, whatever its words.
                 let strong = strength == Some(true) || way == Route::Refusal;
                 let marked = ["- ", "* ", "• "].iter().find_map(|mark| sentence.strip_prefix(mark));
                 let sentence = marked.unwrap_or(sentence).trim_start();
-                // A row of a table is somebody's document.
+                // A row of a table comes from a document.
                 let foreign = sentence.starts_with('|') || sentence.starts_with('#');
                 if !(strong || strength.is_some()) || foreign || sentence.is_empty() {
                     continue;
@@ -245,8 +245,8 @@ impl Words {
     }
 }
 
-/// Words that set a rule, and words that only utter a preference; beside English those of the languages that people
-/// write most to agents.
+/// Words that set a rule, and words that only express a preference; in English and the languages that people most often
+/// use with agents.
 const STRONG: [&str; 54] = [
     "must",
     "never",
@@ -304,7 +304,7 @@ const STRONG: [&str; 54] = [
     "\u{442}\u{43e}\u{43b}\u{44c}\u{43a}\u{43e}",
     "\u{43e}\u{431}\u{44f}\u{437}\u{430}\u{442}\u{435}\u{43b}\u{44c}\u{43d}\u{43e}",
 ];
-/// Chinese, Japanese, Korean: no space stands around a word.
+/// Chinese, Japanese, Korean: words have no spaces around them.
 const STRONG_WITHOUT_SPACES: [&str; 11] = [
     "\u{4e0d}\u{8981}",
     "\u{5fc5}\u{987b}",
@@ -364,7 +364,7 @@ pub fn rule_strength(sentence: &str) -> Option<bool> {
     found
 }
 
-/// What a message asks: its last question, or the choices that it offers.
+/// The question of a message: its last question, or the choices that it offers.
 pub(super) fn question_in(reply: &str, answer: &str) -> Option<String> {
     // "2" means the second of a list.
     let number = answer.trim().trim_end_matches(['.', ')']);

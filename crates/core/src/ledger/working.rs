@@ -1,7 +1,8 @@
-//! The names in play: what the agent used and saw most recently, and in which file it stands.
+//! The names in play: those that the agent used and saw most recently, and their files.
 //!
-//! A name that the agent itself writes is far more likely to be needed next than one that only stood in an output, and
-//! one of a few in a short output more than one of a thousand in a long one. Both fade with every further act.
+//! A name that the agent itself writes is far more likely to be needed next than one that only appeared in an output,
+//! and one of a few names in a short output more than one of a thousand in a long one. Both fade with every further
+//! act.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -23,7 +24,7 @@ const SLOW: f32 = 150.0;
 const SLOW_SHARE: f32 = 0.3;
 /// How much the length of a name counts against it, as a power: for one long name several short ones are left out.
 const ROOM: f32 = 0.7;
-/// Lines of searches that are remembered until the agent uses what they show.
+/// How many lines of searches are kept until the agent uses what they show.
 const HITS: usize = 160;
 const HIT_CHARS: usize = 140;
 /// Lines without a file that are remembered for the names in them, all and of one text, and how long each may be.
@@ -50,7 +51,7 @@ pub struct Name {
     act: u32,
     /// The agent itself has used it.
     pub own: bool,
-    /// The file in which it last stood, and the line there; 0 where nobody said it.
+    /// The file and line where it last appeared; line 0 if unknown.
     pub place: Option<(u32, u32)>,
     hit: Option<u32>,
 }
@@ -61,7 +62,7 @@ impl Name {
     }
 
     /// How likely it is to be needed after `act`.
-    pub fn weight(&self, act: u32) -> f32 {
+    pub(crate) fn weight(&self, act: u32) -> f32 {
         let age = act.saturating_sub(self.act) as f32;
         self.fast * (-age / FAST).exp2() + SLOW_SHARE * self.slow * (-age / SLOW).exp2()
     }
@@ -132,10 +133,10 @@ impl From<Working> for Stored {
     }
 }
 
-/// A name in a text, where it stands, and the finding it is in.
+/// A name in a text, its place, and the finding it is part of.
 type NamedLines<'t> = (Cow<'t, str>, Option<(u32, u32)>, Option<u32>);
 
-/// Where a text stands, as far as is known.
+/// The place of a text, as far as known.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Position<'a> {
     /// All of it is text of this file.
@@ -149,7 +150,7 @@ impl Position<'_> {
     pub(super) const NOWHERE: Position<'static> = Position { file: None, numbered: false, root: None };
 }
 
-/// What the lines of a text before one say about it.
+/// What the earlier lines of a text say about the next one.
 #[derive(Default)]
 struct Lines {
     /// The path that was looked up last.
@@ -159,7 +160,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Where a line stands that a compiler shows below the place that it named: `12 |     load_state();`.
+    /// The number of a line that a compiler shows below the place it named: `12 |     load_state();`.
     fn shown_at<'l>(&mut self, line: &'l str) -> (Option<(u32, u32)>, &'l str) {
         let Some((file, number, bare)) = self.shown else { return (None, line) };
         if bare {
@@ -218,7 +219,7 @@ impl Working {
                     loose.pop_front();
                 }
             }
-            // A line without names is no finding.
+            // Do not keep a line without names as a finding.
             if hit.is_some() && found.len() == before {
                 self.hits.pop_back();
             }
@@ -267,7 +268,7 @@ impl Working {
         }
     }
 
-    /// Keeps lines for the names in them; one that was there before is the newest again.
+    /// Keeps lines for the names in them; a known line becomes the newest again.
     fn remember(&mut self, lines: VecDeque<&str>) {
         for line in lines {
             if self.lines.iter().rev().take(LINES_OF_TEXT).any(|known| known == line) {
@@ -279,7 +280,7 @@ impl Working {
         self.lines.drain(..old);
     }
 
-    /// Where a line of an output comes from, and what stands behind that.
+    /// Where a line of an output comes from, and the rest of it.
     fn locate<'l>(
         &self,
         line: &'l str,
@@ -313,7 +314,7 @@ impl Working {
             return lines.shown_at(line);
         };
         lines.shown = None;
-        // What stands in a file of secrets is nobody's to carry.
+        // The text of a file with secrets is never carried.
         if holds_secrets(path) {
             return (None, "");
         }
@@ -354,7 +355,7 @@ impl Working {
         let hit = Hit { id: self.next_hit, file, line, text: text.to_owned(), used: false };
         self.hits.push_back(hit);
         if self.hits.len() > HITS {
-            // What the agent used is a finding; what it passed over is not.
+            // A line that the agent used is a finding; one that it passed over is not.
             let old = self.hits.iter().position(|hit| !hit.used).unwrap_or(0);
             self.hits.remove(old);
         }
@@ -370,7 +371,7 @@ impl Working {
         self.names = names.into_iter().map(|name| (name.text.clone(), name)).collect();
     }
 
-    /// All names, those first that are the most likely for the room that they take.
+    /// All names, the most likely ones for their size first.
     pub fn names(&self) -> Vec<&Name> {
         let act = self.act;
         let worth = |name: &Name| name.weight(act) / (name.text.len() as f32 + 1.0).powf(ROOM);
@@ -380,7 +381,7 @@ impl Working {
     }
 
     /// Findings in `file`: lines of searches whose names the agent then used, the newest first.
-    pub fn findings(&self, file: u32) -> impl Iterator<Item = &Hit> {
+    pub(crate) fn findings(&self, file: u32) -> impl Iterator<Item = &Hit> {
         self.hits.iter().rev().filter(move |hit| hit.file == file && hit.used)
     }
 
@@ -389,7 +390,7 @@ impl Working {
     }
 }
 
-/// A short line whole; of a long one what stands around `at`.
+/// A short line whole; from a long one the text around `at`.
 fn around(line: &str, at: usize) -> &str {
     let trimmed = line.trim();
     if text::fits(trimmed, LINE_CHARS) {

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Doing, Effect, LOAD, NOT_LOADED, Phase, RETURN, SOON, State, TASKS, Text};
+use super::{Doing, Effect, LOAD, NOT_LOADED, PAIR, Phase, RETURN, SOON, State, TASKS, Text};
 use crate::agent::RotationRequest;
 use crate::session::Turn;
 
@@ -38,7 +38,7 @@ impl State {
         }
     }
 
-    /// Begins what is due, and sets its deadline.
+    /// Begins the step that is due, and sets its deadline.
     pub(super) fn advance(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         if self.returns_by == Some(Timestamp::MAX) {
             self.returns_by = Some(now + RETURN);
@@ -65,7 +65,7 @@ impl State {
         request.filter(|request| self.given_up.as_ref() != Some(&request.handoff))
     }
 
-    /// Prompts such a context once its hooks have had their time: the hook of that prompt tries again.
+    /// Prompts such a context once its hooks have had enough time; the hook of that prompt tries again.
     fn prompt_unloaded(
         &mut self,
         request: RotationRequest,
@@ -91,10 +91,16 @@ impl State {
             return None;
         }
         let working = self.look.turn == Turn::Working;
+        if let Some(at) =
+            self.escaped.and_then(|at| at.checked_add(PAIR).ok()).filter(|at| working && *at > now)
+        {
+            self.not_before = Some(at);
+            return None;
+        }
         let may_interrupt =
             working && self.look.turn_since.is_some() && self.interrupted != self.look.turn_since;
         if let Some(handoff) = self.to_continue.clone() {
-            // Before its first hook we know only of the session that is over.
+            // Before its first hook we know only the session that is over.
             let is_lazy = self.loads_late && !self.is_unloaded();
             if self.look.turn == Turn::Idle && (is_lazy || !self.look.heard) {
                 return reading(Text::Continuation(handoff));

@@ -1,4 +1,4 @@
-//! What a killed attendant left in an agent's rotation journal, and how to continue from there.
+//! The rotation journal that a killed attendant left behind, and how to continue from it.
 
 use jiff::Timestamp;
 
@@ -32,7 +32,7 @@ impl Unfinished {
 }
 
 /// Sorts the rotations of dead attendants, oldest first, into final records for those that nobody continues and the one
-/// to continue. `claim` is the handoff that the agent's session was shown and has not answered yet.
+/// to continue. `claim` is the handoff that the agent's session was given and has not confirmed yet.
 pub fn take_up(mut left: Vec<Rotation>, claim: Option<&HandoffId>) -> (Vec<Rotation>, Option<Unfinished>) {
     let Some(last) = left.pop() else { return (Vec::new(), None) };
     let over: Vec<Rotation> = left.into_iter().filter(|r| r.step.is_open()).map(abandon).collect();
@@ -44,7 +44,7 @@ pub fn take_up(mut left: Vec<Rotation>, claim: Option<&HandoffId>) -> (Vec<Rotat
     (over, last)
 }
 
-/// Closes the journal of a rotation that is begun anew or that a later one has followed.
+/// Closes the journal of a rotation that starts over or was followed by a later one.
 pub fn abandon(rotation: Rotation) -> Rotation {
     rotation.next(Event::Found(Facts { old_alive: true, new_alive: false, loaded: false }), true).0
 }

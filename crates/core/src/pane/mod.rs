@@ -4,8 +4,9 @@
 //! Keys are the last resort and the most dangerous one, so there is one procedure: the hooks say that the agent is
 //! idle, the screen shows an empty composer, text and Enter go out in one piece, and only a hook or the transcript
 //! confirms that they arrived. Text is never typed twice without such an answer; Enter is tried once more. This module
-//! decides; the attendant of the panes carries out.
+//! decides; the pane attendant carries out the effects.
 
+pub mod draft;
 mod due;
 mod journal;
 pub mod screen;
@@ -29,21 +30,23 @@ const LAST_ANSWER: SignedDuration = SignedDuration::from_secs(8);
 const LOAD: SignedDuration = SignedDuration::from_secs(10);
 /// How long an interrupted turn may take to end.
 const INTERRUPT: SignedDuration = SignedDuration::from_secs(5);
+/// How long a client takes a second Escape for one of a pair.
+const PAIR: SignedDuration = SignedDuration::from_secs(2);
 /// Text typed by a killed attendant takes effect within this time.
 pub const RESUME: SignedDuration = SignedDuration::from_secs(2);
-/// A client brings back a stashed draft within this time.
+/// How soon a client restores a stashed draft.
 const RETURN: SignedDuration = SignedDuration::from_secs(5);
 /// The time between looks while we wait for that.
 const BLINK: SignedDuration = SignedDuration::from_millis(100);
 /// The time until the next look when something is in the way.
 const SOON: SignedDuration = SignedDuration::from_millis(700);
-/// After text that was not taken, the time until mail is tried again; hooks deliver it meanwhile.
+/// How long to wait before typing mail again after the client did not accept it; hooks deliver it meanwhile.
 const LATER: SignedDuration = SignedDuration::from_secs(60);
 
 /// A snapshot of the files about an agent in a pane, taken whenever they may have changed.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Look {
-    /// Its conversation has begun and not ended; before that nothing reads typed text.
+    /// Its conversation has begun and not ended; before that, nothing reads typed text.
     pub ready: bool,
     pub turn: Turn,
     /// When the turn last changed.
@@ -63,9 +66,9 @@ pub struct Look {
     pub heard: bool,
     /// The handoff that the session was given.
     pub continues: Option<HandoffId>,
-    /// Somebody ordered an empty conversation in place of this one.
+    /// An empty conversation was ordered in place of this one.
     pub clear: bool,
-    /// It stopped at a usage limit that has ended since, and nobody has told it.
+    /// It stopped at a usage limit that has ended since, and has not been told.
     pub unpark: bool,
 }
 
@@ -95,7 +98,7 @@ pub enum Text {
 #[expect(clippy::large_enum_variant, reason = "made, handed over and gone; never kept in numbers")]
 pub enum Input {
     Looked(Look),
-    /// What the pane shows; the answer to [`Effect::Read`].
+    /// The content of the pane; the answer to [`Effect::Read`].
     Screen(Screen),
     /// The text went out; `false` if the pane changed after it was read, so that nothing was typed.
     Typed(bool),
@@ -121,8 +124,8 @@ pub enum Effect {
     Begin(RotationRequest),
     /// Type it with Enter, in one piece, if the pane is as it was read; answer with [`Input::Typed`].
     Type(Text),
-    /// Enter alone, if the pane is as it was read: the text is there and was not taken. Messages that it shows are held
-    /// from now on. If the key did not go out, answer with [`Input::Typed`].
+    /// Enter alone, if the pane is as it was read: the text is there and was not accepted. Messages in it are held from
+    /// now on. If the key did not go out, answer with [`Input::Typed`].
     Enter,
     /// End the running turn.
     Escape,
@@ -134,7 +137,7 @@ pub enum Effect {
     GiveUp(String),
     /// The agent has it.
     Confirmed(Text),
-    /// It was not taken: queue again what was held.
+    /// The text was not accepted: requeue the held messages.
     Back(Text),
     /// Why we type nothing although something waits; `None` once nothing is in the way.
     Waits(Option<&'static str>),
@@ -150,7 +153,7 @@ pub const HIDDEN: &str = "a dialog or a menu is open";
 pub const MODE: &str = "somebody scrolls in the pane";
 pub const TASKS: &str = "background tasks still run";
 
-/// What we know about one pane, and what is under way there.
+/// What we know about one pane, and the step under way there.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct State {
     look: Look,
@@ -172,15 +175,17 @@ pub struct State {
     left_clear: bool,
     /// The turn that we interrupted; never send a second Escape.
     interrupted: Option<Timestamp>,
+    /// When we last sent Escape: two in a row clear a draft, or open a menu where no turn runs.
+    escaped: Option<Timestamp>,
     /// The newest urgent message that we interrupted a turn for: interrupt once per message.
     interrupted_for: Option<String>,
     /// A stashed draft. The client has one place for it, and a second draft would overwrite it.
     put_by: Option<Mark>,
     /// Something was typed after stashing: until this time the client may restore the draft, so do not type over it.
     returns_by: Option<Timestamp>,
-    /// The text typed after stashing has arrived: an empty composer now means that the draft came back and was sent.
+    /// The text typed after stashing has arrived: an empty composer now means that the draft was restored and sent.
     was_back: bool,
-    /// The composer was empty before we interrupted the turn: what it holds now is what the client put back.
+    /// The composer was empty before we interrupted the turn, so its text was put back by the client.
     was_empty: bool,
     /// How many looks in a row found something in the way.
     in_the_way: u32,
@@ -273,30 +278,7 @@ impl State {
         Self { put_by, returns_by: put_by.map(|_| now + RETURN), ..self }
     }
 
-    /// Whether unconfirmed text of ours is on its way.
-    pub fn is_typing(&self) -> bool {
-        matches!(
-            &self.doing,
-            Some(Doing { step: Phase::Typing { .. } | Phase::Waiting { .. } | Phase::Checking { .. }, .. })
-        )
-    }
-
-    /// Whether a rotation of ours is in progress.
-    pub fn is_rotating(&self) -> bool {
-        self.to_continue.is_some()
-            || matches!(
-                &self.doing,
-                Some(Doing {
-                    step: Phase::Loading { .. }
-                        | Phase::Typing { text: Text::Clear }
-                        | Phase::Waiting { text: Text::Clear, .. }
-                        | Phase::Checking { text: Text::Clear, .. },
-                    ..
-                })
-            )
-    }
-
-    /// The next state, and what to do.
+    /// The next state, and the effects to carry out.
     #[must_use]
     pub fn next(mut self, input: Input, manners: Manners, now: Timestamp) -> (Self, Vec<Effect>) {
         let mut effects = Vec::new();
@@ -339,7 +321,7 @@ impl State {
                 self.to_continue.clone_from(&self.open);
                 self.cleared(effects);
             }
-            // A new context has come and only now takes the text typed meanwhile.
+            // The new context is there, and only now reads the text typed meanwhile.
             Some(step @ Phase::Waiting { text: Text::Continuation(_), .. })
                 if changed && self.resumed && known =>
             {
@@ -366,7 +348,8 @@ impl State {
     }
 
     fn confirm(&mut self, text: Text, effects: &mut Vec<Effect>) {
-        // If we only resumed, a person may have sent what we confirm: the draft is where an attendant stashed it.
+        // If we only resumed, a person may have sent the text that we confirm: the draft is where an attendant stashed
+        // it.
         self.was_back = self.put_by.is_some() && !self.resumed;
         (self.doing, self.resumed) = (None, false);
         if let Text::Continuation(handoff) = &text {
@@ -388,7 +371,7 @@ impl State {
 
     fn cleared(&mut self, effects: &mut Vec<Effect>) {
         self.resumed = false;
-        // Whoever cleared it, the stashed draft comes back now.
+        // The stashed draft returns now, whoever cleared the context.
         self.returns_by = self.put_by.map(|_| Timestamp::MAX);
         effects.push(Effect::Cleared);
         self.await_load(effects);
@@ -451,7 +434,7 @@ impl State {
                 effects.push(Effect::Back(text.clone()));
                 match text {
                     Text::Mail | Text::Unpark => {}
-                    // The order stands, so try again.
+                    // The order still applies, so try again.
                     Text::Clear if self.open.is_none() && self.look.clear => self.left_clear = true,
                     Text::Clear => {
                         self.left_clear = true;

@@ -1,4 +1,4 @@
-//! Reads from a client's terminal only what we must know before typing: is the composer there, and is it empty? The
+//! Reads from a client's terminal only what we must know before typing: whether the composer is there and empty. The
 //! hooks report what the agent does.
 
 /// The appearance of a provider's screen.
@@ -6,7 +6,7 @@
 pub struct Face {
     /// The beginning of the composer's first line.
     pub prompt: &'static str,
-    /// The composer lies between two lines drawn across the screen.
+    /// The composer is between two lines drawn across the screen.
     pub ruled: bool,
     /// Texts that only an open dialog shows, for dialogs that look like a composer.
     pub dialogs: &'static [&'static str],
@@ -16,7 +16,7 @@ pub struct Face {
 
 /// The pane as tmux reports it: styled lines and the cursor's position.
 #[derive(Debug, Clone, Default)]
-pub struct Shown<'a> {
+pub struct PaneCapture<'a> {
     /// `capture-pane -p -e`.
     pub text: &'a str,
     pub cursor: (usize, usize),
@@ -28,7 +28,7 @@ pub struct Shown<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Composer {
     Empty,
-    /// Somebody's text, as far as visible: all its lines if the composer's end is visible.
+    /// A draft, as far as visible: all its lines if the composer's end is visible.
     Draft(String),
     /// A dialog, a menu or something else is in its place.
     #[default]
@@ -54,7 +54,7 @@ struct Cell {
 }
 
 impl Face {
-    pub fn read(&self, shown: &Shown<'_>) -> Screen {
+    pub fn read(&self, shown: &PaneCapture<'_>) -> Screen {
         let mut style = Style::default();
         let lines: Vec<Vec<Cell>> = shown.text.split('\n').map(|line| style.cells(line)).collect();
         let plain: Vec<String> = lines.iter().map(|cells| cells.iter().map(|c| c.c).collect()).collect();
@@ -62,7 +62,7 @@ impl Face {
         Screen { composer: self.composer(shown, &lines, &plain), in_mode: shown.in_mode, refused }
     }
 
-    fn composer(&self, shown: &Shown<'_>, lines: &[Vec<Cell>], plain: &[String]) -> Composer {
+    fn composer(&self, shown: &PaneCapture<'_>, lines: &[Vec<Cell>], plain: &[String]) -> Composer {
         if self.dialogs.iter().any(|mark| plain.iter().any(|line| line.contains(mark))) {
             return Composer::Hidden;
         }
@@ -79,7 +79,7 @@ impl Face {
             return Composer::Hidden;
         }
         let text = &lines[at][width.min(lines[at].len())..];
-        // A placeholder is faint, but the cursor may stand on its first letter.
+        // A placeholder is faint, but the cursor may be on its first letter.
         let is_hint =
             |(n, cell): (usize, &Cell)| cell.c.is_whitespace() || cell.faint || (n == 0 && cell.reversed);
         let no_text = text.iter().all(|cell| cell.c.is_whitespace());
@@ -120,7 +120,7 @@ struct Style {
 }
 
 impl Style {
-    /// The characters of a line. Escape sequences change the style of what follows, also on later lines.
+    /// The characters of a line. Escape sequences change the style of the text after them, also on later lines.
     fn cells(&mut self, line: &str) -> Vec<Cell> {
         let mut cells = Vec::new();
         let mut chars = line.chars();
@@ -187,7 +187,7 @@ mod tests {
     fn claude(inside: &str, cursor: (usize, usize)) -> Composer {
         let text =
             format!("● First answer.\n\u{1b}[39m\n{RULE}\n\u{1b}[39m{inside}\n\u{1b}[0m{RULE}\n  hints");
-        CLAUDE.read(&Shown { text: &text, cursor, in_mode: false }).composer
+        CLAUDE.read(&PaneCapture { text: &text, cursor, in_mode: false }).composer
     }
 
     #[test]
@@ -218,8 +218,9 @@ mod tests {
     #[test]
     fn a_dialog_or_a_prompt_in_the_history_is_no_composer() {
         let dialog = format!("❯\u{a0}go on\n{RULE}\n Do you want to proceed?\n ❯ 1. Yes\n   2. No\n");
-        let read =
-            |face: Face, text: &str, cursor| face.read(&Shown { text, cursor, in_mode: false }).composer;
+        let read = |face: Face, text: &str, cursor| {
+            face.read(&PaneCapture { text, cursor, in_mode: false }).composer
+        };
         assert_eq!(read(CLAUDE, &dialog, (1, 3)), Composer::Hidden);
         assert_eq!(claude("❯\u{a0}", (1, 0)), Composer::Hidden, "the cursor is elsewhere");
         let refusal = Some("'/clear' is disabled");
@@ -228,16 +229,16 @@ mod tests {
         assert_eq!(read(codex, asks, (2, 1)), Composer::Hidden);
         assert_eq!(read(codex, "› \u{1b}[2mAsk Codex to do anything", (2, 0)), Composer::Empty);
         let dropped = "• Handed over.\n\n\u{1b}[31m■ '/clear' is disabled while a task is in progress.\n\n› ";
-        let shown = Shown { text: dropped, cursor: (2, 4), in_mode: false };
+        let shown = PaneCapture { text: dropped, cursor: (2, 4), in_mode: false };
         let screen = codex.read(&shown);
         assert_eq!((screen.composer, screen.refused), (Composer::Empty, true));
-        assert!(!codex.read(&Shown { text: "› ", cursor: (2, 0), in_mode: false }).refused);
+        assert!(!codex.read(&PaneCapture { text: "› ", cursor: (2, 0), in_mode: false }).refused);
     }
 
     proptest::proptest! {
         #[test]
         fn whatever_a_pane_shows_is_read(text: String, x in 0usize..300, y in 0usize..100) {
-            let _ = CLAUDE.read(&Shown { text: &text, cursor: (x, y), in_mode: false });
+            let _ = CLAUDE.read(&PaneCapture { text: &text, cursor: (x, y), in_mode: false });
         }
     }
 }

@@ -48,7 +48,7 @@ fn play(manners: Manners, inputs: impl IntoIterator<Item = (i64, Input)>) -> (St
 }
 
 #[test]
-fn a_rotation_is_clear_then_load_then_the_word_to_go_on_and_mail_waits_for_all_of_it() {
+fn a_rotation_is_clear_then_load_then_the_word_to_continue_and_mail_waits_for_all_of_it() {
     let look = Look { mail: 1, ..rotating() };
     let (s, e) = play(CLAUDE, [(1, Input::Looked(look.clone()))]);
     assert_eq!(e, [Effect::Read]);
@@ -93,7 +93,7 @@ fn a_client_that_starts_silently_is_given_the_prompt_and_must_then_show_a_new_se
     assert_eq!(e, [Effect::Loaded(handoff()), Effect::Confirmed(Text::Continuation(handoff()))]);
 }
 
-/// Regression: the hook of the fresh context met a full disk. The rotation was given up, and the agent stood still.
+/// Regression: the hook of the fresh context met a full disk. The rotation was given up, and the agent waited forever.
 #[test]
 fn a_fresh_context_whose_hooks_could_not_load_its_handoff_is_prompted_and_its_prompt_loads_it() {
     let unloaded = || {
@@ -117,7 +117,7 @@ fn a_fresh_context_whose_hooks_could_not_load_its_handoff_is_prompted_and_its_pr
     assert_eq!(e, [Effect::Loaded(handoff()), Effect::Confirmed(go_on.clone())]);
     let (_, e) = s.next(Input::Looked(at_work), CLAUDE, at(13));
     assert!(matches!(e[..], [Effect::GiveUp(_), Effect::Confirmed(_)]), "nor did its prompt load it: {e:?}");
-    // An attendant that knows nothing of the rotation finds it like that.
+    // An attendant that does not know about the rotation finds this state.
     let (s, e) = State::default().next(unloaded(), CLAUDE, at(3));
     assert_eq!((e, s.deadline()), (vec![], Some(at(12))));
     let (_, e) = s.next(unloaded(), CLAUDE, at(12));

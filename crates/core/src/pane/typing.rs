@@ -29,8 +29,7 @@ fn is_own(text: &Text, draft: &str, left_clear: bool) -> bool {
     }
 }
 
-/// Whether a person appended to our text. It is theirs now, and must not be stashed: it would come back and be said
-/// twice.
+/// Whether a person appended to our text. It is theirs now, and must not be stashed: it would return and be sent twice.
 fn is_mixed(draft: &str) -> bool {
     let dense_draft = dense(draft);
     let begins = ["/clear", CONTINUE.0].iter().any(|own| dense_draft.starts_with(&dense(own)))
@@ -99,7 +98,7 @@ impl State {
                     {
                         self.send_off_own(Text::Mail, now, effects);
                     }
-                    // Our continuation is there and a person appended to it: they will send it.
+                    // A person appended to our continuation, and will send it.
                     Composer::Draft(draft)
                         if is_mixed(draft)
                             && matches!(text, Text::Continuation(_))
@@ -144,7 +143,7 @@ impl State {
                     return self.wait(HIDDEN, now, effects);
                 }
                 self.say(None, effects);
-                self.interrupted = self.look.turn_since;
+                (self.interrupted, self.escaped) = (self.look.turn_since, Some(now));
                 self.interrupted_for = self.look.urgent.clone().max(self.interrupted_for.take());
                 self.was_empty = screen.composer == Composer::Empty;
                 effects.push(Effect::Escape);
@@ -170,7 +169,7 @@ impl State {
                     self.doing = Some(Doing { step, until: now + ANSWER });
                     return;
                 }
-                // Enter can only send what is still there; what a person writes meanwhile is theirs.
+                // Enter can only send text that is still there; text that a person writes meanwhile is theirs.
                 if let Composer::Draft(draft) = &screen.composer
                     && (is_own(&text, draft, false) || is_folded(draft))
                 {
@@ -186,7 +185,7 @@ impl State {
         }
     }
 
-    /// We submitted something, so a client with a stashed draft brings it back.
+    /// We submitted something, so a client with a stashed draft restores it.
     fn submitted(&mut self, now: Timestamp) {
         if self.put_by.is_some() {
             self.returns_by = Some(now + RETURN);

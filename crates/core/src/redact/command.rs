@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use super::judge;
-use super::reader::Reader;
+use super::reader::{Class, Reader, alphanumeric_and, but, class};
 
 pub(super) const KINDS: &[&str] = &["cli-password", "cookie"];
 
@@ -74,6 +74,10 @@ const TABLE: &[Program] = &[
     program("ldapsearch", &[(b'w', Takes::Password)], &[]),
     program("ldapmodify", &[(b'w', Takes::Password)], &[]),
     program("ldapadd", &[(b'w', Takes::Password)], &[]),
+    program("ssh-keygen", &[(b'N', Takes::Password), (b'P', Takes::Password)], &[]),
+    program("plink", &[], &[("pw", Takes::Password)]),
+    program("pscp", &[], &[("pw", Takes::Password)]),
+    program("xfreerdp", &[], &[("p", Takes::Password)]),
     program("smbclient", &[(b'U', Takes::User(b'%'))], &[("user", Takes::User(b'%'))]),
     program("lftp", &[(b'u', Takes::User(b','))], &[("user", Takes::User(b','))]),
     program("sqlcmd", &[(b'P', Takes::Password)], &[]),
@@ -81,6 +85,19 @@ const TABLE: &[Program] = &[
     program("zip", &[(b'P', Takes::Password)], &[]),
     program("unzip", &[(b'P', Takes::Password)], &[]),
     program("7z", &[(b'p', Takes::Attached)], &[]),
+    program("cqlsh", MONGO, &[]),
+    program("cypher-shell", MONGO, &[]),
+    program("rabbitmqadmin", MONGO, &[]),
+    program("evil-winrm", MONGO, &[]),
+    program("unlock-keychain", MONGO, &[]),
+    program("useradd", MONGO, &[]),
+    program("usermod", MONGO, &[]),
+    program("altool", MONGO, &[]),
+    program("ipmitool", &[(b'P', Takes::Password)], &[]),
+    program("mosquitto_pub", &[(b'P', Takes::Password)], &[]),
+    program("mosquitto_sub", &[(b'P', Takes::Password)], &[]),
+    program("signtool", &[], &[("p", Takes::Password)]),
+    program("jarsigner", &[], &[("storepass", Takes::Password), ("keypass", Takes::Password)]),
     // Long options with one dash.
     program("keytool", &[], &[("storepass", Takes::Password), ("keypass", Takes::Password)]),
     program(
@@ -91,6 +108,7 @@ const TABLE: &[Program] = &[
             ("passout", Takes::User(b':')),
             ("pass", Takes::User(b':')),
             ("k", Takes::Password),
+            ("K", Takes::Password),
         ],
     ),
 ];
@@ -125,6 +143,10 @@ pub(super) const KEYWORDS: &[&str] = &[
     "ldapsearch ",
     "ldapmodify ",
     "ldapadd ",
+    "ssh-keygen ",
+    "plink ",
+    "pscp ",
+    "xfreerdp ",
     "smbclient ",
     "lftp ",
     "sqlcmd ",
@@ -134,6 +156,32 @@ pub(super) const KEYWORDS: &[&str] = &[
     "7z ",
     "keytool ",
     "openssl ",
+    "cqlsh ",
+    "cypher-shell ",
+    "rabbitmqadmin ",
+    "evil-winrm ",
+    "unlock-keychain ",
+    "useradd ",
+    "usermod ",
+    "altool ",
+    "ipmitool ",
+    "mosquitto_pub ",
+    "mosquitto_sub ",
+    "signtool ",
+    "jarsigner ",
+    // As lists of arguments.
+    "curl\", ",
+    "curl', ",
+    "mysql\", ",
+    "mysql', ",
+    "mysqladmin\", ",
+    "mysqladmin', ",
+    "mysqldump\", ",
+    "mysqldump', ",
+    "redis-cli\", ",
+    "redis-cli', ",
+    "sshpass\", ",
+    "sshpass', ",
 ];
 
 /// All passwords from the program at the keyword to the end of its line.
@@ -146,7 +194,8 @@ pub(super) fn passwords(
     if keyword.start > 0 && is_name(reader.bytes[keyword.start - 1]) {
         return;
     }
-    let mut line = CommandLine { reader, at: keyword.start };
+    let listed = reader.bytes[keyword.clone()].ends_with(b", ");
+    let mut line = CommandLine { reader, at: keyword.start, listed };
     let mut program: Option<&Program> = None;
     let mut logs_in = false;
     while let Some(word) = line.word() {
@@ -174,18 +223,122 @@ pub(super) fn passwords(
     reader.read_to.set(line.at);
 }
 
+/// The password that another command passes to the one at the keyword: `echo … | sudo -S`, `chpasswd <<< user:…`.
+pub(super) fn piped(reader: &Reader<'_>, keyword: Range<usize>) -> Option<(usize, Range<usize>)> {
+    /// Pipelines that carry a password are not longer.
+    const REACH: usize = 300;
+    if reader.byte(keyword.end) == b':' {
+        return first_listed(reader, keyword.end + 1);
+    }
+    let from = keyword.start.saturating_sub(REACH);
+    let before = &reader.bytes[from..keyword.start];
+    let line = memchr::memrchr(b'\n', before).map_or(from, |at| from + at + 1);
+    let word = if let Some(pipe) = memchr::memrchr(b'|', &reader.bytes[line..keyword.start]) {
+        printed(reader, line..line + pipe)?
+    } else {
+        let to = reader.bytes.len().min(keyword.end + REACH);
+        let rest = &reader.bytes[keyword.end..to];
+        let rest = &rest[..memchr::memchr(b'\n', rest).unwrap_or(rest.len())];
+        let at = keyword.end + memchr::memmem::find(rest, b"<<<")? + 3;
+        CommandLine { reader, at, listed: false }.value()?
+    };
+    let text = reader.get(word.clone())?;
+    // `chpasswd` takes `user:password`.
+    let user = reader.bytes[keyword.clone()].eq_ignore_ascii_case(b"chpasswd");
+    let skipped = if user { text.find(':')? + 1 } else { 0 };
+    let password = &text[skipped..];
+    (password.len() >= 4 && judge::is_chosen_password(password))
+        .then_some((0, word.start + skipped..word.end))
+}
+
+/// The first password in a list of cloud-init's: `chpasswd:⏎  list: |⏎    root:…`
+fn first_listed(reader: &Reader<'_>, at: usize) -> Option<(usize, Range<usize>)> {
+    static BEFORE: Class = class(b" \t\r\n|-");
+    static USER: Class = alphanumeric_and(b"_-.");
+    static WORD: Class = but(b" \t\r\n\"'");
+    let at = reader.skip(&BEFORE, at, 80);
+    if !reader.starts_with(at, "list:") {
+        return None;
+    }
+    let user = reader.skip(&BEFORE, at + "list:".len(), 80);
+    let colon = reader.skip(&USER, user, 32);
+    if colon == user || reader.byte(colon) != b':' {
+        return None;
+    }
+    let end = reader.skip(&WORD, colon + 1, 200);
+    let password = reader.get(colon + 1..end)?;
+    (password.len() >= 4 && judge::is_chosen_password(password)).then_some((0, colon + 1..end))
+}
+
+/// The last argument of the `echo` or `printf` that ends the commands in `range`.
+fn printed(reader: &Reader<'_>, range: Range<usize>) -> Option<Range<usize>> {
+    let text = &reader.bytes[range.clone()];
+    let begins = |word: &str| memchr::memmem::rfind(text, word.as_bytes()).map(|at| at + word.len());
+    let arguments = range.start + begins("echo ").max(begins("printf "))?;
+    let text = reader.bytes[arguments..range.end].trim_ascii_end();
+    let end = arguments + text.len();
+    match text.last()? {
+        quote @ (b'"' | b'\'') => {
+            let open = memchr::memrchr(*quote, &text[..text.len() - 1])?;
+            Some(arguments + open + 1..end - 1)
+        }
+        _ => Some(arguments + text.iter().rposition(|b| *b == b' ').map_or(0, |at| at + 1)..end),
+    }
+}
+
+/// The value that a command stores as a secret: `aws ssm put-parameter --type SecureString --value …`, `az keyvault
+/// secret set --value …`.
+pub(super) fn stored(reader: &Reader<'_>, keyword: Range<usize>) -> Option<(usize, Range<usize>)> {
+    let mut line = CommandLine { reader, at: keyword.end, listed: false };
+    let mut is_secret = reader.bytes[keyword.clone()].eq_ignore_ascii_case(b"keyvault secret set ");
+    let mut value = None;
+    while let Some(word) = line.word() {
+        match &reader.bytes[word] {
+            b"SecureString" => is_secret = true,
+            b"--value" => value = line.value(),
+            _ => {}
+        }
+        if line.ends_command() {
+            break;
+        }
+    }
+    reader.read_to.set(line.at);
+    let value = value.filter(|_| is_secret)?;
+    judge::is_chosen_password(reader.get(value.clone())?).then_some((0, value))
+}
+
+/// `htpasswd -b file user password`: the last word.
+pub(super) fn htpasswd(reader: &Reader<'_>, keyword: Range<usize>) -> Option<(usize, Range<usize>)> {
+    let mut line = CommandLine { reader, at: keyword.end - 1, listed: false };
+    let options = line.word()?;
+    let mut last = None;
+    while let Some(word) = line.word() {
+        last = Some(word);
+        if line.ends_command() {
+            break;
+        }
+    }
+    reader.read_to.set(line.at);
+    let password = last.filter(|_| reader.bytes[options].contains(&b'b'))?;
+    judge::is_chosen_password(reader.get(password.clone())?).then_some((0, password))
+}
+
 fn is_name(b: u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.')
 }
 
 /// The kind of value that the option in `word` takes, and how many bytes of it are in the same word.
 fn option(program: &Program, word: &[u8]) -> Option<(Takes, usize)> {
-    let rest = word.strip_prefix(b"-")?;
+    // Options of Windows: `/p:…`
+    let rest = word.strip_prefix(b"-").or_else(|| word.strip_prefix(b"/"))?;
     let long = rest.strip_prefix(b"-").unwrap_or(rest);
     if rest.starts_with(b"-") || program.short.is_empty() {
-        let name = long.split(|b| *b == b'=').next()?;
+        let name = long.split(|b| *b == if word[0] == b'/' { b':' } else { b'=' }).next()?;
         let (_, takes) = program.long.iter().find(|(known, _)| known.as_bytes() == name)?;
         return Some((*takes, long.len().saturating_sub(name.len() + 1)));
+    }
+    if word[0] == b'/' {
+        return None;
     }
     let flags = rest.iter().take_while(|b| program.flags.as_bytes().contains(b)).count();
     let (letter, attached) = rest[flags..].split_first()?;
@@ -245,6 +398,8 @@ fn unquoted(reader: &Reader<'_>, range: Range<usize>) -> Range<usize> {
 struct CommandLine<'r, 't> {
     reader: &'r Reader<'t>,
     at: usize,
+    /// The words are the texts of a list: `["curl", "-u", "…"]`.
+    listed: bool,
 }
 
 impl CommandLine<'_, '_> {
@@ -252,6 +407,8 @@ impl CommandLine<'_, '_> {
     fn word(&mut self) -> Option<Range<usize>> {
         loop {
             match self.reader.bytes.get(self.at)? {
+                b']' if self.listed => return None,
+                b',' if self.listed => self.at += 1,
                 b' ' | b'\t' | b'"' | b'\'' | b'`' | b'(' | b')' | b'{' | b'}' | b'$' | b'|' | b';'
                 | b'&' | b'<' | b'>' => self.at += 1,
                 b'\\' if self.reader.byte(self.at + 1) == b'\n' => self.at += 2,
@@ -267,7 +424,9 @@ impl CommandLine<'_, '_> {
                 b'\n' | b'\r' | b'\\' => break,
                 b'"' | b'\'' if quote == Some(b) => quote = None,
                 // Only after an option: `-u"bob:…"`.
-                b'"' | b'\'' if quote.is_none() && self.reader.bytes[start] == b'-' => quote = Some(b),
+                b'"' | b'\'' if quote.is_none() && !self.listed && self.reader.bytes[start] == b'-' => {
+                    quote = Some(b);
+                }
                 b' ' | b'\t' | b'"' | b'\'' | b'`' | b'|' | b';' | b'&' | b'(' | b')' | b'<' | b'>'
                     if quote.is_none() =>
                 {
@@ -282,6 +441,11 @@ impl CommandLine<'_, '_> {
 
     /// The next word as a value: everything between the quotes.
     fn value(&mut self) -> Option<Range<usize>> {
+        if self.listed {
+            // The quote that closes the option, and the comma.
+            self.at += usize::from(matches!(self.reader.byte(self.at), b'"' | b'\''));
+            self.at += usize::from(self.reader.byte(self.at) == b',');
+        }
         while matches!(self.reader.byte(self.at), b' ' | b'\t') || self.reader.starts_with(self.at, "\\\n") {
             self.at += 1 + usize::from(self.reader.byte(self.at) == b'\\');
         }

@@ -48,39 +48,97 @@ fn wrapped_end(reader: &Reader<'_>, start: usize, first_end: usize) -> usize {
     end
 }
 
-/// The base64 of URL schemes that carry passwords.
-pub(super) const URL_KEYWORDS: &[&str] = &[
-    "cG9zdGdyZXM6Ly",     // postgres://
-    "cG9zdGdyZXNxbDovL",  // postgresql://
-    "cG9zdGdyZXNxbCs",    // postgresql+
-    "bXlzcWw6Ly",         // mysql://
-    "bXlzcWwr",           // mysql+
-    "bWFyaWFkYjovL",      // mariadb://
-    "bW9uZ29kYjovL",      // mongodb://
-    "bW9uZ29kYitzcnY6Ly", // mongodb+srv://
-    "cmVkaXM6Ly",         // redis://
-    "cmVkaXNzOi8v",       // rediss://
-    "YW1xcDovL",          // amqp://
-    "YW1xcHM6Ly",         // amqps://
-    "bXNzcWw6Ly",         // mssql://
-    "c3Fsc2VydmVyOi8v",   // sqlserver://
-    "aHR0cHM6Ly",         // https://
+/// What announces secrets, in base64: three spellings each, for where in a group of three bytes the word begins. A letter
+/// that the neighbouring bytes help to make is left out.
+pub(super) const TEXT_KEYWORDS: &[&str] = &[
+    "Oi8v",
+    "ovL",
+    "6Ly", // ://
+    "cGFzc3dvcm",
+    "Bhc3N3b3Jk",
+    "wYXNzd29yZ", // password
+    "UGFzc3dvcm",
+    "QYXNzd29yZ", // Password
+    "UEFTU1dPUk",
+    "BBU1NXT1JE",
+    "QQVNTV09SR", // PASSWORD
+    "cGFzc3dk",
+    "Bhc3N3Z",
+    "wYXNzd2", // passwd
+    "c2VjcmV0",
+    "NlY3Jld",
+    "zZWNyZX", // secret
+    "U0VDUkVU",
+    "NFQ1JFV",
+    "TRUNSRV", // SECRET
+    "dG9rZW",
+    "Rva2Vu",
+    "0b2tlb", // token
+    "VE9LRU",
+    "RPS0VO",
+    "UT0tFT", // TOKEN
+    "X0tFWT",
+    "9LRVk9",
+    "fS0VZP", // _KEY=
+    "YXBpX2tle",
+    "FwaV9rZX",
+    "hcGlfa2V5", // api_key
+    "YXBpS2V5",
+    "FwaUtle",
+    "hcGlLZX", // apiKey
+    "UFJJVkFURSBLRV",
+    "BSSVZBVEUgS0VZ",
+    "QUklWQVRFIEtFW", // PRIVATE KEY
+    "ImF1dGgiO",
+    "JhdXRoIj",
+    "iYXV0aCI6", // "auth":
 ];
 
-/// A URL with a password, in base64.
-pub(super) fn url(reader: &Reader<'_>, keyword: Range<usize>) -> Option<(usize, Range<usize>)> {
-    const LONGEST: usize = 1024;
-    if !is_start(reader, keyword.start) {
-        return None;
-    }
-    let run = reader.run_end(slots::BASE64, &BASE64, keyword.start);
-    let head = &reader.text[keyword.start..run.min(keyword.start + LONGEST)];
-    let bytes = judge::decode_base64(&head[..head.len() - usize::from(head.len() % 4 == 1)])?;
-    let text = std::str::from_utf8(&bytes).ok()?;
-    let scheme = text.find("://")?;
-    let inner = Reader::new(text, slots::COUNT);
-    super::web::url_password(&inner, scheme..scheme + 3)?;
-    Some((0, keyword.start..reader.skip(&PADDING, run, 2)))
+/// A text in base64 that holds a secret: a settings file, a URL with a password.
+pub(super) fn text(reader: &Reader<'_>, keyword: Range<usize>) -> Option<(usize, Range<usize>)> {
+    /// How much of a text is read, before the keyword and from it on.
+    const BEFORE: usize = 2 * 1024;
+    const LONGEST: usize = 8 * 1024;
+    const SHORTEST: usize = 28;
+    let group = |at: usize| reader.bytes.get(at..at + 4).and_then(text_of);
+    // Groups begin zero, two or three letters before the keyword.
+    [0, 2, 3].into_iter().find_map(|lead| {
+        let at = keyword.start.checked_sub(lead).filter(|at| group(*at).is_some())?;
+        let mut end = at;
+        let mut inner = Vec::new();
+        while let Some(bytes) = group(end).filter(|_| end - at < LONGEST) {
+            inner.extend(bytes);
+            end += 4;
+        }
+        reader.read_to.set(end);
+        let mut first = at;
+        while first >= 4 && at - first < BEFORE && group(first - 4).is_some() {
+            first -= 4;
+        }
+        // Nearly all that passes for a text so far is a word or two.
+        if end - first < SHORTEST {
+            return None;
+        }
+        let before = reader.bytes[first..at].chunks_exact(4).filter_map(text_of).flatten();
+        let mut text: Vec<u8> = before.chain(inner).collect();
+        let run = reader.skip(&BASE64, end, 4);
+        if run - end < 4 {
+            // What is left of the last group.
+            text.extend(judge::decode_base64(&reader.text[end..run]).unwrap_or_default());
+            end = reader.skip(&PADDING, run, 2);
+        }
+        let text = String::from_utf8(text).ok()?;
+        (!super::find(&text).is_empty()).then_some((0, first..end))
+    })
+}
+
+/// The three characters of a group, if it is of a text. At another offset, the letters are those of control characters.
+fn text_of(group: &[u8]) -> Option<[u8; 3]> {
+    let bits =
+        group.iter().try_fold(0u32, |bits, b| Some((bits << 6) | u32::from(judge::base64_digit(*b)?)))?;
+    let [_, bytes @ ..] = bits.to_be_bytes();
+    let is_text = |b: &u8| matches!(b, b' '..=b'~' | b'\n' | b'\r' | b'\t');
+    bytes.iter().all(is_text).then_some(bytes)
 }
 
 /// Whether base64 begins here rather than continues.

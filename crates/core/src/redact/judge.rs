@@ -144,6 +144,32 @@ pub(super) fn is_basic_credential(value: &str) -> bool {
     })
 }
 
+/// A chosen password in base64, as secrets of Kubernetes hold it: often without a digit.
+pub(super) fn encodes_password(value: &str) -> bool {
+    const SHORTEST: usize = 12;
+    let is_mixed =
+        || value.bytes().any(|b| b.is_ascii_uppercase()) && value.bytes().any(|b| b.is_ascii_lowercase());
+    value.len() >= SHORTEST
+        && value.len().is_multiple_of(4)
+        && value.len() <= HEAD
+        && is_mixed()
+        && decode_base64(value).is_some_and(|bytes| {
+            let is_text = bytes.iter().all(|b| (b'!'..=b'~').contains(b));
+            is_text && std::str::from_utf8(&bytes).is_ok_and(is_chosen)
+        })
+}
+
+/// Printable characters of every kind.
+pub(super) fn is_salt(value: &str) -> bool {
+    const SYMBOLS: usize = 8;
+    value.bytes().filter(u8::is_ascii_punctuation).count() >= SYMBOLS
+}
+
+/// What SMTP and IMAP clients send for `AUTH PLAIN`: a user and a password behind zeros, in base64.
+pub(super) fn is_sasl_plain(value: &str) -> bool {
+    decode_base64(head(value)).is_some_and(|bytes| memchr::memchr_iter(0, &bytes).count() == 2)
+}
+
 /// A cookie value that is not just a word.
 pub(super) fn is_cookie_value(value: &str) -> bool {
     value.len() >= 8
@@ -358,6 +384,25 @@ pub(super) fn is_wordy(value: &str) -> bool {
     true
 }
 
+/// Not made of words, or made less so by a number and a symbol, as rules for passwords ask of people.
+pub(super) fn is_chosen(value: &str) -> bool {
+    let has = Bytes::of(value);
+    let inner = head(value).trim_end_matches(['!', '?', '*']);
+    // When a secret was set, as lists of secrets show it.
+    if let [a, b, c, d, b'-', ..] = value.as_bytes()
+        && [a, b, c, d].iter().all(|digit| digit.is_ascii_digit())
+    {
+        return false;
+    }
+    !is_wordy(value) || (has.digit && has.letter() && inner.bytes().any(is_symbol))
+}
+
+/// A word that somebody chose as a password, where prose and defaults may be, too.
+pub(super) fn is_chosen_password(value: &str) -> bool {
+    let has = Bytes::of(value);
+    (has.digit || has.symbol) && is_password_word(value) && !is_env_reference(value)
+}
+
 pub(super) fn is_random(value: &str) -> bool {
     let value = head(value);
     let (mut letters, mut digits, mut steps, mut last) = (0, 0, 0, 0);
@@ -411,15 +456,7 @@ pub(super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     }
     let (mut out, mut bits, mut held) = (Vec::with_capacity(body.len() * 3 / 4), 0u32, 0);
     for b in body.bytes() {
-        let six = match b {
-            b'A'..=b'Z' => b - b'A',
-            b'a'..=b'z' => b - b'a' + 26,
-            b'0'..=b'9' => b - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => return None,
-        };
-        bits = ((bits << 6) | u32::from(six)) & 0xffff;
+        bits = ((bits << 6) | u32::from(base64_digit(b)?)) & 0xffff;
         held += 6;
         if held >= 8 {
             held -= 8;
@@ -427,4 +464,15 @@ pub(super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
         }
     }
     Some(out)
+}
+
+pub(super) fn base64_digit(b: u8) -> Option<u8> {
+    Some(match b {
+        b'A'..=b'Z' => b - b'A',
+        b'a'..=b'z' => b - b'a' + 26,
+        b'0'..=b'9' => b - b'0' + 52,
+        b'+' | b'-' => 62,
+        b'/' | b'_' => 63,
+        _ => return None,
+    })
 }

@@ -26,6 +26,9 @@ pub(super) fn url_password(reader: &Reader<'_>, keyword: Range<usize>) -> Option
             colon = reader.run_end(slots::USER, &USER, colon + 1);
         }
         start = start.max(colon + 1);
+        if reader.byte(colon) == b'@' || reader.starts_with(colon, ":@") {
+            return token_user(reader, keyword.end..colon);
+        }
         if reader.byte(colon) != b':' {
             return None;
         }
@@ -39,6 +42,15 @@ pub(super) fn url_password(reader: &Reader<'_>, keyword: Range<usize>) -> Option
     };
     let password = reader.get(start..at)?;
     judge::is_url_password(password).then_some((0, start..at))
+}
+
+/// A token in the user's place: `https://…@git.example.org`. What stands there for Sentry names a project.
+fn token_user(reader: &Reader<'_>, user: Range<usize>) -> Option<(usize, Range<usize>)> {
+    const SHORTEST: usize = 20;
+    let text = reader.get(user.clone())?;
+    let host = &reader.bytes[user.end..reader.bytes.len().min(user.end + 80)];
+    let is_public = memchr::memmem::find(host, b"sentry").is_some();
+    (text.len() >= SHORTEST && !is_public && judge::is_token(text)).then_some((0, user))
 }
 
 /// Passwords in URLs are not longer.
@@ -85,6 +97,7 @@ pub(super) fn dsn_password(reader: &Reader<'_>, keyword: Range<usize>) -> Option
 pub(super) fn aws_secret(reader: &Reader<'_>, keyword: Range<usize>) -> Option<(usize, Range<usize>)> {
     static BETWEEN: Class = class(b" \t\\\"'`|:=,>]");
     static KEY_ID: Class = alphanumeric_and(b"");
+    static STAMP: Class = alphanumeric_and(b"-:+.");
     static SECRET: Class = alphanumeric_and(b"/+");
     let mut at = keyword.end;
     if keyword.len() == 4 {
@@ -92,6 +105,11 @@ pub(super) fn aws_secret(reader: &Reader<'_>, keyword: Range<usize>) -> Option<(
             return None;
         }
         at += 16;
+        // In a line of `aws --output text`, when it expires comes next.
+        let stamp = reader.skip(&BETWEEN, at, 60);
+        if reader.starts_with(stamp, "20") && reader.byte(stamp + 4) == b'-' {
+            at = reader.skip(&STAMP, stamp, 40);
+        }
     }
     at = reader.skip(&BETWEEN, at, 60);
     if reader.byte(at) == b'[' {
@@ -100,12 +118,15 @@ pub(super) fn aws_secret(reader: &Reader<'_>, keyword: Range<usize>) -> Option<(
     }
     let end = reader.skip(&SECRET, at, 41);
     let secret = reader.get(at..end)?;
-    (end - at == 40 && judge::is_named_key(secret)).then_some((0, at..end))
+    // After its key id, nothing else has this length.
+    let is_secret = judge::is_named_key(secret) || (keyword.len() == 4 && judge::is_mixed_case(secret));
+    (end - at == 40 && is_secret).then_some((0, at..end))
 }
 
 /// `Authorization: …` with a scheme or without.
 pub(super) fn authorization(reader: &Reader<'_>, keyword: Range<usize>) -> Option<(usize, Range<usize>)> {
-    const SCHEMES: [&[u8]; 6] = [b"token", b"apikey", b"api-key", b"key", b"bot", b"digest"];
+    const SCHEMES: [&[u8]; 8] =
+        [b"token", b"apikey", b"api-key", b"key", b"bot", b"digest", b"geniekey", b"splunk"];
     static QUOTES: Class = class(b"\\\"'");
     static CREDENTIAL: Class = alphanumeric_and(b"._~+/=-");
     static SCHEME: Class = alphanumeric_and(b"-");
@@ -134,6 +155,7 @@ pub(super) fn authorization(reader: &Reader<'_>, keyword: Range<usize>) -> Optio
 pub(super) fn cookie(reader: &Reader<'_>, keyword: Range<usize>) -> Option<(usize, Range<usize>)> {
     static QUOTES: Class = class(b"\\\"'`");
     static NAME: Class = alphanumeric_and(b"_.-");
+    static BETWEEN: Class = class(b"\\\"' \t:");
     let mut at = reader.skip(&QUOTES, keyword.end, 4);
     let closed = at;
     at = reader.skip(&BLANK, at, 8);
@@ -144,7 +166,11 @@ pub(super) fn cookie(reader: &Reader<'_>, keyword: Range<usize>) -> Option<(usiz
         _ => return None,
     }
     at = reader.skip(&BLANK, at, 8);
-    at = reader.skip(&QUOTES, at, 4);
+    at = reader.skip(&QUOTES, at + usize::from(reader.byte(at) == b'['), 4);
+    // `{"name": "Cookie", "value": "…"}`
+    if reader.starts_with(at, "value") {
+        at = reader.skip(&BETWEEN, at + "value".len(), 12);
+    }
     let start = at;
     let (mut end, mut secret) = (at, false);
     // Read pairs until something else follows. Keywords inside these pairs need no second look.
@@ -186,6 +212,10 @@ pub(super) fn netrc(reader: &Reader<'_>, keyword: Range<usize>) -> Option<(usize
         at = reader.run_end(user, &WORD, reader.skip(&SPACE, end, 80));
     }
     at = reader.skip(&SPACE, at, 80);
+    if reader.starts_with(at, "account ") {
+        at = reader.skip(&but(b" \t\r\n"), reader.skip(&BLANK, at + 8, 80), 200);
+        at = reader.skip(&SPACE, at, 80);
+    }
     if !reader.starts_with(at, "password") || !BLANK[usize::from(reader.byte(at + 8))] {
         return None;
     }

@@ -1,8 +1,8 @@
 //! Rotation by restart: handoff sealed → agent stopped → started again → handoff loaded.
 //!
-//! A journaled saga: each step is recorded before it is taken. Whoever finds the record after a crash knows what may
-//! have happened, and either finishes the rotation or gives it up visibly. This module decides; the supervisor carries
-//! out the effects.
+//! A journaled saga: each step is recorded before it is taken. A process that finds the record after a crash knows what
+//! may have happened, and either finishes the rotation or gives it up visibly. This module decides; the supervisor
+//! carries out the effects.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -112,7 +112,7 @@ pub enum Event {
     Found(Facts),
 }
 
-/// What a later supervisor observes.
+/// A later supervisor's observations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
     pub old_alive: bool,
@@ -121,7 +121,7 @@ pub struct Facts {
     pub loaded: bool,
 }
 
-/// What to do now. `Record` always comes before the effect it covers.
+/// An effect to carry out. `Record` always comes before the effect it covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     Record,
@@ -156,7 +156,7 @@ impl Rotation {
             step: Step::Stopping,
             at: now,
             supervisor: me.clone(),
-            // A thread is left as it is, for anybody who looks at it.
+            // A thread stays as it is, for those who look at it.
             old: agent.process.clone().filter(|_| actuator != Actuator::Thread),
             new: None,
             note: None,
@@ -258,7 +258,7 @@ impl std::fmt::Display for Refused {
         match self {
             Self::TooMany(n) => write!(
                 f,
-                "{n} rotations in a row without a prompt by a person (run.max_restarts); type something to go on"
+                "{n} rotations in a row without a prompt by a person (run.max_restarts); type something to continue"
             ),
             Self::NoGrowth => f.write_str("nothing was added to the context since the last one"),
         }

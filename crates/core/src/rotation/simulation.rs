@@ -1,5 +1,5 @@
 //! Simulates a client under `baton run`, without a mod. Its turns end with Stop, with an API error, at a usage limit,
-//! by Esc or by an abort. Handoffs are pending when a turn ends, or scheduled while none runs. Messages, urgent ones
+//! by Esc or by an abort; Esc may also take a prompt back before its turn begins. Handoffs are pending when a turn ends, or scheduled while none runs. Messages, urgent ones
 //! too, come while one is pending. The disk is full at times. Supervisor, client and sealers are killed between any two
 //! steps. The supervisor looks only when it is woken or has planned to, never by accident.
 
@@ -33,7 +33,12 @@ enum Bug {
     NothingIsJournaled,
     /// Urgent messages ended turns of agents that had handed over.
     AbortsWhilePending,
+    /// A prompt that Esc had taken back counted as a turn, whose end never came.
+    WaitsForATurnThatNeverBegan,
 }
+
+/// How long the transcript shows nothing of a turn before its prompt counts as taken back.
+const UNTOLD: SignedDuration = SignedDuration::from_secs(30);
 
 struct Supervisor {
     current: Option<Rotation>,
@@ -55,6 +60,8 @@ struct World {
     /// The turn in the session's record, and since when.
     recorded: (Turn, Timestamp),
     notified: bool,
+    /// Esc took the last prompt back: its hook has run, and no turn has begun.
+    taken_back: bool,
     pending: Option<(Timestamp, u32)>,
     sealing: Option<Timestamp>,
     full: bool,
@@ -64,7 +71,7 @@ struct World {
     loads: u32,
     limit: Option<Timestamp>,
     mail: u32,
-    /// A message came into a turn of an agent that had already handed over.
+    /// A message was delivered into a turn of an agent that had already handed over.
     misplaced: bool,
     journal: Option<Rotation>,
     supervisor: Option<Supervisor>,
@@ -87,6 +94,7 @@ impl World {
             in_turn: true,
             recorded: (Turn::Working, Timestamp::UNIX_EPOCH),
             notified: false,
+            taken_back: false,
             pending: None,
             sealing: None,
             full: false,
@@ -120,12 +128,30 @@ impl World {
 
     fn begin_turn(&mut self) {
         (self.in_turn, self.notified, self.limit) = (true, false, None);
+        self.taken_back = false;
         if !self.fails(30) {
             self.recorded = (Turn::Working, self.now);
         }
         // The prompt's hook delivers waiting mail.
         if self.pending.is_none() {
             self.mail = 0;
+        }
+    }
+
+    /// A person submits a prompt and takes it back at once. The client reports nothing, and never that it is idle.
+    fn take_back(&mut self) {
+        (self.notified, self.taken_back) = (true, true);
+        if !self.fails(30) {
+            (self.recorded, self.limit) = ((Turn::Working, self.now), None);
+        }
+    }
+
+    /// Whoever looks at the record of such a turn ends it.
+    fn end_untold(&mut self) {
+        let is_old = self.now.duration_since(self.recorded.1) >= UNTOLD;
+        let is_untold = self.taken_back && self.recorded.0 == Turn::Working && is_old;
+        if is_untold && self.bug != Some(Bug::WaitsForATurnThatNeverBegan) {
+            (self.recorded, self.taken_back) = ((Turn::Idle, self.now), false);
         }
     }
 
@@ -151,7 +177,8 @@ impl World {
         }
     }
 
-    /// An urgent message comes. The turn is ended for it if it can be delivered then, as those who interrupt decide it.
+    /// An urgent message arrives. It interrupts the turn if it can be delivered then, by the same rule as the real
+    /// interrupters.
     fn hear_urgent(&mut self) {
         self.mail += 1;
         let is_held = self.pending.is_some() && Pending::of(self.recorded.0, false).holds_mail();
@@ -166,7 +193,7 @@ impl World {
         self.pending.is_some() && Pending::of(self.recorded.0, false) == Pending::Due
     }
 
-    /// Seals a due handoff; whoever does it may be killed meanwhile. A failure wakes those who retry.
+    /// Seals a due handoff; the sealing process may be killed meanwhile. A failure wakes those that retry.
     fn seal(&mut self) {
         let is_taken = self.sealing.is_some_and(|at| self.now.duration_since(at) < LEASE);
         let Some((at, tries)) = self.pending.filter(|_| self.is_due() && !is_taken) else { return };
@@ -216,6 +243,7 @@ impl World {
     fn look(&mut self) {
         let Some(mut supervisor) = self.supervisor.take() else { return };
         (self.woken, supervisor.look_at) = (false, None);
+        self.end_untold();
         if let Some(limit) = self.limit {
             if limit > self.now {
                 supervisor.look_at = Some(limit).filter(|_| self.bug != Some(Bug::LimitIsForgotten));
@@ -311,7 +339,7 @@ impl World {
                     }
                 }
                 Effect::Over(line) => {
-                    // A rotation that was given up is no longer requested, and the user is told.
+                    // A rotation that was given up is no longer requested, and the user is notified.
                     let given_up = line.is_some();
                     self.told |= given_up;
                     self.left |= given_up && std::mem::take(&mut self.request);
@@ -322,7 +350,7 @@ impl World {
         self.supervisor = Some(supervisor);
     }
 
-    /// `baton run` again, or `baton restore`: finishes or gives up what was left open, and starts a dead client.
+    /// `baton run` again, or `baton restore`: finishes or gives up open rotations, and starts a dead client.
     fn start_supervisor(&mut self) {
         let mut supervisor = Supervisor::new();
         self.woken = true;
@@ -394,6 +422,7 @@ impl World {
             13 if self.lives() && !self.in_turn && self.limit.is_none() => self.hand_over(),
             14 => self.mail += 1,
             17 => self.hear_urgent(),
+            18 if self.lives() && !self.in_turn && self.faults => self.take_back(),
             15 if self.faults => match self.random(4) {
                 0 => self.supervisor = None,
                 1 => {
@@ -407,7 +436,7 @@ impl World {
         }
     }
 
-    /// Checks that for everything that waits, a step without a person is enabled or somebody is told.
+    /// Checks that everything that waits can either proceed without a person or has notified one.
     fn explain(&mut self) {
         // The supervisor reports a dead client, and any observer a dead supervisor; a person restarts either.
         let Some(supervisor) = self.supervisor.as_ref().filter(|_| self.lives()) else { return };
@@ -511,6 +540,7 @@ fn each_of_the_old_bugs_is_found_when_it_is_put_back() {
         Bug::LimitIsForgotten,
         Bug::NothingIsJournaled,
         Bug::AbortsWhilePending,
+        Bug::WaitsForATurnThatNeverBegan,
     ];
     for bug in bugs {
         let found = (1..=20_000u64).find(|seed| play(*seed, Some(bug)).judge().is_err());

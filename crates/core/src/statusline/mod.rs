@@ -30,7 +30,7 @@ pub struct Inputs<'a> {
 
 /// The terminal's capabilities.
 #[derive(Debug, Clone, Copy)]
-pub struct Look {
+pub struct LineStyle {
     pub width: usize,
     pub colour: bool,
     pub unicode: bool,
@@ -59,7 +59,7 @@ enum Shorter {
 }
 
 /// One or two lines of at most `look.width` columns each, without a line end.
-pub fn render(inputs: &Inputs<'_>, look: Look) -> String {
+pub fn render(inputs: &Inputs<'_>, look: LineStyle) -> String {
     let separator = if look.unicode { " · " } else { " | " };
     let (mut parts, workflow) = (parts(inputs, look.unicode), workflow(inputs));
     let whole = width_of(&parts, separator) + columns(separator) + width_of(&workflow, separator);
@@ -80,7 +80,7 @@ pub fn render(inputs: &Inputs<'_>, look: Look) -> String {
 }
 
 /// Where two texts have no room for the whole of both, each has at least half: a long one does not drive out the other.
-fn share(parts: &mut [Part], separator: usize, look: Look) {
+fn share(parts: &mut [Part], separator: usize, look: LineStyle) {
     let [first, second] = parts else { return };
     let room = look.width.saturating_sub(separator);
     let half = room / 2;
@@ -93,7 +93,7 @@ fn share(parts: &mut [Part], separator: usize, look: Look) {
 }
 
 /// The parts that fit, the first of them in `colour`.
-fn line(mut parts: Vec<Part>, separator: &str, look: Look, colour: Option<&str>) -> String {
+fn line(mut parts: Vec<Part>, separator: &str, look: LineStyle, colour: Option<&str>) -> String {
     // Remove the least valuable parts first; keep a part that fits when shortened.
     while width_of(&parts, separator) > look.width {
         let Some(at) = (0..parts.len()).max_by_key(|&i| parts[i].expendable) else { break };

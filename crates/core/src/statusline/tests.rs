@@ -24,7 +24,7 @@ fn busy() -> Inputs<'static> {
 }
 
 fn at(inputs: &Inputs<'_>, width: usize) -> String {
-    render(inputs, Look { width, colour: false, unicode: true })
+    render(inputs, LineStyle { width, colour: false, unicode: true })
 }
 
 #[test]
@@ -46,7 +46,9 @@ fn at_every_width_the_most_useful_parts_stay() {
 fn an_ordinary_session_in_a_plain_terminal_without_unicode() {
     let inputs = Inputs { mail: 1, sealed: false, parked_until: None, ..busy() };
     let lines: Vec<_> = [200, 110, 80, 40, 20]
-        .map(|width| format!("{width:>3} {}", render(&inputs, Look { width, colour: false, unicode: false })))
+        .map(|width| {
+            format!("{width:>3} {}", render(&inputs, LineStyle { width, colour: false, unicode: false }))
+        })
         .into();
     insta::assert_snapshot!(lines.join("\n"), @r"
     200 ######---- 52% | mail 1 | 62k left | ~8 turns | goal: the parser accepts tabs and reports the column of every error | now: run the tests, then update the changelog
@@ -62,7 +64,7 @@ fn an_ordinary_session_in_a_plain_terminal_without_unicode() {
 
 #[test]
 fn the_colour_is_the_levels_and_takes_no_room() {
-    let look = Look { width: 40, colour: true, unicode: true };
+    let look = LineStyle { width: 40, colour: true, unicode: true };
     let mut seen = String::new();
     for (level, tokens) in
         [(Level::Ok, 20_000), (Level::EarlyWarn, 80_000), (Level::Warn, 104_000), (Level::Critical, 134_000)]
@@ -122,13 +124,13 @@ proptest! {
             reading: tokens.map(reading), left, turns_left: left, goal: Some(&goal), now: Some(&now), mail,
             unread: mail % 5, sealed: mail % 2 == 0, parked_until: (mail % 3 == 0).then_some("14:30"), level: Level::Ok,
         };
-        let line = render(&inputs, Look { width, colour: false, unicode });
+        let line = render(&inputs, LineStyle { width, colour: false, unicode });
         prop_assert!(line.lines().count() <= 2, "{line:?}");
         for line in line.lines() {
             prop_assert!(columns(line) <= width, "{} columns for {width}: {line:?}", columns(line));
             prop_assert!(!line.chars().any(unprintable));
         }
-        let coloured = render(&inputs, Look { width, colour: true, unicode });
+        let coloured = render(&inputs, LineStyle { width, colour: true, unicode });
         prop_assert_eq!(coloured.replace("\x1b[32m", "").replace("\x1b[0m", ""), line);
     }
 }

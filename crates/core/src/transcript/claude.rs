@@ -127,7 +127,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
     }
 }
 
-/// Types that carry nothing for us, so that only a really new one counts as unknown.
+/// Types that we ignore, so that only really new ones count as unknown.
 const SILENT: &[&str] = &[
     "progress",
     "file-history-snapshot",
@@ -213,9 +213,11 @@ fn user<'a>(
     note: Option<&'a RawValue>,
     items: &mut Vec<Item<'a>>,
 ) {
-    // What the client marks as someone else's is not the user's, whatever it looks like.
+    // Words that the client attributes to someone else are not the user's, whatever they look like.
     let attributed = |item: Item<'a>| match item {
         Item::Prompt(text) | Item::Queued(text) if foreign => Item::Told { author: Author::Unknown, text },
+        // Nobody else types a slash command.
+        Item::Command { args: text, .. } if foreign => Item::Told { author: Author::Unknown, text },
         other => other,
     };
     match content {
@@ -248,7 +250,7 @@ fn assistant<'a>(content: Content<'a>, api_error: bool, items: &mut Vec<Item<'a>
     let Content::Blocks(blocks) = content else { return };
     for block in blocks {
         match block.kind.as_deref() {
-            // What the client writes in the agent's name when a request failed is not the agent's answer.
+            // The client's own text about a failed request is not the agent's answer.
             Some("text") if !api_error => {
                 items.extend(block.text.filter(|t| !t.trim().is_empty()).map(Item::Reply));
             }
@@ -261,7 +263,7 @@ fn assistant<'a>(content: Content<'a>, api_error: bool, items: &mut Vec<Item<'a>
     }
 }
 
-/// What stands in a user record as text: the user's words, a command, or something that others put there.
+/// The text of a user record: the user's words, a command, or something that others put there.
 pub(super) fn prompt(text: Str<'_>, queued: bool) -> Option<Item<'_>> {
     let trimmed = text.trim_start();
     if trimmed.is_empty() {
@@ -287,7 +289,7 @@ pub(super) fn prompt(text: Str<'_>, queued: bool) -> Option<Item<'_>> {
     if let Some(head) = marks::handoff_head(trimmed) {
         return Some(Item::Loaded(Cow::Owned(head.to_owned())));
     }
-    // What lies in the client's queue as JSON is a record of its own.
+    // JSON in the client's queue is another record.
     if queued && is_object(trimmed) {
         return None;
     }
@@ -338,7 +340,7 @@ fn attachment<'a>(raw: Option<&'a RawValue>, items: &mut Vec<Item<'a>>) {
                 items.push(Item::TaskEnded { id, status, result: Cow::Borrowed("") });
             }
         }
-        // What a hook gave the agent: a handoff that it loaded begins with our frame.
+        // A hook's context for the agent: a loaded handoff begins with our frame.
         "hook_additional_context" => {
             let texts: Vec<Str<'a>> =
                 it.content.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
@@ -421,7 +423,7 @@ struct Question<'a> {
     question: Str<'a>,
 }
 
-/// Tools whose input is looked into by no rule but the one for names.
+/// Tools whose input matters only for the names in it.
 const OPAQUE: &[&str] = &["WebFetch", "WebSearch", "LSP", "Skill", "ToolSearch", "TaskList", "TaskGet"];
 
 fn action<'a>(name: Str<'a>, input: Option<&'a RawValue>) -> Action<'a> {
@@ -479,7 +481,7 @@ fn action<'a>(name: Str<'a>, input: Option<&'a RawValue>) -> Action<'a> {
     known.unwrap_or_else(|| other(name))
 }
 
-/// What the client notes beside an edit's result: where the file was changed.
+/// The client's note on an edit: where the file was changed.
 pub(crate) fn hunks(note: &RawValue) -> Vec<Hunk> {
     #[derive(Deserialize)]
     struct Note<'a> {

@@ -1,7 +1,7 @@
 //! Codex rollout lines: `{timestamp, ordinal, type, payload}`. The same acts as in any transcript, wrapped differently.
 //!
-//! Newer clients report what was run and changed as events of their own (`item_completed`, `patch_apply_end`); those
-//! count before what a call says, and before a script that an agent in code mode wrote to make the calls.
+//! Newer clients report commands and changes as separate events (`item_completed`, `patch_apply_end`); those take
+//! precedence over what a call says, and over the script that an agent in code mode wrote to make the calls.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -87,7 +87,7 @@ struct Part<'a> {
     text: Option<Str<'a>>,
 }
 
-/// What an earlier line told about those behind it.
+/// What an earlier line says about later ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, Deserialize)]
 pub(super) struct Thread {
     /// Lines with a smaller ordinal are a copy of the parent's.
@@ -273,7 +273,7 @@ fn response<'a>(it: Payload<'a>, subagent: bool, items: &mut Vec<Item<'a>>) {
                         items.push(Item::Reply(without_directives(text)));
                     }
                 }
-                // What a hook gave the agent: a handoff that it loaded begins with our frame.
+                // A hook's context for the agent: a loaded handoff begins with our frame.
                 Some("developer") => {
                     let heads = texts.filter_map(|text| marks::handoff_head(&text).map(str::to_owned));
                     items.extend(heads.map(|head| Item::Loaded(Cow::Owned(head))));
@@ -354,7 +354,7 @@ fn said(text: Str<'_>, harness: bool) -> Option<Item<'_>> {
     if let Some(head) = marks::handoff_head(&text) {
         return Some(Item::Loaded(Cow::Owned(head.to_owned())));
     }
-    // The desktop client puts a list of attachments in front of what was typed.
+    // The desktop client puts a list of attachments before the typed text.
     let words =
         text.split_once("## My request for Codex:").filter(|(head, _)| head.contains("# Files mentioned"));
     let words = words.map_or(text.as_ref(), |(_, request)| request);
@@ -377,7 +377,7 @@ pub(super) fn from_client(text: &str) -> bool {
     matches!(speaker(text), Speaker::Client)
 }
 
-/// `::git-push{cwd="/p" branch="x"}` at the end of an answer: an order to the desktop client, which tells what was done.
+/// `::git-push{cwd="/p" branch="x"}` at the end of an answer: an order to the desktop client that names what was done.
 fn directives(text: &str, items: &mut Vec<Item<'_>>) {
     for line in text.lines().filter_map(|line| line.trim().strip_prefix("::git-")) {
         let value = |key: &str| {
@@ -484,7 +484,7 @@ fn function<'a>(name: &str, arguments: &str) -> Option<Action<'a>> {
     }
 }
 
-/// A script that runs on in its cell is looked at by the cell's number.
+/// A script that keeps running is polled by the number of its cell.
 fn cell(number: &str) -> String {
     format!("cell {number}")
 }
@@ -498,11 +498,11 @@ fn shell<'a>(words: &[String], folder: Option<String>) -> Action<'a> {
     shell_line(script_of(words), folder)
 }
 
-/// A command line. One that does nothing but hand a patch to `apply_patch` is an edit.
+/// A command line. A line that only hands a patch to `apply_patch` is an edit.
 fn shell_line<'a>(command: String, folder: Option<String>) -> Action<'a> {
     let only_patches = command.trim_start().starts_with("apply_patch")
         && command.contains("*** Begin Patch")
-        // Behind the patch stands the word or quote that ends it.
+        // After the patch comes the word or quote that ends it.
         && command.split_once("*** End Patch").is_some_and(|(_, rest)| rest.split_whitespace().count() <= 1);
     if only_patches {
         return Action::Edit(patch::envelope(&command));
@@ -522,7 +522,7 @@ fn script_of(words: &[String]) -> String {
     }
 }
 
-/// What a call gave back: the output apart from the client's lines about it.
+/// The result of a call: the output without the client's lines about it.
 fn output(raw: Option<&RawValue>) -> Outcome<'_> {
     #[derive(Deserialize)]
     struct Older {

@@ -1,5 +1,5 @@
-//! A conversation as somebody follows it from outside: prompts, answers, tool calls with how they ended. Texts are
-//! without secrets and control characters, and bounded.
+//! A conversation for people who follow it: prompts, answers, tool calls with their outcomes. Texts are bounded and
+//! free of secrets and control characters.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufRead};
@@ -15,7 +15,7 @@ use crate::speaker::{self, Speaker};
 
 /// Characters that are kept of a prompt or an answer.
 const SPOKEN: usize = 20_000;
-/// Characters that are kept of a call, and of what it gave.
+/// How many characters of a call and of its result are kept.
 const CALLED: usize = 2_000;
 
 /// One thing that happened.
@@ -40,7 +40,7 @@ pub enum Act {
     /// A tool call; it runs while it has no result.
     Tool {
         text: String,
-        /// What it changes in a file, a line each, begun with `+`, `-` or a space.
+        /// Its changes to a file, one per line, with `+`, `-` or a space in front.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         diff: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,7 +58,7 @@ pub struct ToolResult {
     pub exit: Option<i32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// The beginning of what it gave.
+    /// The beginning of its result.
     pub text: String,
 }
 
@@ -86,19 +86,18 @@ pub struct Conversation {
     most: usize,
     /// Calls without a result, by id, and which entry each is.
     open: HashMap<String, usize>,
-    /// Entries that came or changed since the last [`Conversation::news`].
+    /// Entries that were added or changed since the last [`Conversation::news`].
     news: Vec<usize>,
     read_to: u64,
 }
 
 impl Conversation {
-    /// Keeps the newest `most` entries of what is read from byte `from` on.
+    /// Keeps the newest `most` entries from byte `from` on.
     pub fn new(most: usize, from: u64) -> Self {
         Self { most: most.max(1), read_to: from, ..Self::default() }
     }
 
-    /// Tells it the first line of the transcript, where it does not begin with it: a rollout says there what the others
-    /// need to be understood.
+    /// Passes the first line of the transcript when reading starts later: a rollout needs it to understand the others.
     #[must_use]
     pub fn knowing(mut self, first_line: &[u8]) -> Self {
         if self.read_to > 0 {
@@ -112,11 +111,11 @@ impl Conversation {
         self.read_to
     }
 
-    /// Takes in what `reader` holds, whose first byte is the one at [`Conversation::read_to`].
+    /// Reads the content of `reader`, which starts at [`Conversation::read_to`].
     pub fn read(&mut self, reader: impl BufRead) -> io::Result<()> {
         let end = lines::for_each(reader, self.read_to, MAX_LINE, |line, offset| match line {
             Line::Whole(bytes) => self.feed(bytes, offset),
-            // What is still being written is whole the next time.
+            // A line that is still being written will be complete next time.
             Line::Torn(_) => {}
             Line::TooLong(bytes) => {
                 self.push(offset, None, Act::Note { text: format!("a line of {bytes} bytes was skipped") });
@@ -135,7 +134,7 @@ impl Conversation {
         self.entries.into()
     }
 
-    /// What the agent said last.
+    /// The agent's last message.
     pub fn last_reply(&self) -> Option<&str> {
         self.entries.iter().rev().find_map(|entry| match &entry.act {
             Act::Reply { text } => Some(text.as_str()),
@@ -143,7 +142,7 @@ impl Conversation {
         })
     }
 
-    /// Entries that came since the last call, and calls that have ended since.
+    /// Entries added since the last call of this function, and tool calls that have ended since.
     pub fn news(&mut self) -> Vec<Entry> {
         let news = std::mem::take(&mut self.news);
         news.into_iter().filter_map(|n| self.entries.get(n.checked_sub(self.gone)?).cloned()).collect()
@@ -173,7 +172,7 @@ impl Conversation {
     }
 
     fn feed(&mut self, line: &[u8], offset: u64) {
-        // The parser lends out records of its own memory, so it steps aside while they are taken in.
+        // The parser lends out records of its own memory, so take it out while they are read.
         let mut parser = std::mem::take(&mut self.parser);
         if let Some(record) = parser.feed(line, offset).filter(|record| !record.sidechain) {
             self.take(&record);
@@ -247,7 +246,7 @@ impl Conversation {
         n
     }
 
-    /// A call has ended; `false` if it is none of those that are kept.
+    /// A call has ended; `false` if it is not among those that are kept.
     fn ended(&mut self, id: &str, outcome: &Outcome<'_>, at: Option<&str>) -> bool {
         let Some(n) = self.open.remove(id) else { return false };
         let entry = n.checked_sub(self.gone).and_then(|n| self.entries.get_mut(n));
@@ -258,7 +257,7 @@ impl Conversation {
     }
 }
 
-/// Whose words a prompt is: each message in it is its sender's. Nothing for what the client itself says there.
+/// Whose words a prompt is: each message in it is its sender's. Empty for the client's own text.
 fn spoken(text: &str) -> Vec<Act> {
     let prompt = |from: &str, text: &str| Act::Prompt { from: clean(from, 80), text: clean(text, SPOKEN) };
     match speaker::speaker(text) {
@@ -285,7 +284,7 @@ fn name_of(author: &Author) -> String {
 
 fn result_of(outcome: &Outcome<'_>, at: Option<&str>) -> ToolResult {
     let text = outcome.body.text();
-    // Claude Code writes the code of a command that failed into what it gave.
+    // Claude Code writes the exit code of a failed command into its output.
     let told = || text.strip_prefix("Exit code ")?.split_whitespace().next()?.parse().ok();
     ToolResult {
         failed: outcome.failed,
@@ -295,7 +294,7 @@ fn result_of(outcome: &Outcome<'_>, at: Option<&str>) -> ToolResult {
     }
 }
 
-/// What an edit changes, as far as it is shown.
+/// The changes of an edit, as far as they are shown.
 fn diff_of(action: &Action<'_>) -> Option<String> {
     let Action::Edit(changes) = action else { return None };
     let mut out = String::new();
@@ -321,7 +320,7 @@ fn diff_of(action: &Action<'_>) -> Option<String> {
     (!shown.trim().is_empty()).then_some(shown)
 }
 
-/// Lines that both have at their beginning or end stand once.
+/// Shared lines at the beginning or end appear once.
 fn replaced(before: &str, after: &str, out: &mut String) {
     let (before, after): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
     let head = before.iter().zip(&after).take_while(|(a, b)| a == b).count();
@@ -356,7 +355,7 @@ fn clean_lines(text: &str, most: usize) -> String {
     }
 }
 
-/// What a call does, in a few words.
+/// The action of a call, in a few words.
 pub fn action_words(action: &Action<'_>) -> String {
     match action {
         Action::Shell { command, .. } => format!("$ {command}"),
@@ -460,7 +459,7 @@ mod tests {
         conversation.read(outcome("t1", "ok", false).as_bytes()).unwrap();
         let news = conversation.news();
         assert!(matches!(&news[..], [Entry { act: Act::Tool { result: Some(r), .. }, .. }] if !r.failed));
-        // An entry that has left is no news any more, and its result has nowhere to go.
+        // A dropped entry is not news any more, and its result is ignored.
         let more: String = ["a", "b", "c"].map(|word| line("user", json!(word))).concat();
         conversation.read(more.as_bytes()).unwrap();
         assert_eq!(said(&conversation), ["user: b", "user: c"]);

@@ -1,5 +1,5 @@
-//! What the end of a conversation needs of an answer of Claude Code, which is what most conversations end with: its words
-//! are passed over undecoded, where the whole record would be decoded twice.
+//! Reads from an answer of Claude Code, which most conversations end with, only what a listing needs: its words stay
+//! undecoded, where the whole record would be decoded twice.
 
 use std::borrow::Cow;
 
@@ -78,7 +78,7 @@ pub(super) fn glance(line: &[u8]) -> Option<Glance<'_>> {
     })
 }
 
-/// Is there more than white space in a text? Nothing where it is no text.
+/// Whether a text has more than white space; `None` if it is not a text.
 fn says_something(text: Option<&RawValue>) -> Option<bool> {
     let raw = match text.map(RawValue::get) {
         None | Some("null") => return Some(false),
@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
-        /// It tells what decoding all of it, and looking for its usage, tells.
+        /// It gives the same answer as decoding the whole record and searching for its usage.
         #[test]
         fn a_glance_sees_what_a_whole_look_sees(line in line()) {
             let text = line.to_string();

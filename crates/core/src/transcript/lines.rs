@@ -3,7 +3,8 @@
 
 use std::io::{self, BufRead};
 
-/// Longest line that is kept in memory. Images in a record reach a few megabytes; anything beyond is no conversation.
+/// Longest line that is kept in memory. Images in a record reach a few megabytes; anything longer is not a
+/// conversation.
 pub const MAX_LINE: usize = 8 << 20;
 
 /// One line as the driver found it.

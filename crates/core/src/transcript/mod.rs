@@ -1,7 +1,7 @@
 //! Transcripts of every provider as one stream of records.
 //!
-//! A [`Parser`] takes one line at a time and knows nothing of files, so a caller may start at a remembered
-//! offset. What a line says is borrowed from it; what nobody asks for is never decoded.
+//! A [`Parser`] takes one line at a time and knows nothing about files, so a caller may start at a remembered offset.
+//! Records borrow from the line; parts that nobody asks for are never decoded.
 
 pub(crate) mod claude;
 pub(crate) mod codex;

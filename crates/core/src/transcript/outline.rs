@@ -1,7 +1,7 @@
-//! Lines that define something, in any language: functions, types, methods, headings. A guess by shape; what looks
-//! like none is passed over.
+//! Lines that define something, in any language: functions, types, methods, headings. A guess by shape; other lines are
+//! skipped.
 
-/// Words that may stand in front of a definition.
+/// Words that may precede a definition.
 const MODIFIERS: [&str; 27] = [
     "pub",
     "export",
@@ -32,7 +32,7 @@ const MODIFIERS: [&str; 27] = [
     "\"C\"",
 ];
 
-/// Words behind which the name of a definition stands.
+/// Words that the name of a definition follows.
 const KEYWORDS: [&str; 22] = [
     "fn",
     "func",
@@ -59,7 +59,7 @@ const KEYWORDS: [&str; 22] = [
 ];
 
 /// The name that `line` defines, if it defines one.
-pub fn definition(line: &str) -> Option<&str> {
+pub(crate) fn definition(line: &str) -> Option<&str> {
     let line = line.trim_start();
     // Most lines begin with something that begins no definition.
     if !line.starts_with(|c: char| c.is_ascii_alphabetic()) || line.len() > 400 {
@@ -87,7 +87,7 @@ pub fn definition(line: &str) -> Option<&str> {
         modified = true;
         rest = rest[end..].trim_start();
     }
-    // `public async Task<int> Count(…)`: what stands before the parenthesis.
+    // `public async Task<int> Count(…)`: the name is before the parenthesis.
     if modified {
         let open = rest.find('(')?;
         let before = rest[..open].trim_end();
@@ -99,7 +99,7 @@ pub fn definition(line: &str) -> Option<&str> {
 }
 
 /// The heading that a line of Markdown is, if it is one.
-pub fn heading(line: &str) -> Option<&str> {
+pub(crate) fn heading(line: &str) -> Option<&str> {
     let text = line.trim_start_matches('#');
     let level = line.len() - text.len();
     let text = text.strip_prefix(' ')?.trim();

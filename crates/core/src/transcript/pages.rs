@@ -1,4 +1,4 @@
-//! A conversation in pages from the end of its transcript, so that a hundred megabytes cost what one does.
+//! A conversation in pages from the end of its transcript, so that a hundred megabytes cost as much as one.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -10,7 +10,7 @@ use super::entries::{Conversation, Entry};
 const FIRST: u64 = 128 << 10;
 /// A page is searched in so many bytes at most. A longer stretch without an entry gives an empty page with a cursor.
 const REACH: u64 = 32 << 20;
-/// So far behind a page the outcomes of its last calls are looked for.
+/// How far behind a page to look for the outcomes of its last calls.
 const AHEAD: u64 = 1 << 20;
 
 /// Entries in their order, oldest first.
@@ -19,7 +19,7 @@ pub struct ConversationPage {
     pub entries: Vec<Entry>,
     /// There are more in the direction that was asked for: older ones, or with `after` newer ones.
     pub more: bool,
-    /// The offset to ask on with in that direction; nothing where there is no more.
+    /// The offset for the next request in that direction; `None` at the end.
     pub next: Option<u64>,
 }
 
@@ -27,13 +27,13 @@ pub struct ConversationPage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     Newest,
-    /// What stands before the record at this offset.
+    /// The entries before the record at this offset.
     Before(u64),
-    /// What stands behind it.
+    /// The entries after it.
     After(u64),
 }
 
-/// About `limit` entries of a transcript, which may grow meanwhile. The entries of one record are never torn apart.
+/// About `limit` entries of a transcript, which may grow meanwhile. The entries of one record are never split.
 pub fn page<R: Read + Seek>(transcript: &mut R, part: Part, limit: usize) -> io::Result<ConversationPage> {
     let len = transcript.seek(SeekFrom::End(0))?;
     let head = first_line(transcript, len)?;
@@ -44,7 +44,7 @@ pub fn page<R: Read + Seek>(transcript: &mut R, part: Part, limit: usize) -> io:
     }
 }
 
-/// The first line of a transcript: a rollout says there what the others need to be understood.
+/// The first line of a transcript: a rollout needs it to understand the others.
 pub fn first_line<R: Read + Seek>(transcript: &mut R, len: u64) -> io::Result<Vec<u8>> {
     let mut head = read(transcript, 0, len.min(64 << 10))?;
     let end = memchr::memchr(b'\n', &head).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! From a line of bytes to a record, for whichever provider wrote it, with a count of what could not be read.
+//! From a line of bytes to a record, for whichever provider wrote it, with a count of unreadable lines.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashSet, VecDeque};
@@ -25,7 +25,7 @@ impl Provider {
         if matches!(name, "codex" | "codex-app") { Self::Codex } else { Self::Claude }
     }
 
-    /// So many bytes at the beginning tell what a conversation is about; a rollout begins with its instructions.
+    /// How many bytes at the beginning show what a conversation is about; a rollout begins with its instructions.
     pub fn head(self) -> usize {
         match self {
             Self::Claude => 4 << 10,
@@ -33,18 +33,18 @@ impl Provider {
         }
     }
 
-    /// A result that is not marked as failed is one that succeeded.
-    pub fn marks_failures(self) -> bool {
+    /// Whether a result that is not marked as failed has succeeded.
+    pub(crate) fn marks_failures(self) -> bool {
         self == Self::Claude
     }
 
-    /// The client finds a conversation only in the folder that stands for its project.
+    /// Whether the client finds a conversation only in the folder of its project.
     pub fn is_kept_by_project(self) -> bool {
         self == Self::Claude
     }
 }
 
-/// What the lines were, in numbers; a reader of the handoff is told when they are not all good.
+/// Counts of the lines by kind; the handoff says so if some are bad.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     pub lines: u64,
@@ -53,7 +53,7 @@ pub struct Counts {
     /// Bytes that are not UTF-8 were replaced before the line could be read.
     pub mended: u64,
     pub too_long: u64,
-    /// Records of a type that this version does not know.
+    /// Records of a type unknown to this version.
     pub unknown: u64,
     pub sidechain: u64,
     pub repeated: u64,
@@ -67,7 +67,7 @@ pub struct Counts {
 pub struct Parser {
     pub provider: Option<Provider>,
     pub counts: Counts,
-    /// What a rollout said of itself.
+    /// A rollout's description of itself.
     #[serde(default)]
     thread: codex::Thread,
     ids: Recent,
@@ -85,7 +85,7 @@ impl Parser {
             return None;
         }
         self.counts.lines += 1;
-        // Only what is used is checked to be UTF-8, so the check is repeated on failure alone.
+        // Only the parts in use are checked for UTF-8, so repeat the check only on failure.
         let parsed = match parse(self.provider, line, &mut self.thread) {
             None if std::str::from_utf8(line).is_err() => {
                 self.counts.mended += 1;
@@ -125,7 +125,7 @@ impl Parser {
         Some(record)
     }
 
-    pub fn too_long(&mut self) {
+    pub(crate) fn too_long(&mut self) {
         self.counts.lines += 1;
         self.counts.too_long += 1;
     }

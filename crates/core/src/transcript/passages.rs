@@ -1,5 +1,5 @@
-//! What was said in one line of a transcript, in full, for those who look for words: who said it, with which tool,
-//! about which files. Nothing is left out that a person or an agent wrote; what the client wrote for itself is.
+//! The full words in one line of a transcript, for the search: who said them, with which tool, about which files.
+//! Includes everything that a person or an agent wrote, and nothing that the client wrote for itself.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use super::{claude, codex};
 pub enum Role {
     User,
     Assistant,
-    /// What a tool was given, and what it gave back.
+    /// A tool's input and output.
     Tool,
 }
 
@@ -40,7 +40,7 @@ pub struct Passage {
     pub text: String,
 }
 
-/// The line they stand in.
+/// The line that they are in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Turn {
     pub time: Option<String>,
@@ -49,10 +49,10 @@ pub struct Turn {
     pub passages: Vec<Passage>,
 }
 
-/// What `line` says; nothing if it is damaged or nobody speaks in it.
+/// The words of `line`; `None` if it is damaged or has none.
 pub fn passages(provider: Provider, line: &[u8]) -> Option<Turn> {
     let line = line.trim_ascii();
-    // Nearly always it is what it should be, and that is found out much faster than it is mended.
+    // Lines are nearly always valid UTF-8, and checking is much faster than repairing.
     let text = std::str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed);
     let turn = match provider {
         Provider::Claude => of_claude(serde_json::from_str(&text).ok()?),
@@ -61,7 +61,7 @@ pub fn passages(provider: Provider, line: &[u8]) -> Option<Turn> {
     turn.filter(|turn| !turn.passages.is_empty())
 }
 
-/// The fields of a record that are looked at, whatever is in them; the others, some as long as a file, are passed over.
+/// The fields of a record that are searched, whatever is in them; the others, some as long as a file, are skipped.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct ClaudeLine {
@@ -140,7 +140,7 @@ fn claude_block(role: Role, mut block: Value) -> Option<Passage> {
     }
 }
 
-/// The user's own words or the agent's; what the client puts into the user's mouth is nobody's.
+/// The user's own words or the agent's; words that the client writes as the user are nobody's.
 fn said(role: Role, text: String) -> Option<Passage> {
     let text = match role {
         Role::User => match claude::prompt(text.into(), false)? {

@@ -28,7 +28,7 @@ pub(super) fn hunk<'l>(line: u32, old: i32, new: i32, lines: impl Iterator<Item 
             first = Some(at);
         }
         at += u32::from(mark != "-");
-        // Behind the first change only what the change itself defines is of interest, and one name is enough.
+        // After the first change only a definition in the change itself matters, and one name is enough.
         if first.is_some() && around.is_some() {
             break;
         }

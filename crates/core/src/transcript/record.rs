@@ -1,11 +1,12 @@
-//! What a transcript says, whoever wrote it: records of items, each item one act of the user, the agent or a tool.
+//! The content of a transcript, whichever provider wrote it: records of items, each item one act of the user, the agent
+//! or a tool.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// Who stands behind words that were carried over.
+/// The author of words that were carried over.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Author {
@@ -14,7 +15,7 @@ pub enum Author {
     Agent(String),
     Client,
     Tool,
-    /// Said in the session, and nobody proves by whom.
+    /// Said in the session; the author is not proven.
     #[default]
     Unknown,
 }
@@ -35,7 +36,7 @@ pub struct Origin {
 
 impl Origin {
     /// Whether this record came after `other`.
-    pub fn is_after(&self, other: &Self) -> bool {
+    pub(crate) fn is_after(&self, other: &Self) -> bool {
         (self.cycle, self.offset) > (other.cycle, other.offset)
     }
 }
@@ -56,7 +57,7 @@ pub struct Record<'a> {
 }
 
 impl Record<'_> {
-    pub fn origin(&self, cycle: u32) -> Origin {
+    pub(crate) fn origin(&self, cycle: u32) -> Origin {
         let owned = |text: &Option<Cow<'_, str>>| text.as_deref().map(str::to_owned);
         Origin { cycle, offset: self.offset, uuid: owned(&self.uuid), at: owned(&self.time) }
     }
@@ -72,7 +73,7 @@ pub enum Item<'a> {
     Queued(Cow<'a, str>),
     /// Words in the place of a prompt that the client says are not the user's.
     Told { author: Author, text: Cow<'a, str> },
-    /// A slash command with what the user wrote after it.
+    /// A slash command with its arguments.
     Command { name: Cow<'a, str>, args: Cow<'a, str> },
     /// The user stopped the turn.
     Interrupted,
@@ -84,9 +85,9 @@ pub enum Item<'a> {
     Reply(Cow<'a, str>),
     /// A tool call.
     Call { id: Cow<'a, str>, action: Action<'a> },
-    /// What a tool call gave.
+    /// The outcome of a tool call.
     Outcome { id: Cow<'a, str>, outcome: Outcome<'a> },
-    /// A command that the client itself reports as ended, whoever called it. `id` may be the call's.
+    /// A command whose end the client itself reports, whoever called it. `id` may be the call's.
     Ran {
         id: Cow<'a, str>,
         command: Cow<'a, str>,
@@ -96,11 +97,11 @@ pub enum Item<'a> {
     },
     /// A patch that the client itself reports as applied. `id` may be the call's.
     Patched { id: Cow<'a, str>, changes: Vec<Change<'a>> },
-    /// A handoff of ours stands in this record as the client was given it: the first line of its frame.
+    /// The record contains a handoff of ours as the client was given it: the first line of its frame.
     Loaded(Cow<'a, str>),
     /// The agent's turn ended.
     TurnEnded,
-    /// The client compacted here; what stands before is no longer in the agent's context.
+    /// The client compacted here; records before it are no longer in the agent's context.
     Boundary,
     /// A pull request or issue that belongs to the session.
     Link(Cow<'a, str>),
@@ -144,7 +145,7 @@ pub struct Todo<'a> {
     pub status: TodoStatus,
 }
 
-/// What a tool call is about to do, in the words of no provider.
+/// The action of a tool call, in provider-neutral terms.
 #[derive(Debug)]
 pub enum Action<'a> {
     Shell {
@@ -153,7 +154,7 @@ pub enum Action<'a> {
         /// Where it runs, if the call says so.
         folder: Option<String>,
     },
-    /// A script that runs several tools; what could be read of it.
+    /// A script that runs several tools, as far as it could be read.
     Script {
         calls: Vec<ScriptCall>,
         text: String,
@@ -177,7 +178,7 @@ pub enum Action<'a> {
     },
     /// Files changed by one call. `Created` is settled by the outcome where only that can tell.
     Edit(Vec<Change<'a>>),
-    /// The whole list, as it stands now.
+    /// The whole current list.
     Todos(Vec<Todo<'a>>),
     TaskCreated {
         subject: Cow<'a, str>,
@@ -203,12 +204,12 @@ pub enum Action<'a> {
     },
 }
 
-/// What one call does to one file.
+/// A call's change to one file.
 #[derive(Debug)]
 pub struct Change<'a> {
     pub touch: Touch,
     pub path: Cow<'a, str>,
-    /// What was written or replaced; of a patch its hunks.
+    /// The text that was written or replaced; the hunks of a patch.
     pub texts: Vec<Cow<'a, str>>,
     pub hunks: Vec<Hunk>,
 }
@@ -232,9 +233,9 @@ pub struct Outcome<'a> {
     /// The exit status, where the provider says it apart from the output.
     pub exit: Option<i32>,
     pub body: Body<'a>,
-    /// What the client notes beside the text: structured, and its own.
+    /// The client's own structured note beside the text.
     pub note: Option<&'a RawValue>,
-    /// What a script printed of the calls that it made, in order.
+    /// What a script printed about its calls, in order.
     pub results: Vec<ScriptResult>,
 }
 
@@ -246,7 +247,7 @@ pub enum ScriptCall {
     Poll(String),
 }
 
-/// What a script printed of one call.
+/// What a script printed about one call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScriptResult {
     /// The process that was running still.
@@ -258,7 +259,7 @@ pub struct ScriptResult {
 
 impl Outcome<'_> {
     /// Whether the client itself notes that the user refused the call: a tool can print the same words.
-    pub fn is_refusal(&self) -> bool {
+    pub(crate) fn is_refusal(&self) -> bool {
         let note = self.note.map(RawValue::get).unwrap_or_default();
         self.failed
             && ["\"User rejected tool use", "\"Error: The user doesn't want to proceed"]
@@ -267,7 +268,7 @@ impl Outcome<'_> {
     }
 }
 
-/// The text that a tool gave back, decoded only when somebody asks for it.
+/// The text that a tool returned, decoded only on demand.
 #[derive(Debug)]
 pub enum Body<'a> {
     Raw(&'a RawValue),
@@ -281,8 +282,8 @@ impl<'a> Body<'a> {
         self.stored().len()
     }
 
-    /// The stored form: what a search that tolerates JSON escapes may look into without decoding.
-    pub fn stored(&self) -> &str {
+    /// The stored form, for searches that tolerate JSON escapes and need no decoding.
+    pub(crate) fn stored(&self) -> &str {
         match self {
             Self::Raw(raw) => raw.get(),
             Self::Text(text) => text,
@@ -300,7 +301,7 @@ impl<'a> Body<'a> {
     }
 
     /// Every string in it, whatever its shape: one value after the other, keys left out.
-    pub fn strings(&self) -> Cow<'_, str> {
+    pub(crate) fn strings(&self) -> Cow<'_, str> {
         match self {
             Self::Raw(raw) if raw.get().starts_with(['{', '[']) => {
                 let mut out = String::new();

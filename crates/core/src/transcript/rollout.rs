@@ -19,7 +19,7 @@ pub fn last_usage<R: Read + Seek>(rollout: &mut R, reach: u64) -> io::Result<Tai
     search(rollout, reach, |line| judge.line(line))
 }
 
-/// As keys and values these stand in quotes, which text inside a JSON string cannot imitate.
+/// As keys and values these are in quotes, which text inside a JSON string cannot imitate.
 struct Judge {
     count: Needle,
     compacted: Needle,
@@ -49,7 +49,7 @@ impl Judge {
                 let window = info.model_context_window.filter(|&w| w > 0);
                 Some(Tail::Usage(TailUsage { tokens, output: 0, window, model: None, at }))
             }
-            // Whether it came by itself is not written; the hook before it was told.
+            // The rollout does not say whether it was automatic; the hook before it does.
             "compacted" => {
                 Some(Tail::Compacted(Compacted { auto: false, pre_tokens: None, post_tokens: None, at }))
             }

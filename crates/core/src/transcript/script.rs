@@ -1,5 +1,5 @@
-//! What can be read of a script that an agent of Codex wrote to call its tools: the string literals. Used only where
-//! the client does not itself report what the script ran.
+//! Reads the string literals of a script that an agent of Codex wrote to call its tools. Used only where the client
+//! does not itself report what the script ran.
 
 use super::record::{ScriptCall, ScriptResult};
 use crate::plain::without_escapes;
@@ -24,7 +24,7 @@ pub(super) fn read(source: &str) -> Script {
     let mut folders: Vec<String> = Vec::new();
     let bytes = source.as_bytes();
     let mut at = 0;
-    // The last word, if nothing but a colon and spaces stand between it and here.
+    // The last word, if only a colon and spaces follow it.
     let mut key = "";
     while at < bytes.len() {
         match bytes[at] {
@@ -114,7 +114,7 @@ fn literal(source: &str, from: usize, quote: u8) -> (String, usize) {
     (out, source.len())
 }
 
-/// What a script printed of its calls, and its output with their texts in the place of the JSON around them. A script
+/// What a script printed about its calls, and its output with their texts instead of the JSON around them. A script
 /// that prints no whole result may still print a status: `EXIT=0`, `SESSION_ID=46289`.
 pub(super) fn results(output: &str) -> (Vec<ScriptResult>, String) {
     #[derive(serde::Deserialize)]
@@ -145,7 +145,7 @@ pub(super) fn results(output: &str) -> (Vec<ScriptResult>, String) {
                 start + stream.byte_offset(),
             )
         } else {
-            // The client cut it in the middle: what stands before the output is there.
+            // The client cut it in the middle, but the part before the output is complete.
             let (head, _) = rest[start..].split_once(OUTPUT).unwrap_or((&rest[start..], ""));
             let end = (start + head.len() + OUTPUT.len()).min(rest.len());
             let exit = last_number(head, &["\"exit_code\":"]).and_then(|n| n.parse().ok());
@@ -171,7 +171,7 @@ pub(super) fn results(output: &str) -> (Vec<ScriptResult>, String) {
     (results, without_escapes(&plain).into_owned())
 }
 
-/// The first field of what a call gives back.
+/// The first field of a call's result.
 const CHUNK: &str = "\"chunk_id\"";
 /// Its last field.
 const OUTPUT: &str = "\"output\":\"";

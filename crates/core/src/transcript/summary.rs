@@ -1,4 +1,5 @@
-//! What a listing tells of one conversation, from the two ends of its transcript: a gigabyte costs what a megabyte does.
+//! A listing's facts about one conversation, from the two ends of its transcript: a gigabyte costs as much as a
+//! megabyte.
 //!
 //! The caller reads some kilobytes of the beginning and of the end, and more of either where [`Summary::head`] or
 //! [`Summary::tail`] says that it was not enough.
@@ -21,7 +22,7 @@ use crate::wire::lax;
 /// How much of a first prompt is kept: a title, not the prompt.
 const MAX_TITLE: usize = 400;
 
-/// How the conversation stands at its last record.
+/// The state of the conversation at its last record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ending {
@@ -63,16 +64,16 @@ pub struct Summary {
     pub asked: Option<String>,
     pub begun: Option<Timestamp>,
     pub last: Option<Timestamp>,
-    /// What the context held at the last answer.
+    /// The size of the context at the last answer.
     pub tokens: Option<u64>,
     pub model: Option<String>,
     pub ending: Ending,
-    /// The work of a subagent: not a conversation of its own.
+    /// The work of a subagent, not a separate conversation.
     pub sidechain: bool,
 }
 
 impl Summary {
-    /// Takes what the first bytes of a transcript tell. `false`: more of them would tell more.
+    /// Reads the first bytes of a transcript. `false`: more of them would tell more.
     pub fn head(&mut self, bytes: &[u8]) -> bool {
         let mut command = None;
         for line in lines(bytes) {
@@ -111,12 +112,12 @@ impl Summary {
         false
     }
 
-    /// Takes what the last bytes of a transcript tell; `bytes` may begin in the middle of a line. `false`: more of
-    /// them would tell more.
+    /// Reads the last bytes of a transcript; `bytes` may begin in the middle of a line. `false`: more of them would
+    /// tell more.
     pub fn tail(&mut self, bytes: &[u8]) -> bool {
         let mut rest = bytes;
         (self.last, self.ending) = (None, Ending::Unknown);
-        // How full the context was, if that was told on the way, by the last record that tells it.
+        // How full the context was, by the last record that says so.
         let mut told = None;
         let mut is_last = true;
         while !rest.is_empty() && (self.last.is_none() || self.ending == Ending::Unknown) {
@@ -133,7 +134,7 @@ impl Summary {
                 let ending = if seen.sidechain { Ending::Unknown } else { seen.ending };
                 (seen.time.and_then(|t| t.parse().ok()), ending)
             } else {
-                // A compaction may be the last word on how full it was, or what a glance did not understand.
+                // A compaction may be the last record on how full it was, or one that a glance did not understand.
                 is_last &= !BOUNDARY.is_in(line) && !USAGE.is_in(line);
                 self.last_of(line)
             };
@@ -168,7 +169,7 @@ impl Summary {
             .or(self.name.as_deref())
     }
 
-    /// When a record was written, and how the conversation stands if it is the last one.
+    /// When a record was written, and the state of the conversation if it is the last one.
     pub(super) fn last_of(&mut self, line: &[u8]) -> (Option<Timestamp>, Ending) {
         let Some(Parsed { record, .. }) = self.parse(line) else { return (None, Ending::Unknown) };
         let ending = if record.sidechain {
@@ -228,12 +229,13 @@ impl Summary {
 static TITLE: LazyLock<Piece> = LazyLock::new(|| Piece(memmem::Finder::new(b"\"type\":\"custom-title\"")));
 static COUNT: LazyLock<Piece> = LazyLock::new(|| Piece(memmem::Finder::new(b"\"type\":\"token_count\"")));
 
-/// What tells the kinds of lines apart before any of it is parsed.
+/// Patterns that tell the kinds of lines apart before any is parsed.
 static USAGE: LazyLock<Needle> = LazyLock::new(|| Needle::new(b"\"usage\""));
 static BOUNDARY: LazyLock<Needle> = LazyLock::new(|| Needle::new(b"\"compact_boundary\""));
 static PAYLOAD: LazyLock<Needle> = LazyLock::new(|| Needle::new(b"\"payload\""));
 
-/// A text of which the last is looked for. From the front: a search from the end goes byte by byte, fifty times slower.
+/// A text whose last occurrence is searched for, from the front: a search from the end goes byte by byte, fifty times
+/// slower.
 struct Piece(memmem::Finder<'static>);
 
 impl Piece {
@@ -277,7 +279,7 @@ fn beginning(text: &str) -> String {
     text.char_indices().nth(MAX_TITLE).map_or(text, |(at, _)| &text[..at]).to_owned()
 }
 
-/// How the conversation stands if these are its last acts.
+/// The state of the conversation if these are its last acts.
 fn ending(items: &[Item<'_>]) -> Ending {
     items
         .iter()
@@ -292,7 +294,7 @@ fn ending(items: &[Item<'_>]) -> Ending {
             | Item::Told { .. }
             | Item::Prompt(_)
             | Item::Queued(_) => Some(Ending::Unfinished),
-            // `/exit` and the like come after the last turn and are no part of it.
+            // `/exit` and the like come after the last turn and are not part of it.
             Item::Command { .. }
             | Item::TaskEnded { .. }
             | Item::AgentStarted { .. }

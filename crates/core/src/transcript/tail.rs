@@ -1,8 +1,8 @@
-//! The last main-chain usage of a transcript, found from its end, so that a gigabyte costs what a megabyte does.
-//! The search is every provider's; what a line means is Claude Code's here, Codex's in `rollout`.
+//! The last main-chain usage of a transcript, found from its end, so that a gigabyte costs as much as a megabyte. All
+//! providers share the search; this file judges the lines of Claude Code, `rollout` those of Codex.
 //!
-//! Sidechains, synthetic answers and API errors say nothing about the context and are passed over. A compaction
-//! boundary ends the search: usage before it is not what the context holds now.
+//! Sidechains, synthetic answers and API errors say nothing about the context and are skipped. A compaction boundary
+//! ends the search, because usage before it is not that of the present context.
 
 use std::borrow::Cow;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -16,12 +16,12 @@ use crate::wire::lax;
 
 /// How far back the search goes before it gives up and says so.
 pub const REACH: u64 = 8 * 1024 * 1024;
-/// The first read: six of seven answers lie in it, and a hook is a fresh process that pays for each page.
+/// The first read: six of seven answers are in it, and a hook is a fresh process that pays for each page.
 const FIRST: usize = 16 * 1024;
 /// Each further read, or as much as is held already: a long line is then copied a bounded number of times.
 const BLOCK: usize = 64 * 1024;
 
-/// What the end of a transcript tells.
+/// The result of searching the end of a transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tail {
     Usage(TailUsage),
@@ -29,7 +29,7 @@ pub enum Tail {
     Compacted(Compacted),
     /// The whole file was read and no answer was found.
     Nothing,
-    /// Neither usage nor boundary within `REACH`.
+    /// There is neither usage nor boundary within `REACH`.
     OutOfReach,
 }
 
@@ -48,9 +48,9 @@ pub struct TailUsage {
 pub struct Compacted {
     /// The client compacted by itself; only then is `pre_tokens` where it does.
     pub auto: bool,
-    /// What the context held when it came.
+    /// The size of the context before it.
     pub pre_tokens: Option<u64>,
-    /// What it left; older clients do not say.
+    /// The size after it; older clients do not say.
     pub post_tokens: Option<u64>,
     pub at: Option<Timestamp>,
 }
@@ -61,7 +61,7 @@ pub fn last_usage<R: Read + Seek>(transcript: &mut R, reach: u64) -> io::Result<
     search(transcript, reach, |line| judge.line(line))
 }
 
-/// The last thing that `judge` finds in the lines of `transcript`, looked at from the last one.
+/// The first thing that `judge` finds in the lines of `transcript`, starting from the last one.
 pub(super) fn search<R: Read + Seek>(
     transcript: &mut R,
     reach: u64,
@@ -116,8 +116,8 @@ pub fn last_usage_in(transcript: &[u8]) -> Tail {
     }
 }
 
-/// Decides what one line means. Two substrings tell most lines apart before any of it is parsed: as keys they
-/// stand in quotes, which text inside a JSON string cannot imitate.
+/// Decides what one line means. Two substrings tell most lines apart before any of it is parsed: as keys they are in
+/// quotes, which text inside a JSON string cannot imitate.
 struct Judge {
     usage: Needle,
     boundary: Needle,

@@ -25,7 +25,7 @@ pub struct FrontScanner {
 }
 
 impl FrontScanner {
-    /// `buffer` holds everything read so far, including what earlier calls have seen.
+    /// `buffer` has everything read so far, including the input of earlier calls.
     pub fn feed(&mut self, buffer: &[u8]) -> Front {
         let ends = Either::new(b'"', b'\\');
         while let Some(&b) = buffer.get(self.at) {

@@ -1,4 +1,4 @@
-//! Field readers that accept what they understand and treat the rest as absent.
+//! Field readers that accept the forms they know and treat all others as absent.
 //!
 //! A provider that turns a string into an object, or a number into `null`, must cost us only that field, not the event.
 //! Strings without escapes are borrowed from the payload: `Option<Cow<str>>` derived by serde would always copy.
@@ -81,12 +81,12 @@ pub fn count<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u64>, D::Error> {
 }
 
 /// `true` only if the value is `true`.
-pub fn truth<'de, D: Deserializer<'de>>(d: D) -> Result<bool, D::Error> {
+pub(crate) fn truth<'de, D: Deserializer<'de>>(d: D) -> Result<bool, D::Error> {
     Ok(matches!(Scalar::deserialize(d)?, Scalar::Truth(true)))
 }
 
 /// An object of the known shape, or `None`.
-pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Option<T>, D::Error> {
+pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Option<T>, D::Error> {
     struct V<T>(std::marker::PhantomData<T>);
     impl<'de, T: Deserialize<'de>> Visitor<'de> for V<T> {
         type Value = Option<T>;

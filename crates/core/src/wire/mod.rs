@@ -1,6 +1,6 @@
-//! What providers send and expect, byte for byte; converted once, in `event`, to our own terms.
+//! The providers' formats, byte for byte; converted once, in `event`, to our own terms.
 //!
-//! Nothing here may reject a payload because it holds more, or something else, than we know.
+//! Nothing here may reject a payload because it has more fields, or other values, than we know.
 
 pub mod claude;
 pub mod codex;

@@ -74,7 +74,7 @@ fn a_rollout_tells_the_same_facts_as_a_claude_transcript() {
 }
 
 #[test]
-fn a_command_that_goes_on_in_the_background_is_running() {
+fn a_command_that_continues_in_the_background_is_running() {
     let text = [
         line("session_meta", &json!({"id": "th-1", "cwd": "/app"})),
         call("c1", "exec_command", &json!({"cmd": "npm run dev"})),

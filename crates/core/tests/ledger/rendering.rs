@@ -2,6 +2,8 @@
 
 use baton_core::handoff::render::{goal_and_now, render};
 
+use serde_json::json;
+
 use crate::claude::{Transcript, working_session};
 
 #[test]
@@ -77,6 +79,25 @@ fn a_session_becomes_a_short_document_of_facts() {
     - `gh pr create --fill`
     - `git commit -am 'Fix login'`
     "#);
+}
+
+/// A long command that failed and was replaced stands whole in one line; beside its output its beginning is enough.
+#[test]
+fn a_failed_command_stands_whole_only_once() {
+    let flags: Vec<String> = (0..30).map(|n| format!("--only module_{n:02}")).collect();
+    let tried = format!("npm run build {}", flags.join(" "));
+    let session = Transcript::default()
+        .user("Build it.")
+        .call("t1", "Bash", &json!({ "command": tried }))
+        .result("t1", "Exit code 1\nUnknown option: --only", true)
+        .call("t2", "Bash", &json!({ "command": "npm run build -- --all" }))
+        .result("t2", "built in 3 s", false)
+        .call("t3", "Bash", &json!({ "command": "npm run lint" }))
+        .result("t3", "Exit code 1\n2 problems", true);
+    let body = render(&session.ledger(), None);
+    assert_eq!(body.matches("--only module_29").count(), 1, "{body}");
+    assert_eq!(body.matches("npm run build --only module_00").count(), 2, "{body}");
+    assert!(body.contains("Unknown option: --only"), "{body}");
 }
 
 #[test]

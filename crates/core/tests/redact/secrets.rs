@@ -237,7 +237,7 @@ pub(crate) fn vendor_keys(d: &mut Dice) -> Vec<(&'static str, String)> {
     let token = ["ey", "JhbGciOiJIUzI1NiJ9", ".ey", "J", &d.of(URL64, 80), ".", &d.of(URL64, 43)].concat();
     add("jwt", &[&base64(&token)]);
     for scheme in ["postgres", "postgresql", "mysql", "mongodb", "mongodb+srv", "redis", "amqp", "https"] {
-        add("encoded-url", &[&base64(&format!("{scheme}://app:{}@db.internal:5432/main", d.of(ALNUM, 16)))]);
+        add("encoded-secret", &[&base64(&format!("{scheme}://app:{}@db.internal:5432/main", d.of(ALNUM, 16)))]);
     }
     keys
 }
@@ -502,6 +502,15 @@ pub(crate) fn surrounded(d: &mut Dice) -> Vec<(&'static str, String, String, Str
         add("cli-password", before, pw(d), closing);
     }
 
+    add("cli-password", "echo '", pw(d), "' | sudo -S true\n");
+    add("cli-password", "echo ", pw(d), " | docker login -u bob --password-stdin\n");
+    add("cli-password", "htpasswd -nbB bob ", pw(d), "\n");
+    add("password", "requests.get(url, auth=('bob', '", pw(d), "'))");
+    add("bearer-token", "client.get(url).bearer_auth(\"", d.of(ALNUM, 40), "\")");
+    add("vault-token", "Unseal Key 1: ", d.of(ALNUM, 43) + "=", "\n");
+    add("password", "requirepass ", pw(d), "\n");
+    add("password", "userPassword:: ", base64(&pw(d)), "\n");
+
     // Environment files: passwords with any first character and any content.
     for value in ["$", "!", "@", "/", "%", "&", "*", "^", "#", "+", "~", "?"] {
         add("password", "DB_PASSWORD=", format!("{value}{}9{}", d.of(ALNUM, 8), d.of(ALNUM, 4)), "\n");
@@ -613,7 +622,7 @@ fn closing(before: &str) -> &'static str {
     }
 }
 
-fn base64(text: &str) -> String {
+pub(crate) fn base64(text: &str) -> String {
     let letters = BASE64.as_bytes();
     text.as_bytes()
         .chunks(3)

@@ -32,7 +32,7 @@ impl ClientHome {
         Ok(ClientHome { _root: Some(root), path, home, project })
     }
 
-    /// A place in a home that is there already, so that the client shares it with scripted agents.
+    /// A place in an existing home, so that the client shares it with scripted agents.
     pub fn in_home(home: &Path, project: &Path) -> Result<Self> {
         let [home, project] = [home, project].map(Path::canonicalize);
         let (home, project) =

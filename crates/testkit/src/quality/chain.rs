@@ -231,7 +231,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Returns what is missing.
+    /// Returns the missing facts.
     pub fn add(&mut self, text: &str, parts: &[Stretch]) -> Vec<String> {
         let whole = fold(text);
         let mut missed = Vec::new();

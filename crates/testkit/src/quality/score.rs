@@ -68,7 +68,7 @@ impl Score {
         }
     }
 
-    /// A process that is said to run must have been running when it was last looked at.
+    /// A process that is reported as running must have been running when it was last checked.
     pub fn check_running(&mut self, text: &str, story: &Story, cut: &Cut) {
         for line in text.lines() {
             let Some(rest) = line.strip_prefix("- running background process `") else { continue };
@@ -99,7 +99,7 @@ static LABEL: LazyLock<Regex> = LazyLock::new(|| {
         )";
     Regex::new(pattern).expect("a fixed pattern")
 });
-/// What was done to a file, alone in its part of a line of the map.
+/// A file's change, alone in its part of a line of the map.
 static DONE: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = r"^(?:(?:created|edited|deleted|read|searched|seen)(?: ×\d+)?(?:, )?)+$";
     Regex::new(pattern).expect("a fixed pattern")

@@ -33,15 +33,26 @@ pub(super) fn run(app: &App, args: BackupArgs) -> anyhow::Result<Outcome> {
         Verb::Verify { session } => verify(&store, session.as_deref(), args.json),
         Verb::Restore { session, generation, to, force, dry_run, max_size, max_files } => {
             let bounds = Some(import::Bounds { bytes: max_size.saturating_mul(1 << 30), files: max_files });
-            let wish =
-                restore::Wish { what: &session, generation, to: to.as_deref(), force, dry_run, bounds };
+            let wish = restore::RestoreOptions {
+                what: &session,
+                generation,
+                to: to.as_deref(),
+                force,
+                dry_run,
+                bounds,
+            };
             restore::run(app, &store, &wish, args.json)
         }
         Verb::Export { session, to } => export::run(&store, &session, &to, args.json),
         Verb::Prune { dry_run, keep_days, max_mb } => {
             let keep = keep_days.unwrap_or(app.resolved.config.mirror.keep_days);
             let most = max_mb.unwrap_or(app.resolved.config.mirror.max_mb);
-            prune::run(app, &store, &prune::Wish { dry_run, keep_days: keep, max_mb: most }, args.json)
+            prune::run(
+                app,
+                &store,
+                &prune::PruneOptions { dry_run, keep_days: keep, max_mb: most },
+                args.json,
+            )
         }
         Verb::Compress { session } => compress(&store, session.as_deref(), args.json),
         Verb::Pin { session } => pin(&store, &session, true),
@@ -238,7 +249,7 @@ fn verify(store: &Store, what: Option<&str>, json: bool) -> anyhow::Result<Outco
     Ok(if damaged > 0 { Outcome::Failed } else { Outcome::Done })
 }
 
-/// Copies what the transcript has and the mirror lacks.
+/// Copies the part of the transcript that the mirror lacks.
 fn catch_up(store: &Store, m: &MirroredSession) -> anyhow::Result<()> {
     let transcript = Path::new(&m.meta.transcript);
     // A compressed one is complete, and the client's file may be shorter by now.

@@ -12,11 +12,11 @@ use crate::cli::backup::{all, is_live};
 use crate::cli::ui::{print, print_json, size};
 use crate::cli::{App, Outcome};
 use crate::project::memory::MemoryDir;
-use crate::project::memory::raw::{self, Raw};
+use crate::project::memory::raw::{self, RawBackup};
 use crate::store::Store;
 use crate::store::mirror::MirroredSession;
 
-pub(super) struct Wish {
+pub(super) struct PruneOptions {
     pub dry_run: bool,
     /// 0: forever.
     pub keep_days: u64,
@@ -33,7 +33,7 @@ struct PrunePlan<T> {
     kept: u64,
 }
 
-impl Wish {
+impl PruneOptions {
     /// Chooses from `things`, which come with age and size, newest first. Only candidates for removal are passed to
     /// `is_exempt`.
     fn choose<T>(
@@ -67,7 +67,7 @@ impl Wish {
     }
 }
 
-pub(super) fn run(app: &App, store: &Store, wish: &Wish, json: bool) -> anyhow::Result<Outcome> {
+pub(super) fn run(app: &App, store: &Store, wish: &PruneOptions, json: bool) -> anyhow::Result<Outcome> {
     let places = raw::places(&app.paths, &app.resolved.config, &app.cwd)
         .context("nothing was removed, because it cannot be told which backups wait in projects")?;
     let found = all(store).into_iter().map(|m| (m.modified(), m.stored(), m)).collect();
@@ -83,7 +83,7 @@ pub(super) fn run(app: &App, store: &Store, wish: &Wish, json: bool) -> anyhow::
         })
         .collect();
     found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| b.2.1.path.cmp(&a.2.1.path)));
-    let pinned = |raw: &Raw| raw.session.as_ref().is_some_and(|id| store.mirror().is_pinned(id));
+    let pinned = |raw: &RawBackup| raw.session.as_ref().is_some_and(|id| store.mirror().is_pinned(id));
     let mut raws = wish.choose(found, |(_, raw)| raw.waits || pinned(raw));
     if !wish.dry_run {
         for (m, _) in &sessions.gone {
@@ -116,7 +116,7 @@ pub(super) fn run(app: &App, store: &Store, wish: &Wish, json: bool) -> anyhow::
 }
 
 /// Removes the files. Reports and keeps those that cannot be removed or have become pending.
-fn remove(raws: &mut PrunePlan<(&MemoryDir, Raw)>) {
+fn remove(raws: &mut PrunePlan<(&MemoryDir, RawBackup)>) {
     let (kept, spared) = (&mut raws.kept, &mut raws.spared);
     raws.gone.retain(|((place, raw), _)| {
         let gone = raw::remove(place, raw).unwrap_or_else(|e| {
@@ -133,10 +133,10 @@ fn remove(raws: &mut PrunePlan<(&MemoryDir, Raw)>) {
 
 fn told(
     app: &App,
-    wish: &Wish,
+    wish: &PruneOptions,
     sessions: &PrunePlan<MirroredSession>,
     freed: u64,
-    raws: &PrunePlan<(&MemoryDir, Raw)>,
+    raws: &PrunePlan<(&MemoryDir, RawBackup)>,
     raw_freed: u64,
 ) -> String {
     let mut out = String::new();

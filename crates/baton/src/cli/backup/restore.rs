@@ -22,7 +22,7 @@ use crate::store::mirror::take::subagent_path;
 use crate::store::{Store, record};
 use crate::sys::{copy, fs};
 
-pub(crate) struct Wish<'a> {
+pub(crate) struct RestoreOptions<'a> {
     /// A session id, or the path of an exported folder, archive or transcript.
     pub what: &'a str,
     pub generation: Option<u32>,
@@ -33,7 +33,7 @@ pub(crate) struct Wish<'a> {
     pub bounds: Option<import::Bounds>,
 }
 
-/// What to restore, whatever its origin.
+/// The conversation to restore, whatever its origin.
 struct Source {
     session: SessionId,
     provider: String,
@@ -48,7 +48,12 @@ struct Source {
     subagents: Vec<(String, Box<dyn Read + Send>)>,
 }
 
-pub(crate) fn run(app: &App, store: &Store, wish: &Wish<'_>, json: bool) -> anyhow::Result<Outcome> {
+pub(crate) fn run(
+    app: &App,
+    store: &Store,
+    wish: &RestoreOptions<'_>,
+    json: bool,
+) -> anyhow::Result<Outcome> {
     let path = Path::new(wish.what);
     let mut unpacked = None;
     let source = if let Some(bounds) = wish.bounds
@@ -58,7 +63,7 @@ pub(crate) fn run(app: &App, store: &Store, wish: &Wish<'_>, json: bool) -> anyh
         let unpacked = unpacked.insert(import::unpack(store, path, bounds)?);
         exported(&unpacked.folder, path, wish.generation)?
     } else if path.exists() {
-        // A transcript in such a folder stands for the folder.
+        // A transcript in such a folder selects the whole folder.
         let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
         exported(folder, folder, wish.generation)?
     } else {
@@ -145,7 +150,7 @@ pub(crate) fn run(app: &App, store: &Store, wish: &Wish<'_>, json: bool) -> anyh
     Ok(Outcome::Done)
 }
 
-fn mirrored(store: &Store, wish: &Wish<'_>) -> anyhow::Result<Option<Source>> {
+fn mirrored(store: &Store, wish: &RestoreOptions<'_>) -> anyhow::Result<Option<Source>> {
     let Some(m) = find(store, wish.what)? else { return Ok(None) };
     let part = m.main().with_context(|| format!("only subagents of {} were mirrored", m.session))?.clone();
     let generation = match wish.generation {

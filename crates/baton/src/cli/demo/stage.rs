@@ -30,7 +30,7 @@ pub(super) struct Stage {
     keep: bool,
     child: Option<Child>,
     stdin: Option<ChildStdin>,
-    /// How many bytes of the agent's log were already told.
+    /// How many bytes of the agent's log were already narrated.
     told: usize,
 }
 
@@ -117,7 +117,7 @@ impl Stage {
         Ok(self.child.as_mut().context("nobody runs")?.try_wait()?)
     }
 
-    /// Ends whatever runs and returns what `baton run` wrote to standard error.
+    /// Ends all processes and returns the standard error of `baton run`.
     pub(super) fn complaints(&mut self) -> String {
         self.end();
         let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Narrates the demo as it happens, for somebody who has never seen it.
+//! Narrates the demo as it happens, for newcomers.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cli::ui::Paint;
 use crate::cli::ui::text::width as columns;
 
-/// What to print, and the pause before it.
+/// The text to print, and the pause before it.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Beat {
     pub rest: Duration,
@@ -57,7 +57,7 @@ impl Story {
                 ))
             }
             "block" => self.asks(),
-            // It came with a tool call, which is shown first.
+            // The message came with a tool call, which is shown first.
             "message" if text("event").starts_with("PostToolUse") => Beat::default(),
             "message" => self.message(text("text")),
             "statusline" => self.status(text("text")),

@@ -10,7 +10,7 @@ use baton_core::redact::redact;
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::cli::handoffs::Look;
+use crate::cli::handoffs::OutputFormat;
 use crate::cli::ui::{Paint, age, page, print, print_json, table};
 use crate::cli::{App, Outcome};
 use crate::handoffs::seal;
@@ -21,7 +21,7 @@ use crate::views::draft::differences;
 pub(super) fn chain(
     app: &App,
     id: Option<&HandoffId>,
-    look: Look,
+    look: OutputFormat,
     now: Timestamp,
 ) -> anyhow::Result<Outcome> {
     let Some(id) = chosen(app, id)? else { return Ok(Outcome::Nothing) };
@@ -73,7 +73,7 @@ pub(super) fn drop_item(
     app: &App,
     item: Option<&str>,
     id: Option<&HandoffId>,
-    look: Look,
+    look: OutputFormat,
 ) -> anyhow::Result<Outcome> {
     let Some(id) = chosen(app, id)? else { return Ok(Outcome::Nothing) };
     let Some(carried) = app.handoffs().carried(&id)? else {
@@ -94,14 +94,14 @@ pub(super) fn drop_item(
         return Ok(Outcome::Done);
     }
     print(&format!(
-        "Dropped {item} ({}): {}\nNo later context is told of it; the sealed document stays as it was.\n",
+        "Dropped {item} ({}): {}\nNo later context gets it; the sealed document stays as it was.\n",
         known.kind.as_str(),
         redact(&plain_line(&known.text, 160)).text
     ))?;
     Ok(Outcome::Done)
 }
 
-fn list_items(items: &[TaskItem], look: Look) -> anyhow::Result<Outcome> {
+fn list_items(items: &[TaskItem], look: OutputFormat) -> anyhow::Result<Outcome> {
     if look.json {
         print_json(&items)?;
         return Ok(Outcome::Done);
@@ -129,8 +129,8 @@ fn chosen(app: &App, id: Option<&HandoffId>) -> anyhow::Result<Option<HandoffId>
     Ok(newest.map(|entry| entry.id))
 }
 
-/// What the later of two handoffs lacks, and what it has in addition.
-pub(super) fn diff(app: &App, a: &HandoffId, b: &HandoffId, look: Look) -> anyhow::Result<Outcome> {
+/// The items that the later of two handoffs lacks, and those that it adds.
+pub(super) fn diff(app: &App, a: &HandoffId, b: &HandoffId, look: OutputFormat) -> anyhow::Result<Outcome> {
     let read = |id: &HandoffId| {
         let carried = app.handoffs().carried(id)?;
         carried.with_context(|| format!("no ledger is kept of handoff {id}; only its document can be shown"))
@@ -139,8 +139,8 @@ pub(super) fn diff(app: &App, a: &HandoffId, b: &HandoffId, look: Look) -> anyho
     show(&earlier.ledger, &later.ledger, look)
 }
 
-/// What a draft lacks compared with the channel's last handoff.
-pub(super) fn against_last(app: &App, draft: &Ledger, look: Look) -> anyhow::Result<Outcome> {
+/// The items that a draft lacks, compared with the channel's last handoff.
+pub(super) fn against_last(app: &App, draft: &Ledger, look: OutputFormat) -> anyhow::Result<Outcome> {
     let Some(id) = chosen(app, None)? else { return Ok(Outcome::Nothing) };
     let Some(carried) = app.handoffs().carried(&id)? else {
         eprintln!("baton: no ledger is kept of {id}, the last handoff; there is nothing to compare with");
@@ -149,7 +149,7 @@ pub(super) fn against_last(app: &App, draft: &Ledger, look: Look) -> anyhow::Res
     show(&carried.ledger, draft, look)
 }
 
-fn show(earlier: &Ledger, later: &Ledger, look: Look) -> anyhow::Result<Outcome> {
+fn show(earlier: &Ledger, later: &Ledger, look: OutputFormat) -> anyhow::Result<Outcome> {
     let (lacking, more) = differences(earlier, later);
     if look.json {
         print_json(&json!({ "lacking": lacking, "more": more }))?;

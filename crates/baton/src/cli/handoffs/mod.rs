@@ -29,8 +29,8 @@ pub(super) fn run(app: &App, args: HandoffsArgs) -> anyhow::Result<Outcome> {
     let (json, paged) = (args.json, !args.no_pager);
     let now = Timestamp::now();
     match args.command.unwrap_or(Verb::List { all: false, limit: args.limit }) {
-        Verb::List { all, limit } => list(app, all, limit, Look { json, paged }, now),
-        Verb::Show { id } => show(app, &id, Look { json, paged }),
+        Verb::List { all, limit } => list(app, all, limit, OutputFormat { json, paged }, now),
+        Verb::Show { id } => show(app, &id, OutputFormat { json, paged }),
         Verb::Current => current(app, json, now),
         Verb::Load { id: Some(id), force: true, session, agent, .. }
             if is_elsewhere(&app.paths.state, &id)?.is_some() =>
@@ -46,32 +46,32 @@ pub(super) fn run(app: &App, args: HandoffsArgs) -> anyhow::Result<Outcome> {
             load(app, id.as_ref(), peek, session, agent.as_ref(), json, now)
         }
         Verb::Clear { id } => clear(app, id.as_ref(), json, now),
-        Verb::History => history(app, Look { json, paged }),
+        Verb::History => history(app, OutputFormat { json, paged }),
         Verb::Path => path(app, json),
         Verb::Seal { file, kind, session, for_agent } => {
             seal(app, &file, &kind, session, for_agent.as_ref(), json, now)
         }
         Verb::Draft { what, budget, against } => {
-            let look = Look { json, paged };
+            let look = OutputFormat { json, paged };
             draft(app, what.as_deref(), budget, against.is_some(), look, now)
         }
-        Verb::Chain { id, verb: None } => chain::chain(app, id.as_ref(), Look { json, paged }, now),
+        Verb::Chain { id, verb: None } => chain::chain(app, id.as_ref(), OutputFormat { json, paged }, now),
         Verb::Chain { verb: Some(ChainVerb::Drop { item, from }), .. } => {
-            chain::drop_item(app, item.as_deref(), from.as_ref(), Look { json, paged })
+            chain::drop_item(app, item.as_deref(), from.as_ref(), OutputFormat { json, paged })
         }
-        Verb::Diff { a, b } => chain::diff(app, &a, &b, Look { json, paged }),
+        Verb::Diff { a, b } => chain::diff(app, &a, &b, OutputFormat { json, paged }),
         Verb::Repair => repair(app, json, now),
     }
 }
 
 /// The output format.
 #[derive(Clone, Copy)]
-struct Look {
+struct OutputFormat {
     json: bool,
     paged: bool,
 }
 
-fn list(app: &App, all: bool, limit: usize, look: Look, now: Timestamp) -> anyhow::Result<Outcome> {
+fn list(app: &App, all: bool, limit: usize, look: OutputFormat, now: Timestamp) -> anyhow::Result<Outcome> {
     let handoffs = app.handoffs();
     let channels = if all { handoffs.channels()? } else { vec![app.channel()?] };
     let mut entries: Vec<(ChannelName, Entry)> = Vec::new();
@@ -149,7 +149,7 @@ fn with_channel(channel: &ChannelName, entry: &Entry) -> serde_json::Value {
     value
 }
 
-fn show(app: &App, id: &HandoffId, look: Look) -> anyhow::Result<Outcome> {
+fn show(app: &App, id: &HandoffId, look: OutputFormat) -> anyhow::Result<Outcome> {
     let Some(text) = app.handoffs().show(id)? else {
         eprintln!("baton: there is no handoff {id}; `baton handoffs list --all` lists them");
         return Ok(Outcome::Nothing);
@@ -157,7 +157,8 @@ fn show(app: &App, id: &HandoffId, look: Look) -> anyhow::Result<Outcome> {
     if look.json {
         print_json(&json!({ "id": id, "document": text }))?;
     } else {
-        page(&text, look.paged)?;
+        // The name of its folder is somebody's text too.
+        page(&plain(&text), look.paged)?;
     }
     Ok(Outcome::Done)
 }
@@ -206,7 +207,7 @@ fn load(
         return Ok(Outcome::Failed);
     }
     let loaded = match (id, peek) {
-        (Some(id), true) => return show(app, id, Look { json, paged: false }),
+        (Some(id), true) => return show(app, id, OutputFormat { json, paged: false }),
         (Some(id), false) => handoffs.load_id(&channel, id, &session, pid, now)?,
         (None, true) => handoffs.peek(&channel, &who, now)?,
         (None, false) => handoffs.load(&channel, &who, pid, now)?,
@@ -226,7 +227,7 @@ fn load(
             Ok(Outcome::Done)
         }
         Ok(loaded) => {
-            print_raw(&loaded.text)?;
+            print_raw(&plain(&loaded.text))?;
             Ok(Outcome::Done)
         }
         Err(refusal) => {
@@ -288,7 +289,7 @@ fn refuse_others(
     }
 }
 
-fn history(app: &App, look: Look) -> anyhow::Result<Outcome> {
+fn history(app: &App, look: OutputFormat) -> anyhow::Result<Outcome> {
     let channel = app.channel()?;
     let (events, unread) = app.handoffs().history(&channel)?;
     if unread > 0 {
@@ -415,7 +416,7 @@ fn draft(
     what: Option<&str>,
     budget: Option<usize>,
     against_last: bool,
-    look: Look,
+    look: OutputFormat,
     now: Timestamp,
 ) -> anyhow::Result<Outcome> {
     let Some(found) = transcripts::find(&app.store(), &app.paths, &app.channel()?, what)? else {

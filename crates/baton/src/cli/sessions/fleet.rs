@@ -12,13 +12,13 @@ use crate::cli::sessions::Output;
 use crate::cli::ui::{Paint, age, page, print, print_json, size, table_ranked};
 use crate::cli::{App, Outcome};
 use crate::fleet::config::Membership;
-use crate::fleet::conversations::{self, Listed};
+use crate::fleet::conversations::{self, RemoteConversation};
 
 /// How long `fetch` waits before it leaves the rest to the daemon.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What the others share, newest first; asks them first.
-fn listed(app: &App) -> anyhow::Result<Vec<Listed>> {
+/// The conversations that the others share, newest first; asks them first.
+fn listed(app: &App) -> anyhow::Result<Vec<RemoteConversation>> {
     Membership::required(&app.paths.state)?;
     crate::daemon::client::ensure(&app.paths, &[])?;
     conversations::ask_all(&app.paths.state)
@@ -29,7 +29,7 @@ pub(super) fn list(app: &App, limit: usize, output: Output) -> anyhow::Result<Ou
     let more = if limit == 0 { 0 } else { rows.len().saturating_sub(limit) };
     rows.truncate(rows.len() - more);
     if output.json {
-        let row = |row: &Listed| {
+        let row = |row: &RemoteConversation| {
             let mut value = json!(row.conversation);
             value["machine"] = json!(row.machine);
             value["heard"] = json!(row.heard);

@@ -9,7 +9,7 @@ use baton_core::transcript::summary::Ending;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::cli::args::WhoseArgs;
+use crate::cli::args::ConversationScope;
 use crate::cli::sessions::hindrance::Hindrances;
 use crate::cli::sessions::{Output, read, report_skipped, scope};
 use crate::cli::ui::text::width;
@@ -24,7 +24,12 @@ const PIPE_COLUMNS: usize = 160;
 /// In a narrower terminal, less important columns make room for the title.
 const WIDE: usize = 100;
 
-pub(super) fn run(app: &App, whose: &WhoseArgs, limit: usize, output: Output) -> anyhow::Result<Outcome> {
+pub(super) fn run(
+    app: &App,
+    whose: &ConversationScope,
+    limit: usize,
+    output: Output,
+) -> anyhow::Result<Outcome> {
     let catalogue = read(app);
     let scope = scope(app, whose)?;
     let limit = if limit == 0 { usize::MAX } else { limit };

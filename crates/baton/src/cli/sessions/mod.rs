@@ -14,9 +14,9 @@ use std::io::IsTerminal as _;
 use baton_core::handoff::manifest::GLOBAL;
 use baton_core::plain::plain_line;
 
-use crate::cli::args::{Sessions as Verb, SessionsArgs, WhoseArgs};
+use crate::cli::args::{ConversationScope, Sessions as Verb, SessionsArgs};
 use crate::cli::{App, Outcome};
-use crate::history::scope::{Scope, Whose};
+use crate::history::scope::{ProjectFilter, Scope};
 use crate::history::sources::Skipped;
 use crate::history::{Catalogue, Row, catalogue};
 use crate::project::channel;
@@ -33,7 +33,7 @@ pub(super) fn run(app: &App, args: SessionsArgs) -> anyhow::Result<Outcome> {
     let can_ask = std::io::stdout().is_terminal() && std::io::stdin().is_terminal() && !output.json;
     match args.command {
         None if can_ask => pick::run(app),
-        None => list::run(app, &WhoseArgs::default(), 20, output),
+        None => list::run(app, &ConversationScope::default(), 20, output),
         Some(Verb::List { limit, fleet: true, .. }) => fleet::list(app, limit, output),
         Some(Verb::Fetch { session, from }) => fleet::fetch(app, &session, from.as_ref(), output),
         Some(Verb::List { whose, limit, .. }) => list::run(app, &whose, limit, output),
@@ -69,18 +69,18 @@ fn find<'c>(catalogue: &'c Catalogue, prefix: &str) -> Option<&'c Row> {
     }
 }
 
-/// Whose conversations a command means.
-fn scope<'a>(app: &'a App, args: &WhoseArgs) -> anyhow::Result<Scope<'a>> {
+/// Which conversations a command covers.
+fn scope<'a>(app: &'a App, args: &ConversationScope) -> anyhow::Result<Scope<'a>> {
     let whose = match &args.project {
-        _ if args.all => Whose::All,
+        _ if args.all => ProjectFilter::All,
         Some(project) if project.contains('/') || app.cwd.join(project).is_dir() => {
-            Whose::Folder(channel::real(&app.cwd.join(app.paths.expand(project))))
+            ProjectFilter::Folder(channel::real(&app.cwd.join(app.paths.expand(project))))
         }
-        Some(project) => Whose::Named(project.clone()),
+        Some(project) => ProjectFilter::Named(project.clone()),
         // Folders outside any project share nothing but that.
         None => match app.channel()? {
-            name if name.as_str() == GLOBAL => Whose::Folder(channel::real(&app.cwd)),
-            name => Whose::Channel { name: name.to_string(), called: app.place()? },
+            name if name.as_str() == GLOBAL => ProjectFilter::Folder(channel::real(&app.cwd)),
+            name => ProjectFilter::Channel { name: name.to_string(), called: app.place()? },
         },
     };
     Ok(Scope::new(&app.paths, &app.resolved.config, whose))

@@ -9,7 +9,7 @@ use baton_core::ids::SessionId;
 use baton_core::plain::plain_line;
 use baton_core::speaker::{is_from_a_person, listed};
 
-use crate::cli::args::WhoseArgs;
+use crate::cli::args::ConversationScope;
 use crate::cli::sessions::list::{Listing, state};
 use crate::cli::sessions::show::turns_of;
 use crate::cli::sessions::tree::Chains;
@@ -29,7 +29,7 @@ const WORDING: Wording = Wording {
 
 pub(super) fn run(app: &App) -> anyhow::Result<Outcome> {
     let catalogue = read(app);
-    let scope = scope(app, &WhoseArgs::default())?;
+    let scope = scope(app, &ConversationScope::default())?;
     let listing = Listing::new(app, &catalogue);
     let chains = Chains::new(app, &catalogue);
     let folded = folded(&catalogue, &chains);

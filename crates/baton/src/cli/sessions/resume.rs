@@ -8,8 +8,8 @@ use baton_core::prompt;
 use baton_core::session::Session;
 use jiff::Timestamp;
 
-use crate::cli::args::WhoseArgs;
-use crate::cli::backup::restore::{self, Wish};
+use crate::cli::args::ConversationScope;
+use crate::cli::backup::restore::{self, RestoreOptions};
 use crate::cli::sessions::hindrance::Hindrances;
 use crate::cli::sessions::{Scope, find, read, scope};
 use crate::cli::{App, Outcome};
@@ -34,7 +34,7 @@ pub(super) fn run(
     args: &[String],
 ) -> anyhow::Result<Outcome> {
     let catalogue = read(app);
-    let scope = scope(app, &WhoseArgs::default())?;
+    let scope = scope(app, &ConversationScope::default())?;
     let row = if let Some(id) = id {
         find(&catalogue, id)
     } else {
@@ -193,7 +193,8 @@ fn restored(
     then: impl FnOnce(&Row) -> anyhow::Result<Outcome>,
 ) -> anyhow::Result<Outcome> {
     let id = row.source.id.as_str();
-    let wish = Wish { what: id, generation: None, to: None, force: false, dry_run: false, bounds: None };
+    let wish =
+        RestoreOptions { what: id, generation: None, to: None, force: false, dry_run: false, bounds: None };
     match restore::run(app, &app.store(), &wish, false)? {
         Outcome::Done => {}
         other => return Ok(other),

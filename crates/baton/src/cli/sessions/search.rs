@@ -13,7 +13,7 @@ use baton_core::transcript::passages::Role;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::cli::args::{RoleArg, SearchArgs, WhoseArgs};
+use crate::cli::args::{ConversationScope, RoleArg, SearchArgs};
 use crate::cli::sessions::list::Listing;
 use crate::cli::sessions::{Output, read, report_skipped, scope};
 use crate::cli::ui::progress::Progress as ProgressLine;
@@ -96,7 +96,7 @@ pub(super) fn run(app: &App, args: &SearchArgs, output: Output) -> anyhow::Resul
 
 /// The conversations of all projects that contain these words, ignoring case.
 pub(super) fn sessions_with(app: &App, catalogue: &Catalogue, words: &str) -> HashSet<SessionId> {
-    let all = WhoseArgs { all: true, ..WhoseArgs::default() };
+    let all = ConversationScope { all: true, ..ConversationScope::default() };
     let (Ok(query), Ok(scope)) = (Query::words(&words.to_lowercase()), scope(app, &all)) else {
         return HashSet::new();
     };

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use baton_core::handoff::render::render;
 use baton_core::ledger::Ledger;
 use baton_core::plain::{plain, plain_line};
-use baton_core::redact::redact;
+use baton_core::redact::{redact, redact_json};
 use baton_core::session::Session;
 use baton_core::transcript::entries::action_words;
 use baton_core::transcript::lines::{self, Line, MAX_LINE};
@@ -47,7 +47,9 @@ pub(super) fn run(app: &App, id: &str, turns: bool, raw: bool, output: Output) -
     }
     let ledger = Ledger::of(BufReader::with_capacity(256 << 10, found.reader)).with_context(doing)?;
     if output.json {
-        print_json(&json!({ "transcript": found.path, "session": found.session, "ledger": ledger }))?;
+        let mut shown = json!({ "transcript": found.path, "session": found.session, "ledger": ledger });
+        redact_json(&mut shown);
+        print_json(&shown)?;
         return Ok(Outcome::Done);
     }
     let head = found.session.as_ref().map_or_else(String::new, |s| {
@@ -106,7 +108,7 @@ fn turn_line(paint: Paint, who: &str, what: &str) -> String {
     }
 }
 
-/// Who said and did what, in order. Holds only what is shown in memory.
+/// Who said and did what, in order. Keeps only the displayed part in memory.
 pub(super) fn turns_of(reader: impl Read) -> std::io::Result<Vec<(&'static str, String)>> {
     let mut parser = Parser::default();
     let mut rows = Vec::new();

@@ -7,15 +7,20 @@ use baton_core::ids::SessionId;
 use baton_core::plain::plain_line;
 use serde_json::{Value, json};
 
-use crate::cli::args::WhoseArgs;
+use crate::cli::args::ConversationScope;
 use crate::cli::sessions::list::{Listing, state};
 use crate::cli::sessions::{Output, find, read, scope};
 use crate::cli::ui::{Paint, page, print, print_json};
 use crate::cli::{App, Outcome};
 use crate::history::Catalogue;
-use crate::history::links::Link;
+use crate::history::links::HandoffLink;
 
-pub(super) fn run(app: &App, id: Option<&str>, whose: &WhoseArgs, output: Output) -> anyhow::Result<Outcome> {
+pub(super) fn run(
+    app: &App,
+    id: Option<&str>,
+    whose: &ConversationScope,
+    output: Output,
+) -> anyhow::Result<Outcome> {
     let catalogue = read(app);
     let scope = scope(app, whose)?;
     let chains = Chains::new(app, &catalogue);
@@ -49,7 +54,7 @@ pub(super) fn run(app: &App, id: Option<&str>, whose: &WhoseArgs, output: Output
 #[derive(Debug, Clone, Copy)]
 struct ChainLink<'c> {
     /// The handoff; without one the agent just started over.
-    by: Option<&'c Link>,
+    by: Option<&'c HandoffLink>,
     /// The next session; `None` if the handoff still waits for one.
     to: Option<&'c SessionId>,
 }
@@ -64,7 +69,7 @@ impl<'c> Chains<'c> {
     pub(super) fn new(app: &App, catalogue: &'c Catalogue) -> Self {
         let mut next: HashMap<&SessionId, Vec<ChainLink<'_>>> = HashMap::new();
         let mut before = HashMap::new();
-        let mut links: Vec<&Link> = catalogue.links.iter().collect();
+        let mut links: Vec<&HandoffLink> = catalogue.links.iter().collect();
         links.sort_by_key(|link| (link.at, &link.handoff));
         for link in links {
             // After a compaction the same session continues.

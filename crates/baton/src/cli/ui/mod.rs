@@ -1,4 +1,5 @@
-//! What people see: colours only where they help, aligned tables that never wrap, and closed pipes that are not errors.
+//! Output for people: colours only where they help, aligned tables that never wrap, and closed pipes that are not
+//! errors.
 
 pub(crate) mod confirm;
 mod pager;
@@ -44,7 +45,7 @@ pub(crate) fn report(text: &str) {
         Some(columns) => text::wrap(text, usize::from(columns)),
         None => text.to_owned(),
     };
-    // Nobody is left to hear of a failure.
+    // A failure cannot be reported to anyone.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 

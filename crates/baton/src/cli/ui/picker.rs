@@ -8,7 +8,7 @@ use std::time::Duration;
 use baton_core::plain::plain;
 
 use crate::cli::ui::text::{cut, width};
-use crate::sys::terminal::{self, Raw};
+use crate::sys::terminal::{self, RawMode};
 
 /// How soon a resized window is noticed.
 const POLL: Duration = Duration::from_millis(250);
@@ -23,7 +23,7 @@ const ROOMY: usize = 20;
 pub(crate) trait Choice {
     /// The row on one line; the picker cuts it to the screen. `all`: rows from everywhere are shown.
     fn line(&self, all: bool) -> String;
-    /// What the filter searches, in lower case.
+    /// The text that the filter searches, in lower case.
     fn haystack(&self) -> &str;
     /// Whether it is shown before Tab is pressed.
     fn is_near(&self) -> bool;
@@ -35,10 +35,10 @@ pub(crate) trait Choice {
 pub(crate) struct Wording {
     /// Followed by `near` or `all`, and a question mark.
     pub question: &'static str,
-    /// What the near choices have in common.
+    /// The common property of the near choices.
     pub near: &'static str,
     pub all: &'static str,
-    /// What Enter does.
+    /// The action of Enter.
     pub action: &'static str,
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn pick(
     choices: &[impl Choice],
     search: impl Fn(&str) -> Vec<usize>,
 ) -> io::Result<Option<usize>> {
-    let Some(raw) = Raw::enter()? else { return Ok(None) };
+    let Some(raw) = RawMode::enter()? else { return Ok(None) };
     let mut picker = Picker::new(wording, choices);
     let mut buffer = [0; 256];
     let mut drawn = None;

@@ -5,11 +5,12 @@ use std::path::Path;
 
 use baton_core::approval::{Case, View, visible};
 use jiff::Timestamp;
-use similar::{ChangeTag, TextDiff};
+use similar::ChangeTag;
 
 use crate::approvals::Dialog;
 use crate::cli::ui::{Paint, age};
 use crate::sys::paths::Paths;
+use crate::views::diff;
 
 /// The requester, since when and where, then the request.
 pub(crate) fn text(paint: Paint, paths: &Paths, case: &Case, now: Timestamp) -> String {
@@ -59,10 +60,8 @@ pub(crate) fn body(paint: Paint, case: &Case) -> String {
                 if edit.everywhere {
                     lines(&mut out, "", "(every occurrence)", |line| paint.yellow(line));
                 }
-                let diff = TextDiff::from_lines(edit.old, edit.new);
-                for change in diff.iter_all_changes() {
-                    let text = change.value();
-                    match change.tag() {
+                for (tag, text) in diff::changes(edit.old, edit.new) {
+                    match tag {
                         ChangeTag::Delete => lines(&mut out, "- ", text, |line| paint.red(line)),
                         ChangeTag::Insert => lines(&mut out, "+ ", text, |line| paint.green(line)),
                         ChangeTag::Equal => lines(&mut out, "  ", text, str::to_owned),

@@ -8,7 +8,7 @@ use crate::sys::terminal;
 const GAP: usize = 2;
 /// The last column shrinks down to this width to make room for the others.
 const LAST_LEAST: usize = 12;
-/// What a column of prose has before others are left out for it.
+/// The width that a column of prose gets before others are dropped for it.
 const PROSE_LEAST: usize = 24;
 
 /// A table no wider than the terminal; unlimited in a pipe.
@@ -17,9 +17,9 @@ pub(crate) fn table(paint: Paint, head: &[&str], rows: &[Vec<String>]) -> String
     table_within(columns, paint, head, rows)
 }
 
-/// A table whose columns have ranks: where the terminal is too narrow for all of them, those come first whose rank is
-/// lowest, then whatever else fits. Rank 0 always stays; where the last column has it, that one holds prose and is cut. What says
-/// nothing in any row is left out.
+/// A table whose columns have ranks: if the terminal is too narrow for all of them, the lowest ranks come first, then
+/// whatever else fits. Rank 0 always stays; a last column of rank 0 holds prose and is cut. Columns that are empty in
+/// every row are left out.
 pub(crate) fn table_ranked(paint: Paint, head: &[(&str, u8)], rows: &[Vec<String>]) -> String {
     match terminal::size() {
         Some((columns, _)) => ranked_within(usize::from(columns), paint, head, rows),
@@ -38,7 +38,7 @@ fn ranked_within(columns: usize, paint: Paint, head: &[(&str, u8)], rows: &[Vec<
     let mut order: Vec<usize> = (0..head.len()).collect();
     order.sort_by_key(|n| head[*n].1);
     let mut kept = Vec::new();
-    // No gap stands before the first.
+    // The first column has no gap before it.
     let mut room = columns.saturating_add(GAP);
     for n in order {
         let fits = columns == usize::MAX || (needed(n) <= room && !is_empty(n));

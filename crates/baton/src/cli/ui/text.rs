@@ -62,8 +62,8 @@ pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned([kept, mark, reset].concat())
 }
 
-/// Breaks lines that are longer than so many columns between words. What follows begins where the line's text does:
-/// behind its indent and behind a mark or a first column, which two spaces set off. A word that is longer than a line
+/// Breaks lines that are longer than so many columns between words. Continuation lines align with the line's text:
+/// after its indent, and after a mark or a first column that two spaces set off. A word that is longer than a line
 /// stays whole.
 pub(crate) fn wrap(text: &str, columns: usize) -> String {
     let mut out = String::with_capacity(text.len() + 16);
@@ -107,7 +107,7 @@ fn text_start(line: &str, most: usize) -> usize {
     start
 }
 
-/// How many bytes at the beginning are printable ASCII, one column each. That is most of what is shown.
+/// How many bytes at the beginning are printable ASCII, one column each. Most output is like that.
 fn ascii_len(text: &str) -> usize {
     text.bytes().take_while(|b| matches!(b, b' '..=b'~')).count()
 }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_line_goes_on_behind_its_mark_or_first_column() {
+    fn a_broken_line_continues_behind_its_mark_or_first_column() {
         let mark = "\x1b[32m✓\x1b[0m";
         assert_eq!(wrap(&format!("{mark}  one two three\n"), 11), format!("{mark}  one two\n   three\n"));
         assert_eq!(wrap("  run   one two three four\n", 18), "  run   one two\n        three four\n");

@@ -1,4 +1,4 @@
-//! `GET /doctor`: what works and what does not, as `baton doctor` finds it in the home folder.
+//! `GET /doctor`: the findings of `baton doctor` in the home folder.
 
 use std::sync::Arc;
 

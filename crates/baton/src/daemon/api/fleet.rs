@@ -1,4 +1,4 @@
-//! `GET /fleet`: the other machines and their agents, as last heard.
+//! `GET /fleet`: the other machines and their agents, in their last known state.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::fleet::roll::FleetView;
 pub(crate) async fn get(daemon: &Arc<Daemon>) -> Reply {
     blocking(daemon, |daemon| match FleetView::read(&daemon.store.state) {
         Ok(view) => {
-            // For the next time: whoever looks at other machines looks again, and nobody waits for a database here.
+            // Refresh for the next request: a viewer asks again, and nothing here waits for the database.
             if view.machine.is_some() {
                 ask_for_news(&daemon.store.state);
             }

@@ -74,8 +74,8 @@ fn schedule(daemon: &Daemon, target: &str, handoff: &HandoffRequest) -> Reply {
     }
 }
 
-/// Carries out at once what was scheduled while no turn runs, because no end of a turn will come; otherwise it stays
-/// scheduled.
+/// Carries out at once a handoff that was scheduled while no turn runs, because no end of a turn will come; otherwise
+/// it stays scheduled.
 fn carry_out_while_idle(daemon: &Daemon, session: &SessionId) -> &'static str {
     let session = match daemon.store.sessions().get(session) {
         Ok(Some(session)) => session,

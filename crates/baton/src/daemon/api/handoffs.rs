@@ -26,7 +26,7 @@ pub(crate) async fn draft(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
     .await
 }
 
-/// What it took over from the handoff before it.
+/// The items that it took over from the previous handoff.
 pub(crate) async fn hop(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
     let Ok(id) = HandoffId::new(&request.id) else {
         return Reply::error(StatusCode::NOT_FOUND, "this is no id of a handoff");

@@ -1,5 +1,5 @@
-//! `GET /sessions/{id}/messages`: an agent's messages and where each of them stands. `GET /inbox`: the user's own, which
-//! `POST /inbox/{id}/reply` answers and `POST /inbox/{id}/read` marks as read.
+//! `GET /sessions/{id}/messages`: an agent's messages and their states. `GET /inbox`: the user's own, which `POST
+//! /inbox/{id}/reply` answers and `POST /inbox/{id}/read` marks as read.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(crate) async fn list(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
 /// The user's own inbox.
 pub(crate) async fn own(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
     blocking(daemon, move |daemon| {
-        // Where nobody else has looked, whoever looks finds what is due.
+        // Nothing else may have sent due reminders, so send them here.
         remind::fire(&daemon.store, Some(&user::id()), Timestamp::now());
         newest(daemon, &request, &user::id(), MAX_MESSAGES, None)
     })

@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_goes_on_over_midnight_and_never_sees_half_a_line() {
+    fn a_reader_continues_over_midnight_and_never_sees_half_a_line() {
         let dir = tempfile::tempdir().unwrap();
         let log = Log::new(dir.path()).folder().to_owned();
         std::fs::create_dir_all(&log).unwrap();

@@ -47,7 +47,7 @@ pub(crate) use log::{EventStream, MAX_READERS};
 pub(crate) struct ApiRequest {
     pub(crate) door: Door,
     pub(crate) proof: Proof,
-    /// What the path has in the place of `{id}`.
+    /// The part of the path in place of `{id}`.
     pub(crate) id: String,
     pub(crate) query: String,
     pub(crate) headers: HeaderMap,
@@ -55,7 +55,7 @@ pub(crate) struct ApiRequest {
 }
 
 impl ApiRequest {
-    /// What goes to a page is without secrets.
+    /// Masks secrets for a page.
     fn shown_to_caller(&self, value: serde_json::Value) -> serde_json::Value {
         match self.proof {
             Proof::Cookie { .. } | Proof::Anonymous => views::mail::masked(value),
@@ -188,7 +188,7 @@ fn shown<T: Serialize>(view: Result<T, NotShown>) -> Reply {
     }
 }
 
-/// The body as `T`, or what is wrong with it.
+/// The body as `T`, or the error in it.
 fn parse<T: DeserializeOwned>(request: &ApiRequest) -> Result<T, Reply> {
     let body: &[u8] = if request.body.is_empty() { b"{}" } else { &request.body };
     // serde would accept a list as the fields in order.
@@ -224,7 +224,7 @@ fn decoded(text: &str, name: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Runs what may wait for the disk outside the event loop.
+/// Runs an action that may wait for the disk outside the event loop.
 async fn blocking(daemon: &Arc<Daemon>, act: impl FnOnce(&Daemon) -> Reply + Send + 'static) -> Reply {
     let daemon = Arc::clone(daemon);
     tokio::task::spawn_blocking(move || act(&daemon)).await.unwrap_or_else(|_| {

@@ -1,4 +1,4 @@
-//! `POST /spawn`: an agent in a tmux pane of its own.
+//! `POST /spawn`: an agent in a new tmux pane.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::rotation::verbs::spawn::{Order, spawn};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct SpawnBody {
     name: String,
     cwd: PathBuf,
     #[serde(default)]
@@ -31,7 +31,7 @@ struct Wanted {
 }
 
 pub(crate) async fn post(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
-    let wanted: Wanted = match parse(&request) {
+    let wanted: SpawnBody = match parse(&request) {
         Ok(wanted) => wanted,
         Err(reply) => return reply,
     };

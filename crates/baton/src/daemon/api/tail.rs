@@ -1,5 +1,5 @@
-//! `GET /sessions/{id}/conversation`, `GET /conversations/{id}`: what happened, from the transcript, in pages. `GET
-//! /conversations/{id}/subagents`: who helped.
+//! `GET /sessions/{id}/conversation`, `GET /conversations/{id}`: the conversation, from the transcript, in pages. `GET
+//! /conversations/{id}/subagents`: its subagents.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -72,7 +72,7 @@ async fn on_session(
         return Reply::error(StatusCode::NOT_FOUND, "this is no id of a session");
     };
     blocking(daemon, move |daemon| {
-        // Sessions of ours say where they are; the others are looked for where the clients keep theirs.
+        // The records of our sessions have the path; search the clients' own folders for the others.
         let recorded = match daemon.store.sessions().get(&id) {
             Ok(session) => session.and_then(|s| s.transcript).map(PathBuf::from),
             Err(e) => return failed(&e),

@@ -8,7 +8,7 @@ import { agents } from "./store.js";
 
 const path = (view, verb) => "/sessions/" + encodeURIComponent(view.id) + "/" + verb;
 
-/** A form for a message. `sent(id)` hears of it. */
+/** A form for a message. `sent(id)` is called with its id. */
 export function sendForm(view, sent) {
   const field = h("textarea", { id: "message", rows: "3", required: true, placeholder: "Message to " + view.id, "aria-label": "Message to " + view.id });
   const taken = draft("send." + view.id, field);

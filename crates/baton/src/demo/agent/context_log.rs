@@ -1,4 +1,4 @@
-//! Logs what reached the model and the user, one JSON object per line, so that a test can check what was said to whom.
+//! Logs what reached the model and the user, one JSON object per line, so that a test can check it.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 pub(super) struct ContextLog {
     path: Option<PathBuf>,
-    /// Contexts begun in this process, used if there is no file to count them in.
+    /// How many contexts this process has begun, if there is no file to count them in.
     begun: usize,
 }
 

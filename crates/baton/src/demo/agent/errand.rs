@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::demo::agent::inbox::Event;
 
 pub(super) const FLAG: &str = "--in-own-session";
-/// What the smallest pipe holds without a reader.
+/// The capacity of the smallest pipe.
 const ROOM: usize = 4096;
 
 /// Becomes `command` in a new session.
@@ -27,7 +27,7 @@ pub(super) fn exec(command: &[OsString]) -> ExitCode {
     ExitCode::from(127)
 }
 
-/// A command that starts `program` in a session of its own.
+/// A command that starts `program` in a separate session.
 pub(super) fn command(program: &str, args: &[String]) -> std::io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["demo-agent", FLAG, program]).args(args);
@@ -65,7 +65,7 @@ impl Errand {
         to: Sender<Event>,
     ) -> std::io::Result<Self> {
         let (reader, mut writer) = std::io::pipe()?;
-        // Every pipe holds this much, so it is there before the hook looks, however busy the machine is.
+        // Every pipe holds this much, so the hook finds it at once, however busy the machine is.
         let rest = input.split_off(input.len().min(ROOM));
         writer.write_all(&input)?;
         command.stdin(reader).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -60,7 +60,7 @@ impl Client {
         Ok(())
     }
 
-    /// Composes a handoff from what it knows.
+    /// Composes a handoff from its own state.
     fn compose(&self) -> String {
         let done: Vec<String> = self.said.iter().map(|line| format!("- {line}")).collect();
         let done = done.join("\n");

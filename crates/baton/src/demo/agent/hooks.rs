@@ -1,4 +1,4 @@
-//! Runs the hooks of an event side by side, waits until each has closed its output, and reads what they answer.
+//! Runs the hooks of an event side by side, waits until each has closed its output, and reads the answers.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::demo::agent::settings::Hook;
 const LIMIT: usize = 10_000;
 const PREVIEW: usize = 2_000;
 const USUAL_TIMEOUT: Duration = Duration::from_mins(1);
-/// How long an exiting client waits for a hook without a timeout of its own.
+/// How long an exiting client waits for a hook without a configured timeout.
 const LAST_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// The combined answers of an event's hooks.

@@ -1,5 +1,5 @@
 //! The scripted agent: behaves towards hooks, status line, transcript, signals and terminal as we recorded Claude Code
-//! 2.1.325, but its "thoughts" come from a script. The demo and the tests run it; no model is involved.
+//! 2.1.325, but its words come from a script. The demo and the tests run it; no model is involved.
 //!
 //! `baton demo-agent [options of the client] [PROMPT]`. Options it does not know are accepted. The environment:
 //!

@@ -15,7 +15,7 @@ pub(super) struct Head {
 /// An event with its own fields.
 pub(super) struct Payload {
     pub event: &'static str,
-    /// What matchers match against.
+    /// The text that matchers match against.
     pub subject: String,
     fields: Map<String, Value>,
 }

@@ -206,7 +206,7 @@ impl Client {
                 self.screen.draw();
             }
             Some((n, outcome)) if n != number => {
-                // Something else ended; pass it on to whoever waits for it.
+                // Something else ended; pass it on to its waiter.
                 let _ = self.inbox.sender().send(Event::Done(n, outcome));
             }
             Some(_) => {}

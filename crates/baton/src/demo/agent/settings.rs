@@ -1,5 +1,5 @@
 //! Where the client finds hooks and the status line: settings of user, project and command line, and plugins' hooks.
-//! Read anew at every event, because the client reloads them while it runs.
+//! Read again at every event, because the client reloads them while it runs.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -275,7 +275,7 @@ impl Client {
         self.screen.dialog(None);
         self.note("answered", json!({ "yes": decided.allowed, "by": by, "reason": decided.reason }));
         if decided.allowed {
-            // Run what was asked for: its event tells others that the dialog is gone.
+            // Run the requested command: its event shows others that the dialog is gone.
             let input = decided.input.unwrap_or_else(|| json!({ "command": command }));
             self.note("ran", json!({ "input": input }));
             let id = format!("toolu_ask_{}", began.elapsed().as_nanos());

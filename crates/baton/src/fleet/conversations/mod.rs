@@ -1,4 +1,4 @@
-//! Conversations between machines: named where their channel is shared, sent in pieces, put together from what came.
+//! Conversations between machines: listed if their channel is shared, sent in pieces, and put together on arrival.
 //!
 //! A conversation is read from this machine's mirror and written into the other one's. Each piece is a parcel like any
 //! other, so it survives kills on both sides, and asking again sends only what is missing.
@@ -33,12 +33,12 @@ use crate::sys::fs::{self, FileError};
 #[cfg(feature = "fleet")]
 pub(super) use serve::{answer, heed, receive};
 
-/// How long a command waits for machines to name what they share.
+/// How long a command waits for machines to list their shared conversations.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// A question that nobody has answered for so long is not asked any more.
 const GOOD_FOR: SignedDuration = SignedDuration::from_hours(24);
 
-/// What a machine said it shares.
+/// A machine's list of shared conversations.
 #[derive(Debug, Serialize, Deserialize)]
 struct ShelfRecord {
     machine: MachineName,
@@ -46,7 +46,7 @@ struct ShelfRecord {
     conversations: Vec<SharedConversation>,
 }
 
-/// A conversation that was asked for, and what came of it so far.
+/// A requested conversation, and the pieces that have arrived.
 #[derive(Debug, Serialize, Deserialize)]
 struct Coming {
     /// The version that the pieces are of.
@@ -57,7 +57,7 @@ struct Coming {
 }
 
 /// A conversation of another machine.
-pub(crate) struct Listed {
+pub(crate) struct RemoteConversation {
     pub machine: MachineName,
     pub heard: Timestamp,
     pub conversation: SharedConversation,
@@ -95,7 +95,7 @@ pub(crate) struct Cut {
     session: SessionId,
 }
 
-/// Reads how a session's conversation is to be sent. Refuses one that is too large or was not mirrored.
+/// Prepares a session's conversation for sending. Refuses one that is too large or was not mirrored.
 pub(crate) fn cut(store: &Store, session: &Session) -> anyhow::Result<Cut> {
     let mirrored = store.mirror().of(&session.id)?.with_context(|| {
         format!("nothing was mirrored of session {}; `mirror.enabled` may be off", session.id)
@@ -123,7 +123,7 @@ pub(crate) fn cut(store: &Store, session: &Session) -> anyhow::Result<Cut> {
 }
 
 impl Cut {
-    /// Puts these pieces into the outbox. What grew since it was cut is not part of it.
+    /// Puts these pieces into the outbox, without what was appended since the conversation was cut.
     pub(crate) fn send(
         &self,
         store: &Store,
@@ -157,8 +157,8 @@ impl Cut {
     }
 }
 
-/// Asks the machines that are awake what they share, and gives them a moment; those that sleep as they last said.
-pub(crate) fn ask_all(state: &Path) -> anyhow::Result<Vec<Listed>> {
+/// Asks the machines that are awake what they share, and waits a moment; for sleeping ones, returns their last lists.
+pub(crate) fn ask_all(state: &Path) -> anyhow::Result<Vec<RemoteConversation>> {
     let membership = Membership::required(state)?;
     let roll = fresh_roll(state)?
         .context("nothing was heard of other machines yet; `baton fleet status` tells why")?;
@@ -187,13 +187,13 @@ pub(crate) fn ask_all(state: &Path) -> anyhow::Result<Vec<Listed>> {
         }
         let listed = |shelf: ShelfRecord| {
             let (machine, heard) = (shelf.machine, shelf.heard);
-            shelf.conversations.into_iter().map(move |conversation| Listed {
+            shelf.conversations.into_iter().map(move |conversation| RemoteConversation {
                 machine: machine.clone(),
                 heard,
                 conversation,
             })
         };
-        let mut all: Vec<Listed> =
+        let mut all: Vec<RemoteConversation> =
             shelves.into_iter().filter_map(|(_, shelf)| shelf).flat_map(listed).collect();
         all.sort_by_key(|listed| std::cmp::Reverse(listed.conversation.last));
         return Ok(all);
@@ -207,7 +207,7 @@ fn put(state: &Path, to: &MachineName, ask: &Ask) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tells all other machines to remove what they fetched of a channel.
+/// Tells all other machines to remove their copies of a channel.
 #[cfg(feature = "fleet")]
 pub(crate) fn ask_to_forget(state: &Path, channel: &baton_core::ids::ChannelName) -> anyhow::Result<usize> {
     let Some(membership) = Membership::read(state)? else { return Ok(0) };
@@ -223,7 +223,7 @@ pub(crate) fn ask_to_forget(state: &Path, channel: &baton_core::ids::ChannelName
     Ok(told)
 }
 
-/// Takes in what comes of this conversation from this machine.
+/// Accepts pieces of this conversation from this machine.
 pub(crate) fn expect(state: &Path, machine: &MachineName, session: &SessionId) -> anyhow::Result<()> {
     let head = match coming(state, machine, session)? {
         Some(known) if known.done.is_none() => return Ok(()),

@@ -1,4 +1,4 @@
-//! What the daemon does with questions about conversations, with answers and with pieces.
+//! The daemon's handling of questions about conversations, of answers and of pieces.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -91,7 +91,7 @@ fn give(
     have: Option<&Have>,
     now: Timestamp,
 ) -> anyhow::Result<()> {
-    // The same words for what is not there and what is not shared.
+    // Use the same words for a missing conversation and one that is not shared.
     let record = store.sessions().get(session)?;
     let record =
         record.filter(|record| config.fleet.share.iter().any(|name| name == record.channel.as_str()));
@@ -100,7 +100,7 @@ fn give(
     cut.send(store, to, &cut.head.missing(have), now)
 }
 
-/// Removes what was fetched of a channel of `from`.
+/// Removes the copies of a channel of `from`.
 fn forget(store: &Store, from: &MachineName, channel: &ChannelName) -> anyhow::Result<usize> {
     let mirror = store.mirror();
     let mut removed = 0;
@@ -129,7 +129,7 @@ fn remove_coming(dir: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Writes down what another machine answered.
+/// Stores another machine's answer.
 pub(in crate::fleet) fn heed(
     store: &Store,
     from: &MachineName,
@@ -172,7 +172,7 @@ pub(in crate::fleet) fn receive(
     let (state, session) = (&store.state, &chunk.head.session);
     let Some(mut coming) = coming(state, from, session)? else { return Ok(Err(BadPiece::Unasked)) };
     if coming.done.is_some() {
-        // It is here; what comes again after a restore of the database changes nothing.
+        // It is complete; pieces repeated after a restore of the database change nothing.
         let is_same = coming.head.as_ref().is_some_and(|head| head.parts == chunk.head.parts);
         return Ok(if is_same { Ok(()) } else { Err(BadPiece::Unasked) });
     }
@@ -198,7 +198,7 @@ pub(in crate::fleet) fn receive(
         return Ok(Ok(()));
     }
     if let Err(why) = put_together(store, from, &chunk.head, &dir)? {
-        // Asked for again, it comes anew.
+        // A new request fetches it again.
         remove_coming(&dir)?;
         return Ok(Err(why));
     }

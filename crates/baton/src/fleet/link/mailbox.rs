@@ -1,6 +1,6 @@
-//! Parcels out and envelopes in: what waits in the outbox is sealed and posted, what lies in the mailbox is taken in.
+//! Parcels out and envelopes in: seals and posts the outbox, and fetches the mailbox.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use baton_core::fleet::MachineName;
 use baton_core::fleet::conversation::{Answer, Ask, Chunk};
@@ -9,7 +9,7 @@ use baton_core::fleet::stage::{Receipt, Stage};
 use baton_core::handoff::Header as Document;
 use jiff::Timestamp;
 
-use crate::fleet::database::{Refused, Session, Stored};
+use crate::fleet::database::{MailboxRow, Refused, Session};
 use crate::fleet::link::Link;
 use crate::fleet::link::peers::is_doubt;
 use crate::fleet::outbox::Parcel;
@@ -19,8 +19,25 @@ use crate::fleet::{arrive, conversations, inbound};
 /// Parcels that are sent in one statement.
 const BATCH: usize = 128;
 
+/// What this machine could not store in one pass over its mailbox.
+#[derive(Default)]
+struct Stuck {
+    orders: BTreeSet<(MachineName, String)>,
+    envelopes: u64,
+}
+
+/// Envelopes that must be stored in their order: of one machine, for one agent or of one kind.
+fn order(header: &Header, body: &[u8]) -> (MachineName, String) {
+    let mail = (header.kind == Kind::Mail).then(|| serde_json::from_slice::<envelope::Mail>(body).ok());
+    let what = match mail.flatten() {
+        Some(mail) => format!("mail for {}", mail.to),
+        None => format!("{:?}", header.kind),
+    };
+    (header.from.clone(), what)
+}
+
 impl Link<'_> {
-    /// Sends what waits, oldest first, machine by machine.
+    /// Sends waiting parcels, oldest first, machine by machine.
     pub(super) async fn send_all(&mut self, session: &mut Session) -> anyhow::Result<()> {
         loop {
             let parcels = self.outbox().waiting(BATCH);
@@ -86,9 +103,8 @@ impl Link<'_> {
             return Ok(());
         }
         match session.post(to, self.watermark.epoch, &ids, envelopes).await {
-            Ok(()) => {
-                self.watermark.beats += 1;
-                self.keep_watermark()?;
+            Ok(beats) => {
+                self.hear(beats, self.watermark.last)?;
                 Ok(self.outbox().settle(&sent, &me, Stage::Stored, "", Timestamp::now())?)
             }
             Err(e) if matches!(e.downcast_ref(), Some(Refused::NoSuchMachine)) => {
@@ -98,23 +114,36 @@ impl Link<'_> {
         }
     }
 
-    /// Fetches what lies in the mailbox. The cursor moves when it is on disk.
+    /// Empties the mailbox, from its beginning: what is on disk has left it. What comes again is recognised by its id.
+    /// What this machine cannot store now stays there, with all that is to come after it, and delays nothing else.
     pub(super) async fn fetch_all(&mut self, session: &mut Session) -> anyhow::Result<()> {
+        let mut after = 0;
+        let mut stuck = Stuck::default();
         loop {
-            let page = session.fetch(self.watermark.cursor).await?;
-            let Some(last) = page.last().map(|stored| stored.seq) else { return Ok(()) };
+            let page = session.fetch(after).await?;
+            let Some(last) = page.last().map(|stored| stored.seq) else { break };
             let mut receipts: BTreeMap<MachineName, Vec<Receipt>> = BTreeMap::new();
-            for stored in &page {
-                self.receive(session, stored, &mut receipts).await?;
+            let mut stored = Vec::new();
+            for row in &page {
+                if self.receive(session, row, &mut receipts, &mut stuck).await? {
+                    stored.push(row.seq);
+                }
             }
             for (to, receipts) in receipts {
                 self.put_receipts(&to, receipts)?;
             }
-            self.watermark.cursor = last;
             self.watermark.last = self.watermark.last.max(last);
             self.keep_watermark()?;
-            session.acknowledge(last).await?;
+            if !stored.is_empty() {
+                session.acknowledge(&stored).await?;
+            }
+            after = last;
         }
+        if self.view.stuck != stuck.envelopes {
+            self.view.stuck = stuck.envelopes;
+            self.show(LinkState::Connected, None);
+        }
+        Ok(())
     }
 
     pub(super) fn put_receipts(&self, to: &MachineName, receipts: Vec<Receipt>) -> anyhow::Result<()> {
@@ -123,24 +152,48 @@ impl Link<'_> {
         Ok(())
     }
 
-    /// Takes one envelope in. What is not believed is logged and left behind; only what this machine could not do is an
-    /// error, and then it is fetched again.
-    pub(super) async fn receive(
+    /// Receives one envelope; whether this machine is done with it. One that fails verification is logged and skipped.
+    async fn receive(
         &mut self,
         session: &mut Session,
-        stored: &Stored,
+        stored: &MailboxRow,
         receipts: &mut BTreeMap<MachineName, Vec<Receipt>>,
-    ) -> anyhow::Result<()> {
+        stuck: &mut Stuck,
+    ) -> anyhow::Result<bool> {
         let (header, body) = match self.believe(session, stored).await? {
             Ok(believed) => believed,
             Err(why) => {
                 self.refuse(stored, &why);
-                return Ok(());
+                return Ok(true);
             }
         };
+        let order = order(&header, &body);
+        let (id, from) = (header.id.clone(), header.from.clone());
+        if !stuck.orders.contains(&order) {
+            match self.store_envelope(stored, header, &body, receipts) {
+                Ok(()) => return Ok(true),
+                Err(e) if self.told_stuck.insert(id.clone()) => {
+                    self.fault(&format!("store the envelope {id} of {from}; it stays in the mailbox"), &e);
+                }
+                Err(_) => {}
+            }
+            stuck.orders.insert(order);
+        }
+        stuck.envelopes += 1;
+        Ok(false)
+    }
+
+    /// Stores what an envelope brings. An error is this machine's own.
+    fn store_envelope(
+        &mut self,
+        stored: &MailboxRow,
+        header: Header,
+        body: &[u8],
+        receipts: &mut BTreeMap<MachineName, Vec<Receipt>>,
+    ) -> anyhow::Result<()> {
         let now = Timestamp::now();
         match header.kind {
-            Kind::Mail => match serde_json::from_slice::<envelope::Mail>(&body) {
+            Kind::Mail => match serde_json::from_slice::<envelope::Mail>(body) {
                 Ok(mail) => {
                     let (receipt, tracked) = inbound::deliver(self.store, &header, &mail, now)?;
                     if let Some(tracked) = tracked {
@@ -150,9 +203,9 @@ impl Link<'_> {
                 }
                 Err(e) => self.refuse(stored, &e),
             },
-            Kind::Receipts => match serde_json::from_slice::<Receipts>(&body) {
+            Kind::Receipts => match serde_json::from_slice::<Receipts>(body) {
                 Ok(told) => {
-                    // A machine speaks of what was sent to it by us, and of nothing else.
+                    // A machine may send receipts only for our own parcels to it.
                     let ours = format!("{}.", self.me());
                     let told: Vec<Receipt> =
                         told.receipts.into_iter().filter(|receipt| receipt.id.starts_with(&ours)).collect();
@@ -160,7 +213,7 @@ impl Link<'_> {
                 }
                 Err(e) => self.refuse(stored, &e),
             },
-            Kind::Ask => match serde_json::from_slice::<Ask>(&body) {
+            Kind::Ask => match serde_json::from_slice::<Ask>(body) {
                 Ok(ask) => {
                     let config = self.config()?;
                     conversations::answer(self.store, &self.paths, &config, &header.from, &ask, now)?;
@@ -170,11 +223,11 @@ impl Link<'_> {
                 }
                 Err(e) => self.refuse(stored, &e),
             },
-            Kind::Answer => match serde_json::from_slice::<Answer>(&body) {
+            Kind::Answer => match serde_json::from_slice::<Answer>(body) {
                 Ok(answer) => conversations::heed(self.store, &header.from, answer, now)?,
                 Err(e) => self.refuse(stored, &e),
             },
-            Kind::Chunk => match serde_json::from_slice::<Chunk>(&body) {
+            Kind::Chunk => match serde_json::from_slice::<Chunk>(body) {
                 Ok(chunk) => match conversations::receive(self.store, &header.from, &chunk, now)? {
                     Ok(()) => {
                         let receipt = Receipt {
@@ -189,7 +242,7 @@ impl Link<'_> {
                 },
                 Err(e) => self.refuse(stored, &e),
             },
-            Kind::Handoff => match serde_json::from_slice::<envelope::Handoff>(&body) {
+            Kind::Handoff => match serde_json::from_slice::<envelope::Handoff>(body) {
                 Ok(handoff) if Document::parse(&handoff.text).is_err() => {
                     self.refuse(stored, &"its document cannot be read");
                 }
@@ -211,13 +264,13 @@ impl Link<'_> {
         Ok(())
     }
 
-    pub(super) fn refuse(&mut self, stored: &Stored, why: &dyn std::fmt::Display) {
+    pub(super) fn refuse(&mut self, stored: &MailboxRow, why: &dyn std::fmt::Display) {
         self.view.refused += 1;
         self.fault(&format!("believe the envelope {} of {}", stored.id, stored.sender), why);
         self.show(LinkState::Connected, None);
     }
 
-    /// Tells senders what became of their messages here.
+    /// Sends receipts for messages that were seen or ended here.
     pub(super) fn tell_ended(&mut self) -> anyhow::Result<()> {
         if self.tracker.is_empty() {
             return Ok(());

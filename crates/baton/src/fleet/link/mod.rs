@@ -1,15 +1,15 @@
-//! The daemon's part: one connection, kept as long as it holds and made again when it does not.
+//! The daemon's part: one connection, kept while it works and opened again when it breaks.
 //!
-//! Everything it knows is in files, so it may be killed between any two steps. What it says is idempotent: parcels have
-//! ids, the cursor moves only after what was fetched is on disk, and receipts only move a message forward.
+//! Everything it knows is in files, so it may be killed between any two steps. What it sends is idempotent: parcels
+//! have ids, envelopes leave the mailbox only when they are on disk, and receipts only move a message forward.
 //!
-//! [`peers`] is about other machines, [`mailbox`] about what goes to them and comes from them, [`moves`] about handoffs.
+//! [`peers`] is about other machines, [`mailbox`] about envelopes, [`moves`] about handoffs.
 
 mod mailbox;
 mod moves;
 mod peers;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,10 +27,10 @@ use tokio::time::Instant;
 
 use crate::config::Config;
 use crate::fleet::config::{Admin, Membership};
-use crate::fleet::database::{Endpoint, Refused, Session};
+use crate::fleet::database::{Endpoint, Refused, Session, within};
 use crate::fleet::inbound::Tracker;
 use crate::fleet::keys::DeviceKeys;
-use crate::fleet::link::peers::Known;
+use crate::fleet::link::peers::Peer;
 use crate::fleet::outbox::Outbox;
 use crate::fleet::roll::{LinkState, LinkView};
 use crate::fleet::{admin, folder, handoffs, schema, socket};
@@ -43,7 +43,7 @@ use crate::views::agent::{self, AgentView};
 
 /// How soon mail is looked for where the database cannot wake us.
 const POLL: Duration = Duration::from_secs(2);
-/// How soon somebody's look at a message is noticed.
+/// How soon a new receipt is noticed.
 const LOOK: Duration = Duration::from_millis(250);
 /// How old the news of other machines may be.
 const NEWS: Duration = Duration::from_mins(1);
@@ -52,6 +52,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// After a connection that held so long, the first pause is enough again.
 const LASTING: Duration = Duration::from_secs(5);
+/// A database that let us in a moment ago is not away for long.
+const BRIEF_PAUSE: Duration = Duration::from_secs(2);
+/// How soon it is tried again where somebody on this machine has something for the others.
+const EAGER_PAUSE: Duration = Duration::from_secs(1);
 /// How often the outbox is tidied up.
 const SWEEP: Duration = Duration::from_hours(6);
 
@@ -76,7 +80,7 @@ pub(crate) fn attend(store: &Store, stop: &UnixStream) -> anyhow::Result<()> {
 fn bind(state: &Path) -> anyhow::Result<UnixDatagram> {
     let path = socket(state);
     fs::private_dir(path.parent().unwrap_or(state))?;
-    // Of a daemon that was killed; the daemon's lock says that there is no other.
+    // Left by a killed daemon; our lock shows that no other one runs.
     fs::remove(&path)?;
     UnixDatagram::bind(&path).with_context(|| format!("could not listen on {}", path.display()))
 }
@@ -92,21 +96,21 @@ struct Link<'a> {
     membership: Membership,
     endpoint: Endpoint,
     keys: DeviceKeys,
-    known: HashMap<MachineName, Known>,
+    known: HashMap<MachineName, Peer>,
     tracker: Tracker,
     watermark: Watermark,
     view: LinkView,
-    /// This run of the daemon. Another one that begins after us fences us.
+    /// This run of the daemon, since the last restore. A later incarnation fences it.
     incarnation: String,
     has_begun: bool,
     shared: Option<Vec<SharedAgent>>,
+    /// Envelopes that could not be stored here, and the log says why.
+    told_stuck: HashSet<String>,
     swept: Option<Instant>,
     paths: Paths,
 }
 impl<'a> Link<'a> {
     fn new(store: &'a Store, membership: Membership) -> anyhow::Result<Self> {
-        let mut incarnation = [0; 16];
-        getrandom::fill(&mut incarnation).context("could not get random bytes")?;
         let watermark: Watermark = record::read(&watermark_path(&store.state))?.unwrap_or_default();
         let view = LinkView {
             state: LinkState::Away,
@@ -117,6 +121,7 @@ impl<'a> Link<'a> {
             hints: false,
             restored: None,
             refused: 0,
+            stuck: 0,
         };
         Ok(Self {
             endpoint: Endpoint::new(&membership.url)?,
@@ -125,9 +130,10 @@ impl<'a> Link<'a> {
             tracker: Tracker::open(&store.state),
             watermark,
             view,
-            incarnation: hex(&incarnation),
+            incarnation: random()?,
             has_begun: false,
             shared: None,
+            told_stuck: HashSet::new(),
             swept: None,
             paths: Paths::from_env()?,
             store,
@@ -151,7 +157,7 @@ impl<'a> Link<'a> {
         self.store.log().append(&LogLine { detail, ..LogLine::new(Timestamp::now(), event) });
     }
 
-    /// Shows the state of the connection to whoever looks.
+    /// Publishes the state of the connection.
     fn show(&mut self, state: LinkState, why: Option<String>) {
         if self.view.state != state {
             self.view.since = Timestamp::now();
@@ -191,21 +197,21 @@ impl<'a> Link<'a> {
                 Some(Refused::Revoked) => LinkState::Revoked,
                 _ => LinkState::Away,
             };
-            // An attempt that has waited long for an answer was no connection.
-            if self.view.state == LinkState::Connected && began.elapsed() > LASTING {
-                pause = FIRST_PAUSE;
+            // An attempt that has waited long for an answer does not count as a connection.
+            if self.view.state == LinkState::Connected {
+                pause = if began.elapsed() > LASTING { FIRST_PAUSE } else { pause.min(BRIEF_PAUSE) };
             }
             self.show(state, Some(format!("{error:#}")));
-            let wait = if state == LinkState::Away { jittered(pause) } else { LONGEST_PAUSE };
+            let ended = Instant::now();
+            let mut until = ended + jittered(pause);
             pause = (pause * 2).min(LONGEST_PAUSE);
-            let until = Instant::now() + wait;
             let mut buffer = [0; 8];
             loop {
                 tokio::select! {
                     _ = stop.readable() => return,
                     () = tokio::time::sleep_until(until) => break,
-                    // Somebody has sent something, joined or left: the pause stays, or a crowd would storm the database.
-                    _ = wakeups.recv(&mut buffer) => {}
+                    // Something was sent, or somebody asks. Only this machine comes sooner, and once a second at most.
+                    _ = wakeups.recv(&mut buffer) => until = until.min(ended + jittered(EAGER_PAUSE)),
                 }
                 if !self.is_member() {
                     return;
@@ -234,23 +240,20 @@ impl<'a> Link<'a> {
     /// Connects and exchanges until something breaks.
     async fn connected(&mut self, wakeups: &UnixDatagram) -> anyhow::Result<End> {
         let (client, mut woken) = self.endpoint.connect().await?;
-        schema::check(&client).await?;
+        within(schema::check(&client)).await?;
         let mut session = self.session(client);
         self.begin(&session).await?;
-        if self.watermark.cursor > 0 {
-            // The last acknowledgement may not have been heard, and rows would stay until the next message.
-            session.acknowledge(self.watermark.cursor).await?;
-        }
         self.view.hints = session.listen(&mut woken).await?;
         self.show(LinkState::Connected, None);
         self.shared = None;
         self.exchange(&mut session, &mut woken, wakeups).await
     }
 
-    /// Takes up where this machine was, or begins anew after a restore.
+    /// Continues where this machine stopped, or starts over after a restore.
     async fn begin(&mut self, session: &Session) -> anyhow::Result<()> {
         let (found, incarnation) = session.found().await?;
         let is_restored = self.watermark.compare(&found) == Continuity::Restored;
+        let mut watermark = self.watermark;
         if is_restored {
             let again = self.outbox().send_again(self.me())?;
             for mut home in handoffs::all(&self.store.state) {
@@ -265,14 +268,17 @@ impl<'a> Link<'a> {
                 serde_json::json!({ "found": format!("{found:?}"), "sent_again": again }),
             );
             if let Some(admin) = Admin::read(&self.store.state)?.filter(|a| !a.revoked.is_empty()) {
-                admin::say_revoked_again(&admin).await?;
+                Box::pin(within(admin::say_revoked_again(&admin))).await?;
             }
-            // Last: whatever breaks before is done again.
-            self.watermark = self.watermark.after_restore(&found);
+            // A later incarnation, so that other backups of the time before are recognised as such.
+            self.incarnation = random()?;
+            watermark = watermark.after_restore(&found);
         } else if self.has_begun && incarnation.as_deref() != Some(&self.incarnation) {
             return Err(Refused::Fenced.into());
         }
-        self.watermark.epoch = session.begin(&self.incarnation, self.watermark.epoch, BEAT).await?;
+        watermark.epoch = session.begin(&self.incarnation, watermark.epoch, BEAT).await?;
+        // Last: whatever breaks before is done again.
+        self.watermark = watermark;
         self.has_begun = true;
         self.keep_watermark()
     }
@@ -344,16 +350,23 @@ impl<'a> Link<'a> {
     async fn beat(&mut self, session: &Session) -> anyhow::Result<()> {
         let sent = Timestamp::now();
         let beat = session.beat(self.watermark.epoch).await?;
-        // Half of the way there and back belongs to neither clock.
+        // Assume that the request took half of the round trip.
         let middle = sent + Timestamp::now().duration_since(sent) / 2;
         let skew = i64::try_from(middle.duration_since(beat.clock).as_millis()).unwrap_or(i64::MAX);
-        (self.watermark.beats, self.watermark.last) = (beat.beats, beat.last);
-        self.keep_watermark()?;
-        // A second of jitter on the way is no news.
+        self.hear(beat.beats, beat.last)?;
+        // Ignore a second of jitter.
         if skew.abs_diff(self.view.skew_ms) > 1000 {
             self.view.skew_ms = skew;
             self.show(LinkState::Connected, None);
         }
+        Ok(())
+    }
+
+    /// Notes the database's counters. If it was restored while the connection held, the next connection starts over.
+    fn hear(&mut self, beats: u64, last: u64) -> anyhow::Result<()> {
+        let continuity = self.watermark.hear(beats, last);
+        self.keep_watermark()?;
+        anyhow::ensure!(continuity == Continuity::Same, "the database was replaced by an older state of it");
         Ok(())
     }
 
@@ -365,7 +378,7 @@ impl<'a> Link<'a> {
         if let Err(e) = self.outbox().sweep(self.me(), Timestamp::now()) {
             self.fault("tidy up the outbox of the fleet", &e);
         }
-        // What has left for a week is not said again; where it went stays on record.
+        // A move older than a week is not repeated; its record stays.
         for mut home in handoffs::all(&self.store.state) {
             if home.parcel.is_some()
                 && matches!(home.local, Local::Away { .. })
@@ -412,6 +425,12 @@ impl<'a> Link<'a> {
             .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)));
         Ok(crate::project::trust::settings(&self.paths, Path::new("/"), env)?.config)
     }
+}
+
+fn random() -> anyhow::Result<String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).context("could not get random bytes")?;
+    Ok(hex(&bytes))
 }
 
 fn watermark_path(state: &Path) -> PathBuf {

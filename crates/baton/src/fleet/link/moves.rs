@@ -11,7 +11,7 @@ use crate::fleet::link::peers::is_doubt;
 use crate::fleet::outbox::Parcel;
 
 impl Link<'_> {
-    /// Moves what is leaving, and says again after a restore what has left.
+    /// Moves leaving handoffs, and repeats earlier moves after a restore.
     pub(super) async fn move_handoffs(&mut self, session: &mut Session) -> anyhow::Result<()> {
         for mut home in handoffs::all(&self.store.state) {
             let before = home.local.clone();
@@ -37,12 +37,11 @@ impl Link<'_> {
                     }
                 }
             }
-            // After a restore the row may name a home before this one, which has yet to move it here again.
             let mut is_known = false;
             match self.give(session, &home, &moves, &parcel).await {
                 Ok(row) => {
                     home.local = home.local.settled(&row);
-                    is_known = row.epoch >= moves.epoch;
+                    is_known = moves.is_known_to(&row);
                 }
                 // The database has refused the whole transaction, so the handoff never left.
                 Err(e) if is_doubt(&e) => {
@@ -85,25 +84,23 @@ impl Link<'_> {
             epoch: self.watermark.epoch,
         };
         let envelope = self.keys.envelope(&known.card, &header, &serde_json::to_vec(&parcel.body)?)?;
-        let document = Some((self.watermark.epoch, header.id, envelope));
-        let row = session.give(home.handoff.as_str(), moves, document).await?;
-        if row.home == moves.to && row.epoch == moves.epoch {
-            // The document is posted then, which counts as a heartbeat.
-            self.watermark.beats += 1;
-            self.keep_watermark()?;
+        let document = (self.watermark.epoch, header.id, envelope);
+        let (row, beats) = session.give(home.handoff.as_str(), moves, document).await?;
+        if let Some(beats) = beats {
+            self.hear(beats, self.watermark.last)?;
         }
         Ok(row)
     }
 
-    /// Whether nobody here can claim a handoff that leaves. Its giver may have been killed just before it saw to that, and
-    /// somebody may have claimed it since.
+    /// Whether nobody here can claim a leaving handoff. Its giver may have been killed just before it made sure of
+    /// that, and a session may have claimed it since.
     fn is_given_up(&self, home: &HomeRecord) -> anyhow::Result<bool> {
         let Some(channel) = &home.channel else { return Ok(true) };
         let handoffs = self.store.handoffs(&self.config()?);
         Ok(handoffs.give_away(channel, &home.handoff, || Ok(()), Timestamp::now())?.is_ok())
     }
 
-    /// A handoff that could not be given to anybody is active here again.
+    /// Makes a handoff that could not be given away active here again.
     pub(super) fn bring_back(&self, home: &mut HomeRecord) -> anyhow::Result<()> {
         home.local = Local::Here { epoch: home.local.epoch() };
         if let Some(channel) = &home.channel {

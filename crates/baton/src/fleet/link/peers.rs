@@ -1,4 +1,4 @@
-//! Other machines: proved by their cards, believed by their signatures, and what all of them say of themselves.
+//! Other machines: verified by their cards and signatures, with their descriptions of themselves.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use baton_core::fleet::presence::{self, Presence, Shared};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::database::{Refused, Session, Stored};
+use crate::fleet::database::{MailboxRow, Refused, Session};
 use crate::fleet::folder;
 use crate::fleet::keys::{Card, KeyError};
 use crate::fleet::link::Link;
@@ -18,9 +18,9 @@ use crate::sys::fs;
 
 /// Another machine as it proved itself here first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Known {
+pub(super) struct Peer {
     pub(super) card: Card,
-    /// The latest incarnation that was heard.
+    /// The latest known incarnation.
     #[serde(default)]
     pub(super) epoch: u64,
     /// The fleet's key has revoked it. That is never forgotten.
@@ -28,7 +28,7 @@ pub(super) struct Known {
     pub(super) revoked: bool,
 }
 
-/// Why a machine is neither written to nor believed. The others go on.
+/// Why a machine is neither written to nor trusted. The others continue.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Doubt(pub(super) &'static str);
@@ -41,7 +41,7 @@ pub(super) fn is_doubt(error: &anyhow::Error) -> bool {
 }
 
 impl Link<'_> {
-    /// Reads what all machines say of themselves.
+    /// Reads the descriptions of all machines.
     pub(super) async fn refresh_roll(&mut self, session: &Session) -> anyhow::Result<()> {
         let mut machines = Vec::new();
         for row in session.devices(None).await? {
@@ -77,7 +77,7 @@ impl Link<'_> {
         folder(&self.store.state).join("known").join(format!("{name}.json"))
     }
 
-    pub(super) fn keep_known(&mut self, known: Known) -> anyhow::Result<()> {
+    pub(super) fn keep_known(&mut self, known: Peer) -> anyhow::Result<()> {
         let path = self.known_path(&known.card.name);
         fs::private_dir(&folder(&self.store.state).join("known"))?;
         record::write(&path, &known)?;
@@ -91,10 +91,10 @@ impl Link<'_> {
         name: &MachineName,
         card: Option<&str>,
         tombstone: Option<&str>,
-    ) -> anyhow::Result<Known> {
+    ) -> anyhow::Result<Peer> {
         let before = match self.known.get(name) {
             Some(known) => Some(known.clone()),
-            None => record::read::<Known>(&self.known_path(name))?,
+            None => record::read::<Peer>(&self.known_path(name))?,
         };
         let (fleet, root) = (&self.membership.fleet, &self.membership.root);
         let card: Option<Card> =
@@ -103,15 +103,15 @@ impl Link<'_> {
             card.check(fleet, root, name)?;
         }
         let mut known = match (before, card) {
-            // Its name was given anew: only the fleet's key can have signed a later invitation.
+            // Its name was assigned again: only the fleet's key can have signed a later invitation.
             (Some(before), Some(card)) if before.card != card && card.expires > before.card.expires => {
-                Known { card, epoch: 0, revoked: false }
+                Peer { card, epoch: 0, revoked: false }
             }
             (Some(before), Some(card)) if before.card != card => {
                 return Err(Doubt("its keys are not those that it had before").into());
             }
             (Some(before), _) => before,
-            (None, Some(card)) => Known { card, epoch: 0, revoked: false },
+            (None, Some(card)) => Peer { card, epoch: 0, revoked: false },
             (None, None) => return Err(Doubt("it has not joined").into()),
         };
         known.revoked |= tombstone.is_some_and(|t| known.card.is_revoked_by(fleet, root, t));
@@ -124,7 +124,7 @@ impl Link<'_> {
     }
 
     /// A machine that may be written to or believed.
-    pub(super) async fn trusted(&mut self, session: &Session, name: &MachineName) -> anyhow::Result<Known> {
+    pub(super) async fn trusted(&mut self, session: &Session, name: &MachineName) -> anyhow::Result<Peer> {
         let known = if let Some(known) = self.known.get(name) {
             known.clone()
         } else {
@@ -135,11 +135,11 @@ impl Link<'_> {
         if known.revoked { Err(Doubt("it was revoked").into()) } else { Ok(known) }
     }
 
-    /// Whether an envelope is what it says. The outer error is the database's; the inner one is about the envelope.
+    /// Verifies an envelope. The outer error is the database's; the inner one is about the envelope.
     pub(super) async fn believe(
         &mut self,
         session: &Session,
-        stored: &Stored,
+        stored: &MailboxRow,
     ) -> anyhow::Result<anyhow::Result<(Header, Vec<u8>)>> {
         let row = Row {
             fleet: &self.membership.fleet,
@@ -167,7 +167,7 @@ impl Link<'_> {
             Err(e) => return Ok(Err(e)),
         };
         if header.epoch > known.epoch {
-            self.keep_known(Known { epoch: header.epoch, ..known })?;
+            self.keep_known(Peer { epoch: header.epoch, ..known })?;
         }
         Ok(Ok((header, body)))
     }

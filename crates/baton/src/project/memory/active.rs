@@ -1,5 +1,5 @@
-//! `active-context.md`: where the work stands, read by every session that begins. Kept short: what it held before and
-//! what does not fit move to session documents.
+//! `active-context.md`: the state of the work, read by every session that begins. Kept short: earlier words and those
+//! that do not fit move to session documents.
 
 use baton_core::ids::SessionId;
 use jiff::Timestamp;
@@ -12,15 +12,15 @@ pub(crate) const MAX: usize = 6_000;
 /// A file that a person keeps by hand is smaller.
 const MAX_FILE: u64 = 1 << 20;
 
-/// The stamps are text, because the client strips HTML comments from what it imports, and the agent should see how old
-/// its context is.
+/// The stamps are text, because the client strips HTML comments from imports, and the agent should see how old its
+/// context is.
 const UPDATED: &str = "_Updated ";
 const ENDED: &str = "_The last session ended ";
 /// The stamps of earlier versions.
 const COMMENTS: [&str; 2] = ["<!-- baton: updated ", "<!-- baton: last session ended "];
 const STAMP: &str = "%Y-%m-%d %H:%M:%S";
 const STAMP_LEN: usize = "2026-11-16 04:00:00".len();
-/// Stands between the end of a session and the name of its backup.
+/// Separates the end of a session from the name of its backup.
 const BACKUP: &str = ", backup ";
 
 /// The content before anything was saved.
@@ -46,8 +46,8 @@ fn is_stamp(line: &str) -> bool {
     line.starts_with(COMMENTS[0]) || stamp_of(line, UPDATED).is_some() || is_end(line)
 }
 
-/// When its words last changed: the time in its stamp, or later, if somebody edited it by hand. `None` if it has no
-/// words of its own.
+/// When its words last changed: the time in its stamp, or later, if somebody edited it by hand. `None` if it has only
+/// stamps.
 pub(crate) fn changed(place: &MemoryDir) -> Result<Option<Timestamp>, FileError> {
     let Some(text) = read(place)?.filter(|text| words(text).is_some()) else { return Ok(None) };
     let stamped =
@@ -86,7 +86,7 @@ pub(crate) fn read(place: &MemoryDir) -> Result<Option<String>, FileError> {
     Ok(bytes.map(|b| String::from_utf8_lossy(&b).into_owned()))
 }
 
-/// What the file held before, and what did not fit.
+/// The file's earlier words, and those that did not fit.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     pub before: Option<String>,

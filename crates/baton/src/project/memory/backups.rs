@@ -27,7 +27,7 @@ pub(crate) enum Why<'a> {
     /// The session ended, for this reason.
     End(&'a str),
     PreCompact,
-    /// It is over, and no hook said so.
+    /// The session is over, and no hook reported it.
     Crash,
 }
 
@@ -48,7 +48,7 @@ impl Why<'_> {
 
 /// A pending backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Pending {
+pub(crate) struct PendingBackup {
     pub path: PathBuf,
     /// `None` for a marker that someone else wrote.
     #[serde(default)]
@@ -61,7 +61,7 @@ pub(crate) struct Pending {
     pub bytes: u64,
 }
 
-impl Pending {
+impl PendingBackup {
     /// Whether there is something to read. A file of the mirror may have been compressed since, under another name; any
     /// other file is there under its own name or not at all. What cannot be checked may be there.
     pub(crate) fn is_there(&self, store: &Store) -> bool {
@@ -76,7 +76,7 @@ impl Pending {
         }
     }
 
-    /// Whether this is a backup of `place`. Anybody may have written a list inside a project, so only files of that
+    /// Whether this is a backup of `place`. Anyone may have written a list inside a project, so only files of that
     /// project are accepted, and the mirrors of sessions that ran there.
     fn belongs_to(&self, store: &Store, place: &MemoryDir) -> bool {
         let Some(project) = &place.project else { return true };
@@ -157,11 +157,16 @@ fn markers(place: &MemoryDir) -> impl Iterator<Item = PathBuf> {
 }
 
 /// All pending backups, oldest first, as they are recorded.
-pub(super) fn listed(place: &MemoryDir) -> Result<Vec<Pending>, FileError> {
-    let mut all: Vec<Pending> = record::read(&list_path(place))?.unwrap_or_default();
+pub(super) fn listed(place: &MemoryDir) -> Result<Vec<PendingBackup>, FileError> {
+    let mut all: Vec<PendingBackup> = record::read(&list_path(place))?.unwrap_or_default();
     // Include the markers of other scripts.
     for marker in markers(place) {
-        let Ok(Some(bytes)) = fs::read(&marker, 64 << 10) else { continue };
+        let bytes = match fs::read(&marker, 64 << 10) {
+            Err(e) if e.may_be_sound() => return Err(e),
+            // A link or a folder under its name is not a marker.
+            Ok(None) | Err(_) => continue,
+            Ok(Some(bytes)) => bytes,
+        };
         if bytes.trim_ascii().is_empty() {
             continue;
         }
@@ -170,7 +175,7 @@ pub(super) fn listed(place: &MemoryDir) -> Result<Vec<Pending>, FileError> {
         if !all.iter().any(|p| p.path == path) {
             let at = at.and_then(|t| Timestamp::try_from(t).ok()).unwrap_or_default();
             let bytes = std::fs::metadata(&path).map_or(0, |m| m.len());
-            all.push(Pending { path, session: None, why: "marked".to_owned(), at, bytes });
+            all.push(PendingBackup { path, session: None, why: "marked".to_owned(), at, bytes });
         }
     }
     all.sort_by_key(|p| p.at);
@@ -185,7 +190,7 @@ fn marked_path(place: &MemoryDir, path: &Path) -> PathBuf {
 }
 
 /// Pending backups that can be read, newest first. Drops entries whose file is gone.
-pub(crate) fn pending(store: &Store, place: &MemoryDir) -> Vec<Pending> {
+pub(crate) fn pending(store: &Store, place: &MemoryDir) -> Vec<PendingBackup> {
     let mut all = listed(place).unwrap_or_else(|e| {
         store.log().fault(Timestamp::now(), "read the list of backups that wait", &e);
         Vec::new()
@@ -200,12 +205,13 @@ pub(crate) fn pending(store: &Store, place: &MemoryDir) -> Vec<Pending> {
     all
 }
 
-/// Settles `newest` and everything older, because nobody goes back behind what they have seen. The files stay.
+/// Settles `newest` and everything older, because nobody returns to backups older than the one they have seen. The
+/// files stay.
 pub(crate) fn settle_up_to(
     place: &MemoryDir,
     how: &str,
-    newest: &Pending,
-) -> Result<Vec<Pending>, RecordError> {
+    newest: &PendingBackup,
+) -> Result<Vec<PendingBackup>, RecordError> {
     settle(place, how, |p| p.at <= newest.at)
 }
 
@@ -213,13 +219,13 @@ pub(crate) fn settle_up_to(
 pub(crate) fn settle(
     place: &MemoryDir,
     how: &str,
-    done: impl Fn(&Pending) -> bool,
-) -> Result<Vec<Pending>, RecordError> {
+    done: impl Fn(&PendingBackup) -> bool,
+) -> Result<Vec<PendingBackup>, RecordError> {
     if !list_path(place).exists() && !markers(place).any(|marker| marker.exists()) {
         return Ok(Vec::new());
     }
     let _lock = place.lock()?;
-    let (gone, kept): (Vec<Pending>, Vec<Pending>) = listed(place)?.into_iter().partition(done);
+    let (gone, kept): (Vec<PendingBackup>, Vec<PendingBackup>) = listed(place)?.into_iter().partition(done);
     if gone.is_empty() {
         return Ok(gone);
     }
@@ -230,8 +236,8 @@ pub(crate) fn settle(
     Ok(gone)
 }
 
-fn write_list(place: &MemoryDir, all: &[Pending]) -> Result<(), FileError> {
-    // The list has what they name, if it is still pending.
+fn write_list(place: &MemoryDir, all: &[PendingBackup]) -> Result<(), FileError> {
+    // The list has their backups, if still pending.
     for name in OTHER_MARKERS {
         fs::remove(&place.dir.join(name))?;
     }
@@ -244,7 +250,7 @@ fn write_list(place: &MemoryDir, all: &[Pending]) -> Result<(), FileError> {
     fs::replace(&marker_path(place), text.as_bytes(), PRIVATE, Sync::Later)
 }
 
-fn log(place: &MemoryDir, what: &str, about: &Pending) -> Result<(), FileError> {
+fn log(place: &MemoryDir, what: &str, about: &PendingBackup) -> Result<(), FileError> {
     log_line(place, what, &about.why, about.session.as_ref(), about.bytes, &about.path)
 }
 
@@ -274,14 +280,14 @@ pub(crate) fn make(
     session: &Session,
     why: Why<'_>,
     now: Timestamp,
-) -> Result<Option<Pending>, RecordError> {
+) -> Result<Option<PendingBackup>, RecordError> {
     let Some((path, bytes)) = set_aside(store, place, session, why, now)? else { return Ok(None) };
     let word = match why {
         Why::End(reason) => reason,
         Why::PreCompact => "precompact",
         Why::Crash => "crash",
     };
-    let made = Pending {
+    let made = PendingBackup {
         path,
         session: Some(session.id.clone()),
         why: baton_core::plain::plain_line(word, 40),
@@ -320,8 +326,8 @@ fn work_stopped(session: &Session, now: Timestamp) -> Timestamp {
     last.or(session.turn_since).unwrap_or(now).min(now)
 }
 
-/// Returns the backup's path and length. In a project it is a file of its own, made from the mirror's bytes; elsewhere
-/// it is the mirror itself.
+/// Returns the backup's path and length. In a project it is a separate file, made from the mirror's bytes; elsewhere it
+/// is the mirror itself.
 fn set_aside(
     store: &Store,
     place: &MemoryDir,
@@ -329,34 +335,40 @@ fn set_aside(
     why: Why<'_>,
     now: Timestamp,
 ) -> Result<Option<(PathBuf, u64)>, FileError> {
-    let transcript = session.transcript.as_deref().map(Path::new);
-    let own = transcript.and_then(|t| Some((t, fs::open_read(t).ok()?)));
-    let own = own.and_then(|(t, file)| Some((t, file.metadata().ok()?.len(), file))).filter(|o| o.1 > 0);
+    let open = |path: &Path| fs::open_read(path).map_err(|e| FileError::new("open", path, e));
+    let own = session.transcript.as_deref().map(Path::new).map(|path| (path, fs::open_regular(path)));
     let mirrored = store.mirror().of(&session.id)?;
-    let copy = mirrored.as_ref().and_then(|m| m.newest()).filter(|(_, g)| g.bytes > 0);
+    let copy = mirrored.as_ref().and_then(|m| m.newest()).map(|(_, g)| g).filter(|g| g.bytes > 0);
+    let own = match own {
+        Some((path, Ok((file, about)))) => Some((path, about.len(), file)).filter(|_| about.len() > 0),
+        Some((_, Err(e))) if e.kind() == io::ErrorKind::NotFound => None,
+        Some((path, Err(e))) => match FileError::new("open", path, e) {
+            e if e.may_be_sound() && copy.is_none() => return Err(e),
+            _ => None,
+        },
+        None => None,
+    };
     let Some(project) = &place.project else {
         // The mirror is the backup or, without one, the client's own file.
         return Ok(match (copy, own) {
-            (Some((_, generation)), _) => Some((generation.path.clone(), generation.bytes)),
+            (Some(generation), _) => Some((generation.path.clone(), generation.bytes)),
             (None, Some((path, len, _))) => Some((path.to_owned(), len)),
             (None, None) => None,
         });
     };
     let from = match (&own, copy) {
         // The mirror has the same bytes, and on most file systems sharing them costs nothing.
-        (Some((_, len, _)), Some((part, g))) if g.bytes == *len && part.plain_file(g).is_some() => {
-            fs::open_read(&g.path).ok().map(|file| (file, g.bytes))
+        (Some((_, len, _)), Some(g)) if g.bytes == *len && g.plain_file().is_some() => {
+            Some((open(&g.path)?, g.bytes))
         }
-        (Some((_, len, file)), _) => file.try_clone().ok().map(|file| (file, *len)),
+        (Some((path, len, _)), _) => Some((open(path)?, *len)),
         // The client has deleted it already.
-        (None, Some((part, g))) if part.plain_file(g).is_some() => {
-            fs::open_read(&g.path).ok().map(|file| (file, g.bytes))
-        }
+        (None, Some(g)) if g.plain_file().is_some() => Some((open(&g.path)?, g.bytes)),
         (None, _) => None,
     };
     let Some((from, len)) = from else { return Ok(None) };
     if len > MAX_COPY
-        && let Some((_, generation)) = copy
+        && let Some(generation) = copy
     {
         return Ok(Some((generation.path.clone(), generation.bytes)));
     }
@@ -387,7 +399,7 @@ fn set_aside(
 }
 
 /// Removes the file of a backup, if it is in the project's `raw/`. Returns whether there was one.
-pub(crate) fn remove_file(place: &MemoryDir, backup: &Pending) -> Result<bool, FileError> {
+pub(crate) fn remove_file(place: &MemoryDir, backup: &PendingBackup) -> Result<bool, FileError> {
     let (Some(dir), Some(name)) = (backup.path.parent(), backup.path.file_name()) else { return Ok(false) };
     // Anybody may have written the list, so check where the file really is.
     let is_in_raw = fs::is_plain_dir(&place.raw()) && real(dir) == real(&place.raw());

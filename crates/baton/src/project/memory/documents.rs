@@ -1,4 +1,4 @@
-//! Session documents: `session-YYYY-MM-DD-HHMM.md`, what one session did, in full.
+//! Session documents: `session-YYYY-MM-DD-HHMM.md`, the full account of one session.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,13 @@ use crate::project::memory::MemoryDir;
 use crate::sys::fs::{self, FileError, SHARED, Sync};
 
 const MAX_FILE: u64 = 4 << 20;
-/// The heading of what baton adds below the words of a saved document.
+/// The heading of the part that baton adds to a saved document.
 pub(crate) const FACTS: &str = "\n# What the transcript shows\n";
-/// The headings of what a save or a resume moved here from the active context.
+/// The headings of the parts that a save or a resume moved here from the active context.
 pub(crate) const CONTINUED: &str = "\n## Active context, continued\n";
 pub(crate) const BEFORE: &str = "\n## Active context before this save\n";
 
-/// What a listing shows of a document.
+/// A document in a listing.
 #[derive(Debug, Clone, serde::Serialize)]
 pub(crate) struct About {
     pub path: PathBuf,
@@ -95,7 +95,7 @@ fn about(path: &Path) -> Result<About, String> {
     Ok(About { path: path.to_owned(), title: plain_line(title, 80), saved, session, bytes })
 }
 
-/// The first heading of the author's own text, else its first line. What baton added below has headings of its own.
+/// The first heading of the author's own text, else its first line. The part that baton added has its own headings.
 fn title(body: &str) -> &str {
     let end = [FACTS, CONTINUED, BEFORE].iter().filter_map(|heading| body.find(heading)).min();
     let own = &body[..end.unwrap_or(body.len())];

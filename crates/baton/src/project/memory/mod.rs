@@ -1,4 +1,4 @@
-//! A project's own memory: what its sessions leave for the next one, in files that people and the client read.
+//! A project's own memory: the files that its sessions leave for the next one, for people and the client.
 //!
 //! Writes into a project only if it has `.claude/memory/`; otherwise the same state is in our own folder, and the
 //! mirror itself is the backup.
@@ -31,14 +31,14 @@ use crate::sys::{fs, git};
 pub(crate) struct MemoryDir {
     /// Marker, log and documents.
     pub dir: PathBuf,
-    /// The project, if it keeps a memory of its own.
+    /// The project, if it has its own memory.
     pub project: Option<PathBuf>,
     lock: PathBuf,
 }
 
 impl MemoryDir {
     pub(crate) fn of(paths: &Paths, cwd: &Path, channel: &ChannelName) -> Self {
-        // A memory that came with a clone is neither written to nor believed.
+        // A memory that came with a clone is neither written to nor trusted.
         let project = project_of(&paths.home, cwd).filter(|project| Trust::read(paths).accepts(project));
         let ours = Self::without_project(paths, cwd, channel);
         match project {
@@ -52,7 +52,7 @@ impl MemoryDir {
     pub(crate) fn without_project(paths: &Paths, cwd: &Path, channel: &ChannelName) -> Self {
         let mut name = channel.to_string();
         if name == GLOBAL {
-            // Folders without a project share a channel, but what was said in one does not belong to another.
+            // Folders without a project share a channel, but the conversations of one do not belong to another.
             let folder = sha256(real(cwd).as_os_str().as_encoded_bytes());
             name = format!("{GLOBAL}-{}", &folder[..12]);
         }
@@ -83,9 +83,9 @@ pub(crate) fn unaccepted(paths: &Paths, cwd: &Path) -> Option<PathBuf> {
     project_of(&paths.home, cwd).filter(|project| !Trust::read(paths).accepts(project))
 }
 
-/// The nearest folder at or above `cwd` that has a memory, inside its repository. The home folder is no project.
+/// The nearest folder at or above `cwd` that has a memory, inside its repository. The home folder is not a project.
 fn project_of(home: &Path, cwd: &Path) -> Option<PathBuf> {
-    // No links on the way, because they would redirect what we write.
+    // No links on the way, because they would redirect our writes.
     let has_memory = |dir: &&Path| fs::is_plain_dir(&dir.join(".claude")) && fs::is_plain_dir(&folder(dir));
     git::up_to_root(cwd).filter(|dir| *dir != home).find(has_memory).map(Path::to_owned)
 }

@@ -17,7 +17,7 @@ What lasts: rules of the user, decisions and their reasons, gotchas, commands th
 stands right now is in active-context.md.
 ";
 
-/// What `init` changed in a project, so that it can be undone.
+/// The changes of `init` in a project, so that they can be undone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Memory {
     pub project: PathBuf,
@@ -68,7 +68,7 @@ fn claude_md(project: &Path) -> (PathBuf, &'static str) {
     if own.is_file() { (own, ".claude/memory") } else { (project.join(".claude/CLAUDE.md"), "memory") }
 }
 
-/// What `init` would make or change here.
+/// The files that `init` would make or change here.
 pub(crate) fn missing(state: &Path, project: &Path) -> Vec<PathBuf> {
     let dir = folder(project);
     let known = all(state).into_iter().find(|m| m.project == project);
@@ -78,10 +78,12 @@ pub(crate) fn missing(state: &Path, project: &Path) -> Vec<PathBuf> {
     files.into_iter().filter(|p| !p.exists()).chain((!has_block).then_some(claude)).collect()
 }
 
-/// Makes what is missing. Returns the paths that were made or changed.
+/// Makes the missing files. Returns the paths that were made or changed.
 pub(crate) fn init(state: &Path, project: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let dir = folder(project);
     let mut done = Vec::new();
+    // Read the record before anything is made: without it our block could not be told from the user's own words.
+    let known = read(state)?.into_iter().find(|m| m.project == project);
     fs::refuse_links_between(project, &dir.join("raw"))?;
     std::fs::create_dir_all(&dir).map_err(|e| FileError::new("create the folder", &dir, e))?;
     fs::private_dir(&dir.join("raw"))?;
@@ -91,7 +93,6 @@ pub(crate) fn init(state: &Path, project: &Path) -> anyhow::Result<Vec<PathBuf>>
             done.push(path);
         }
     }
-    let known = all(state).into_iter().find(|m| m.project == project);
     let (path, memory) = known.as_ref().map_or_else(
         || claude_md(project),
         |m| {
@@ -151,17 +152,17 @@ fn write(path: &Path, there: bool, bytes: &[u8]) -> Result<(), FileError> {
     }
 }
 
-/// What was removed, and what stays because somebody has written in it.
+/// The files that were removed, and those that stay because they contain other text.
 #[derive(Debug, Default)]
 pub(crate) struct Removed {
     pub done: Vec<PathBuf>,
     pub stays: Vec<PathBuf>,
 }
 
-/// Undoes `init`: edited files become what they were, byte for byte; what has been saved stays.
+/// Undoes `init`: edited files are restored byte for byte; saved documents stay.
 pub(crate) fn remove(state: &Path, project: &Path) -> anyhow::Result<Removed> {
     let mut removed = Removed::default();
-    let known = all(state).into_iter().find(|m| m.project == project);
+    let known = read(state)?.into_iter().find(|m| m.project == project);
     let claude = known
         .as_ref()
         .map_or_else(|| Touched { path: claude_md(project).0, original: None }, |m| m.claude_md.clone());
@@ -189,7 +190,7 @@ pub(crate) fn remove(state: &Path, project: &Path) -> anyhow::Result<Removed> {
     Ok(removed)
 }
 
-/// Removes what `cut` takes out of the file. Returns its path if that changed it.
+/// Applies `cut` to the file. Returns its path if that changed it.
 fn take_back(
     touched: &Touched,
     made_by_us: bool,

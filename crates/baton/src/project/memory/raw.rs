@@ -21,7 +21,7 @@ const HEAD: u64 = 64 << 10;
 
 /// One file in a project's `raw/`.
 #[derive(Debug)]
-pub(crate) struct Raw {
+pub(crate) struct RawBackup {
     pub path: PathBuf,
     pub modified: SystemTime,
     /// Its size on disk.
@@ -47,7 +47,7 @@ pub(crate) fn places(paths: &Paths, config: &Config, cwd: &Path) -> Result<Vec<M
 }
 
 /// The files in `raw/` with names that we give; others are not ours.
-pub(crate) fn all(place: &MemoryDir) -> Vec<Raw> {
+pub(crate) fn all(place: &MemoryDir) -> Vec<RawBackup> {
     // If the list cannot be read, everything may be pending.
     let (waiting, told) = (backups::listed(place), told(place));
     if !fs::is_plain_dir(&place.raw()) {
@@ -59,7 +59,7 @@ pub(crate) fn all(place: &MemoryDir) -> Vec<Raw> {
         .filter(|entry| entry.file_name().to_str().is_some_and(is_ours))
         .filter_map(|entry| {
             let (path, about) = (entry.path(), entry.metadata().ok().filter(std::fs::Metadata::is_file)?);
-            Some(Raw {
+            Some(RawBackup {
                 modified: about.modified().ok()?,
                 stored: (about.blocks() * 512).min(about.len()),
                 session: entry
@@ -81,7 +81,7 @@ pub(crate) fn waits_in(place: &MemoryDir, folder: &Path) -> bool {
 }
 
 /// Removes a backup, unless it is pending by now, and notes that in the project's log. Returns whether it is gone.
-pub(crate) fn remove(place: &MemoryDir, raw: &Raw) -> Result<bool, RecordError> {
+pub(crate) fn remove(place: &MemoryDir, raw: &RawBackup) -> Result<bool, RecordError> {
     let _lock = place.lock()?;
     if backups::listed(place)?.iter().any(|p| is_same(&p.path, &raw.path)) {
         return Ok(false);
@@ -119,7 +119,7 @@ fn told(place: &MemoryDir) -> HashMap<String, SessionId> {
     String::from_utf8_lossy(&log).lines().filter_map(line).collect()
 }
 
-/// The session that a transcript's records name. The first record may be longer than what we read.
+/// The session that a transcript's records name. The first record may be longer than the part we read.
 fn session_of(path: &Path) -> Option<SessionId> {
     let mut head = Vec::new();
     fs::open_read(path).ok()?.take(HEAD).read_to_end(&mut head).ok()?;
@@ -132,6 +132,20 @@ fn session_of(path: &Path) -> Option<SessionId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Opening a socket fails as it does on a failing disk.
+    #[test]
+    fn while_a_marker_cannot_be_read_every_backup_may_be_pending() {
+        let dir = tempfile::tempdir().unwrap();
+        let (memory, project) = (dir.path().join(".claude/memory"), dir.path().to_owned());
+        let place = MemoryDir { lock: memory.join("lock"), dir: memory, project: Some(project) };
+        std::fs::create_dir_all(place.raw()).unwrap();
+        std::fs::write(place.raw().join("20261116_134500.jsonl"), "{}\n").unwrap();
+        let waits = || all(&place).iter().map(|raw| raw.waits).collect::<Vec<_>>();
+        assert_eq!(waits(), [false]);
+        let _socket = std::os::unix::net::UnixListener::bind(backups::marker_path(&place)).unwrap();
+        assert_eq!(waits(), [true]);
+    }
 
     #[test]
     fn only_names_that_we_give_are_ours() {

@@ -1,4 +1,4 @@
-//! What a session reads to continue where an earlier one ended: the ledger of a backup, or a document.
+//! The text from which a session continues an earlier one: the ledger of a backup, or a document.
 
 use std::io::BufReader;
 use std::path::Path;
@@ -9,14 +9,14 @@ use baton_core::ledger::Ledger;
 use baton_core::plain::plain;
 use baton_core::redact::redact;
 
-use crate::project::memory::backups::{self, Pending};
+use crate::project::memory::backups::{self, PendingBackup};
 use crate::project::memory::{MemoryDir, documents};
 use crate::store::Store;
 
-/// What there is to continue from.
+/// The source to continue from.
 #[derive(Debug)]
 pub(crate) enum Resumable {
-    Backup(Box<Pending>),
+    Backup(Box<PendingBackup>),
     Document(documents::About),
     Nothing,
 }
@@ -30,8 +30,8 @@ pub(crate) fn latest(store: &Store, place: &MemoryDir) -> (Resumable, Vec<String
     (documents.into_iter().next().map_or(Resumable::Nothing, Resumable::Document), skipped)
 }
 
-/// What a backup's transcript proves, in at most `budget` characters.
-pub(crate) fn of_backup(store: &Store, backup: &Pending, budget: usize) -> anyhow::Result<String> {
+/// The facts of a backup's transcript, in at most `budget` characters.
+pub(crate) fn of_backup(store: &Store, backup: &PendingBackup, budget: usize) -> anyhow::Result<String> {
     let tale = || format!("could not read the backup {}", backup.path.display());
     let reader = backup.open(store).with_context(tale)?;
     let ledger = Ledger::of(BufReader::with_capacity(256 << 10, reader)).with_context(tale)?;

@@ -1,6 +1,6 @@
 //! Whether a session was saved before it ended: `baton memory save` records its time and the length of the transcript,
-//! and no person may have said anything after it. The client writes what is said a moment later, so records behind that
-//! length with an earlier time are saved too.
+//! and no person may have said anything after it. The client writes records a moment later, so records beyond that
+//! length with an earlier time count as saved.
 
 use std::io::{BufReader, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ pub(crate) fn note(
     )
 }
 
-/// Whether everything that a person said was saved.
+/// Whether the save covers everything that a person said.
 pub(crate) fn covers(store: &Store, session: &Session) -> bool {
     let Ok(Some(saved)) = record::read::<Saved>(&path(store, &session.id)) else { return false };
     let Some(mut file) = session.transcript.as_deref().and_then(|t| fs::open_read(Path::new(t)).ok()) else {

@@ -1,10 +1,10 @@
-//! Which backup a session was shown, so that its summary settles that one and not a newer one that came meanwhile.
+//! The backup that a session was shown, so that its summary settles that one and not a newer one.
 
 use std::path::PathBuf;
 
 use baton_core::ids::SessionId;
 
-use crate::project::memory::backups::Pending;
+use crate::project::memory::backups::PendingBackup;
 use crate::store::{Store, record};
 use crate::sys::fs::{self, FileError};
 
@@ -12,12 +12,12 @@ fn path(store: &Store, session: &SessionId) -> PathBuf {
     store.state.join("memory/shown").join(format!("{session}.json"))
 }
 
-pub(crate) fn note(store: &Store, session: &SessionId, backup: &Pending) -> Result<(), FileError> {
+pub(crate) fn note(store: &Store, session: &SessionId, backup: &PendingBackup) -> Result<(), FileError> {
     record::write(&path(store, session), backup)
 }
 
-/// Returns what was noted, once.
-pub(crate) fn take(store: &Store, session: &SessionId) -> Result<Option<Pending>, FileError> {
+/// Returns the note, once.
+pub(crate) fn take(store: &Store, session: &SessionId) -> Result<Option<PendingBackup>, FileError> {
     let path = path(store, session);
     let shown = record::read(&path)?;
     if shown.is_some() {

@@ -1,6 +1,6 @@
 //! Watches the records of agents and sessions, and mailboxes, for the attendants.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -10,17 +10,6 @@ use baton_core::ids::{AgentId, SessionId};
 use crate::mail::maildir::Mail;
 use crate::store::Store;
 use crate::sys::watch::{FolderChange, FolderId, Interest, Watch};
-
-/// A record that has changed.
-#[derive(Debug)]
-pub(crate) enum RecordChange {
-    Agent(AgentId),
-    Session(SessionId),
-    /// The mailbox of this agent.
-    Mail(AgentId),
-    /// Events were lost: re-read every record.
-    Everything,
-}
 
 pub(crate) struct RecordWatch {
     watch: Watch,
@@ -56,22 +45,34 @@ impl RecordWatch {
         self.watch.timeout(left)
     }
 
-    /// Reads the changes. `concerns_us` returns whether a record is of interest; see [`Watch::drain`].
-    pub(crate) fn drain(&mut self, mut concerns_us: impl FnMut(RecordChange) -> bool) {
+    /// Adds the agents whose records have changed to `dirty`; `owner` names the agent of a session that concerns the
+    /// caller. Returns `true` if events were lost, so that any record may have changed.
+    pub(crate) fn gather(
+        &mut self,
+        dirty: &mut BTreeSet<AgentId>,
+        mut owner: impl FnMut(SessionId) -> Option<AgentId>,
+    ) -> bool {
         let Self { watch, agents, sessions, mailboxes } = self;
+        let mut is_lost = false;
         watch.drain(|change| {
-            let record = match change {
-                FolderChange::Everything => Some(RecordChange::Everything),
+            let agent = match change {
+                FolderChange::Everything => {
+                    is_lost = true;
+                    return true;
+                }
                 FolderChange::Entry(folder, name) if folder == *agents => {
-                    id_in(name).and_then(|id| AgentId::new(id).ok()).map(RecordChange::Agent)
+                    id_in(name).and_then(|id| AgentId::new(id).ok())
                 }
                 FolderChange::Entry(folder, name) if folder == *sessions => {
-                    id_in(name).and_then(|id| SessionId::new(id).ok()).map(RecordChange::Session)
+                    id_in(name).and_then(|id| SessionId::new(id).ok()).and_then(&mut owner)
                 }
-                FolderChange::Entry(folder, _) => mailboxes.get(&folder).cloned().map(RecordChange::Mail),
+                FolderChange::Entry(folder, _) => mailboxes.get(&folder).cloned(),
             };
-            record.is_some_and(&mut concerns_us)
+            let concerns_us = agent.is_some();
+            dirty.extend(agent);
+            concerns_us
         });
+        is_lost
     }
 }
 

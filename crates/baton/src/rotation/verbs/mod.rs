@@ -1,5 +1,5 @@
-//! What the user does to an agent, or an agent to itself and those below it. The command line and the API both call
-//! this, so that they cannot differ.
+//! The actions of the user on an agent, or of an agent on itself and those below it. The command line and the API both
+//! call these, so that they cannot differ.
 
 mod cancel;
 mod retire;

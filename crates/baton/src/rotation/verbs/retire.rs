@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::config::Config;
 use crate::mail::announce;
 use crate::mail::maildir::Mail;
-use crate::rotation::actuators::tmux::server::Known;
+use crate::rotation::actuators::tmux::server::RecordedPane;
 use crate::rotation::actuators::tmux::worktree::{self, Removal};
 use crate::rotation::verbs::{Refusal, permit};
 use crate::sessions::caller::Caller;
@@ -36,7 +36,7 @@ pub(crate) fn retire(
         return Ok(format!("{} is being stopped.", agent.id));
     }
     let now = Timestamp::now();
-    // Record this before the client ends, so that whoever sees it end knows that it was intended.
+    // Record this before the client ends, so that every process that sees it end knows that it was intended.
     store.agents().update(&agent.id, PATIENCE, |a| a.retired = Some(now))?;
     let ended = match &agent.process {
         Some(client) => child::terminate(client)?,
@@ -46,7 +46,7 @@ pub(crate) fn retire(
         child::wait_for_end(&pane.process, config.run.grace);
         if process::is_alive(&pane.server) {
             // The pane closes by itself unless the client failed.
-            let _ = Known::new(pane).close();
+            let _ = RecordedPane::new(pane).close();
         }
     }
     store.agents().update(&agent.id, PATIENCE, |a| {

@@ -25,9 +25,6 @@ const QUEUED: Duration = Duration::from_secs(10);
 /// Seals a handoff and asks for the fresh context. Returns what people read.
 pub(crate) fn rotate(store: &Store, caller: &Caller, agent: &Agent) -> Result<String, Refusal> {
     permit(store, caller, "rotate", agent)?;
-    let Some(session) = agent.session.as_ref().and_then(|id| store.sessions().readable(id)) else {
-        return Err(Refusal::Nothing(format!("{} has no conversation yet", agent.id)));
-    };
     if let Some(Order::Undo { session }) = &agent.order
         && agent.session.as_ref() != Some(session)
     {
@@ -36,6 +33,14 @@ pub(crate) fn rotate(store: &Store, caller: &Caller, agent: &Agent) -> Result<St
             agent.id
         )));
     }
+    let Some(session) = agent.session.as_ref().and_then(|id| store.sessions().readable(id)) else {
+        // Its client has been started again and has not reported yet.
+        if agent.session.is_none() && !agent.sessions.is_empty() && store.presence(agent).is_there() {
+            let text = format!("the client of {} is still starting; run this again in a moment", agent.id);
+            return Err(Refusal::Conflict(text));
+        }
+        return Err(Refusal::Nothing(format!("{} has no conversation yet", agent.id)));
+    };
     let id = seal(&session)?;
     Ok(match store.presence(agent).actuator() {
         // These two wait for the end of the turn.
@@ -59,7 +64,7 @@ fn is_asked_for_window(session: &Session) -> bool {
     outcome.is_some_and(|outcome| outcome.recv_timeout(QUEUED).unwrap_or(false))
 }
 
-/// Seals and requests the fresh context. A document that the agent has handed over already is what is sealed.
+/// Seals and requests the fresh context. If the agent has handed over a document already, seals that one.
 fn seal(session: &Session) -> Result<HandoffId, Refusal> {
     let ctx = Context::of(session).context("there is no home folder")?;
     match pending::carry_out_at_once(&ctx, session, "a person") {

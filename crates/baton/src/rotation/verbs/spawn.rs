@@ -1,4 +1,4 @@
-//! Spawns an agent in a tmux pane of its own.
+//! Spawns an agent in a new tmux pane.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,13 +24,13 @@ use crate::sys::fs::{self, PRIVATE, Sync};
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What to start, as somebody asked for it.
+/// The caller's order for a new agent.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     /// The client's name; defaults to the configured one, else the first that is installed.
     pub provider: Option<String>,
     pub cwd: PathBuf,
-    /// Whether to work in a git worktree of its own.
+    /// Whether to work in a new git worktree.
     pub worktree: bool,
     pub prompt: Option<String>,
     /// The parent; the caller must be allowed to give it children.
@@ -38,7 +38,7 @@ pub(crate) struct Order {
     /// The parent if none is named and no agent asks: the agent whose session this runs in.
     pub otherwise: Option<AgentId>,
     pub approver: Option<AgentId>,
-    /// What it is for, in a few words.
+    /// Its purpose, in a few words.
     pub role: Option<String>,
     /// The client's own arguments.
     pub args: Vec<String>,
@@ -120,9 +120,10 @@ pub(crate) fn spawn(
     };
     if let Some(retired) = known.filter(|known| known.retired.is_some() && !store.is_running(name)) {
         clear_left(store, config, &retired)?;
+        store.agents().free_below(name)?;
     }
     let mut agent = launch::start(store, &spec)?;
-    // Whoever comes back under its name may be somebody else's now.
+    // An agent that returns under its name may have another spawner now.
     store.agents().update(name, PATIENCE, |agent| agent.spawned_by.clone_from(&spawner))?;
     agent.spawned_by = spawner;
     Ok(agent)
@@ -140,7 +141,7 @@ fn clear_left(store: &Store, config: &Config, retired: &Agent) -> anyhow::Result
     Ok(())
 }
 
-/// Refuses an approver that nobody knows: whoever took its name later would have its rights.
+/// Refuses an unknown approver: an agent that took its name later would have its rights.
 pub(crate) fn ensure_approver(store: &Store, approver: &AgentId) -> Result<(), Refusal> {
     if store.agents().get(approver)?.is_some() {
         return Ok(());

@@ -33,8 +33,8 @@ enum Way<'a> {
 
 /// Goes back to the conversation before the last rotation. Returns what people read.
 ///
-/// Whoever has to resume it is asked first, because a refusal must leave the handoffs as they are. From then on the
-/// rotation counts as undone, whether the conversation has been resumed yet or not.
+/// Asks the process that has to resume it first, because a refusal must leave the handoffs as they are. From then on
+/// the rotation counts as undone, whether the conversation has been resumed yet or not.
 pub(crate) fn undo(
     store: &Store,
     config: &Config,
@@ -50,7 +50,7 @@ pub(crate) fn undo(
     if let (Way::Supervisor, Some(session)) = (&way, under_way) {
         return Err(Refusal::Nothing(format!("{} is going back to session {session} already", agent.id)));
     }
-    // One that is under way without a supervisor: whoever was restarting the client has been killed.
+    // One that is under way without a supervisor: the process that was restarting the client has been killed.
     let target = under_way.or_else(|| agent.before_rotation());
     let (Some(previous), Some(left)) = (target, agent.sessions.last()) else {
         return Err(Refusal::Nothing(format!("there is nothing more to undo: {}", why_nothing(agent))));
@@ -165,7 +165,7 @@ fn ensure_startable(agent: &Agent, pane: &Pane) -> Result<(), Refusal> {
 /// Ends the client; its pane stays open.
 fn end(config: &Config, agent: &Agent, pane: &Pane) -> anyhow::Result<()> {
     if process::is_alive(&pane.process) {
-        // A server that does not answer is not waited for: the client gets a pane of its own then.
+        // Do not wait for a server that does not answer: the client then gets a new pane.
         let _ = Server::of(pane).hold_open(&pane.id);
     }
     for process in agent.process.iter().chain([&pane.process]) {

@@ -97,8 +97,8 @@ fn fresh_window(scene: &Scene) -> Option<Finding> {
     }
 }
 
-/// Our hooks are called by their whole path. What an agent runs is looked for by a login shell, in which Codex runs its
-/// commands, and whose profile may set another PATH than ours.
+/// Our hooks are called by their whole path. Codex runs an agent's commands in a login shell,
+/// whose profile may set another PATH than ours.
 fn in_its_shell() -> Option<Finding> {
     const NONE: &str = "there-is-none";
     let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty())?;

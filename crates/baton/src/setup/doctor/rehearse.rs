@@ -129,7 +129,7 @@ impl Rehearsal {
             "The handoff was loaded into the fresh context",
             "The handoff was not loaded",
         );
-        step(said("said", WORD), "It went on from there", "It did not go on from the handoff");
+        step(said("said", WORD), "It continued from there", "It did not continue from the handoff");
         let list = self.baton(&baton, "handoffs list").unwrap_or_default();
         step(
             list.contains("consumed"),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::providers::{self, Window};
 use crate::setup::install::files::{self, Binary, Edit};
 use crate::setup::install::ours::{Hook, WAITS, is_hook, is_impatient};
-use crate::setup::install::settings::{self, Undo, Wanted};
+use crate::setup::install::settings::{self, Undo, WantedEntries};
 use crate::setup::install::trust::{self, Entry, State};
 use crate::setup::install::{edits_diff, feature, lock, record, version};
 use crate::store;
@@ -180,7 +180,7 @@ pub(crate) fn plan(paths: &Paths, bin_dir: &Path, consent: Consent) -> anyhow::R
     let path = hooks_file(paths);
     let story = || format!("{} was left alone", path.display());
     let now = read(&path)?;
-    let wanted = Wanted { hooks: Some(hooks(program)), ..Wanted::NOTHING };
+    let wanted = WantedEntries { hooks: Some(hooks(program)), ..WantedEntries::NOTHING };
     let holds = now.as_deref().is_some_and(|now| settings::holds(now, &wanted) == Ok(true));
     let after = if holds {
         now.clone()
@@ -299,7 +299,7 @@ impl Plan {
     pub(crate) fn carry_out(&self, paths: &Paths) -> anyhow::Result<()> {
         let _lock = lock(paths)?;
         if Record::read(paths)? != self.record_before {
-            bail!("another install or uninstall was faster; run this again");
+            bail!("another install or uninstall changed something meanwhile; run this again");
         }
         self.binary.carry_out()?;
         for bytes in &self.originals {

@@ -4,7 +4,6 @@
 //! pointing at a missing file: binary, record, plugin folder, settings. An uninstall goes the other way.
 
 pub(crate) mod codex;
-pub(crate) mod diff;
 mod feature;
 pub(crate) mod files;
 pub mod ours;
@@ -26,6 +25,7 @@ use crate::sys::hash::sha256;
 use crate::sys::lock::Lock;
 use crate::sys::paths::Paths;
 use crate::sys::{fs, git};
+use crate::views::diff;
 
 /// Where baton is installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,7 +128,7 @@ fn has_hooks(settings: &Path) -> bool {
     look(settings).is_some_and(|found| !found.hooks.is_empty())
 }
 
-fn look(settings: &Path) -> Option<settings::Found> {
+fn look(settings: &Path) -> Option<settings::SettingsSummary> {
     let bytes = files::real(settings).ok().and_then(|real| fs::read(&real, 16 << 20).ok().flatten());
     settings::look(&bytes?).ok()
 }

@@ -3,17 +3,17 @@
 use serde_json::{Value, json};
 
 use crate::setup::delegate::is_baton;
-pub use crate::setup::delegate::{THEN_FLAG, is_statusline};
+pub(crate) use crate::setup::delegate::{THEN_FLAG, is_statusline};
 use crate::sys::shell::{quote, words};
 
 /// Names the provider whose client calls a hook; the default one needs no name.
-pub const PROVIDER_FLAG: &str = "--provider";
+pub(crate) const PROVIDER_FLAG: &str = "--provider";
 /// Marks hooks that a project's team shares.
-pub const SHARED_FLAG: &str = "--shared";
+pub(crate) const SHARED_FLAG: &str = "--shared";
 
 /// The timeout in seconds of a hook that may wait for a person's answer: above the longest possible deadline, so that
 /// the hook ends by its own. A hook that does not wait is done in milliseconds.
-pub const WAITS: u32 = 7 * 24 * 3600 + 60;
+pub(crate) const WAITS: u32 = 7 * 24 * 3600 + 60;
 
 /// The events that baton uses, and the client's timeout for each in seconds. Those that seal get more: the client
 /// cancels a slow SessionEnd after one to two seconds unless its entry says otherwise.
@@ -35,14 +35,14 @@ pub const EVENTS: [(&str, u32); 14] = [
 ];
 
 /// How often, in seconds, an idle client refreshes the status line.
-pub const REFRESH: u32 = 10;
+pub(crate) const REFRESH: u32 = 10;
 
 /// Rules that let an unattended agent hand over: without them the client asks a person who is not there. The client has
 /// one form for every tool that writes a file, `Edit(…)`, relative to the working folder; `Write(…)` has no effect
 /// there.
 pub const RULES: [&str; 2] = ["Bash(baton handoff:*)", "Edit(.baton/**)"];
 /// The same for users of the name `sm`.
-pub const SM_RULE: &str = "Bash(sm handoff:*)";
+pub(crate) const SM_RULE: &str = "Bash(sm handoff:*)";
 /// What an agent that leads others runs, as the skill `lead` teaches it. An agent retires only itself and those below it;
 /// `clear` and `rename` are left to the client's dialog.
 pub const AGENT_RULES: [&str; 14] = [
@@ -69,7 +69,7 @@ pub const DENIED: [&str; 4] = [
     "Bash(baton config edit:*)",
 ];
 /// The same for verbs that an agent may need after all where it leads others and was made their approver.
-pub const DENIED_TO_ALL_BUT_LEADERS: [&str; 3] =
+pub(crate) const DENIED_TO_ALL_BUT_LEADERS: [&str; 3] =
     ["Bash(baton approve:*)", "Bash(baton deny:*)", "Bash(baton answer:*)"];
 
 /// Whether our install adds this allow rule.
@@ -83,7 +83,7 @@ pub fn is_denied(rule: &str) -> bool {
 }
 
 /// Whether the client times out an entry before the hook's own deadline, so that a late answer reaches nobody.
-pub fn is_impatient(hook: &Value, event: &str) -> bool {
+pub(crate) fn is_impatient(hook: &Value, event: &str) -> bool {
     let timeout = hook.get("timeout").and_then(Value::as_u64).unwrap_or_default();
     event == "PermissionRequest" && timeout < u64::from(WAITS)
 }
@@ -193,14 +193,14 @@ pub fn is_hook(hook: &Value, event: &str) -> bool {
 }
 
 /// The key after `--then` in a status line of ours.
-pub fn then_key(command: &str) -> Option<String> {
+pub(crate) fn then_key(command: &str) -> Option<String> {
     let words = words(command);
     let at = words.iter().position(|w| w == THEN_FLAG)?;
     words.get(at + 1).cloned()
 }
 
 /// The file that a command starts, if named by an absolute path.
-pub fn program_of(hook: &Value) -> Option<String> {
+pub(crate) fn program_of(hook: &Value) -> Option<String> {
     let command = hook.get("command").and_then(Value::as_str)?;
     let program =
         if hook.get("args").is_some() { command.to_owned() } else { words(command).into_iter().next()? };

@@ -9,14 +9,15 @@ use crate::setup::delegate;
 use crate::setup::install::files::{self, Binary, Edit};
 use crate::setup::install::ours::{self, Program};
 use crate::setup::install::plugin::{self, File};
-use crate::setup::install::record::{self, Install, Kind, Record, Touched};
-use crate::setup::install::settings::{self, Undo, Wanted};
+use crate::setup::install::record::{self, EditedFile, Install, Kind, Record};
+use crate::setup::install::settings::{self, Undo, WantedEntries};
 use crate::setup::install::{
-    Options, Scope, diff, edits_diff, folder, has_hooks, lock, mark_own_hooks, user_hooks, version,
+    Options, Scope, edits_diff, folder, has_hooks, lock, mark_own_hooks, user_hooks, version,
 };
 use crate::sys::fs;
 use crate::sys::hash::sha256;
 use crate::sys::paths::Paths;
+use crate::views::diff;
 
 /// The plan of an install.
 #[derive(Debug)]
@@ -229,7 +230,7 @@ struct Base {
     written: Vec<String>,
 }
 
-fn base(state: &Path, path: &Path, now: Option<&[u8]>, old: Option<&Touched>) -> anyhow::Result<Base> {
+fn base(state: &Path, path: &Path, now: Option<&[u8]>, old: Option<&EditedFile>) -> anyhow::Result<Base> {
     let Some(now) = now else { return Ok(Base { bytes: None, written: Vec::new() }) };
     let hash = sha256(now);
     if let Some(old) = old
@@ -270,7 +271,7 @@ impl Plan {
         options: &Options,
         path: &Path,
         program: &Program,
-        old: Option<&Touched>,
+        old: Option<&EditedFile>,
         install: &mut Install,
     ) -> anyhow::Result<()> {
         let real = files::real(path)?;
@@ -281,7 +282,7 @@ impl Plan {
         // A team's file must not decide each member's status line.
         let statusline =
             options.statusline && !options.scope.is_shared() && self.hooks_in != Hooks::Elsewhere;
-        let wanted = Wanted {
+        let wanted = WantedEntries {
             hooks: (self.hooks_in == Hooks::Settings).then(|| program.hooks()),
             statusline: if statusline {
                 Some(self.statusline(paths, options, program, &plain)?)
@@ -298,7 +299,7 @@ impl Plan {
         }
         .with_context(story)?;
         let unchanged = now.as_deref().is_some_and(|now| settings::holds(now, &wanted) == Ok(true));
-        let nothing = wanted == Wanted::NOTHING;
+        let nothing = wanted == WantedEntries::NOTHING;
         let after = match (&now, unchanged) {
             _ if nothing => base.bytes.clone(),
             (Some(now), true) => Some(now.clone()),
@@ -316,7 +317,13 @@ impl Plan {
             if now.is_none() {
                 add_folders(install, &real);
             }
-            install.files.push(Touched { path: real.clone(), kind: Kind::Settings, original, written, undo });
+            install.files.push(EditedFile {
+                path: real.clone(),
+                kind: Kind::Settings,
+                original,
+                written,
+                undo,
+            });
         }
         self.edits.push(Edit { path: real, before: now, after });
         Ok(())
@@ -330,17 +337,23 @@ impl Plan {
         program: &Program,
         base: &[u8],
     ) -> anyhow::Result<String> {
-        let in_file = |path: &Path| -> Option<String> {
-            let bytes = fs::read(&files::real(path).ok()?, 16 << 20).ok()??;
-            settings::look(&bytes).ok()?.statusline
+        let in_file = |path: &Path| -> anyhow::Result<Option<String>> {
+            let Some(bytes) = fs::read(&files::real(path)?, 16 << 20)? else { return Ok(None) };
+            let found = settings::look(&bytes).with_context(|| format!("read {}", paths.short(path)))?;
+            Ok(found.statusline)
         };
         let own = if base.is_empty() { None } else { settings::look(base)?.statusline };
-        let previous = own.or_else(|| {
+        let previous = match (own, options.scope.project()) {
             // A project's status line hides the ones behind it; the nearest of those is what the user saw.
-            let dir = options.scope.project()?;
-            let shared = Scope::Project { dir: dir.to_owned(), shared: true }.settings(paths);
-            in_file(&shared).or_else(|| in_file(&Scope::User.settings(paths)))
-        });
+            (None, Some(dir)) => {
+                let shared = Scope::Project { dir: dir.to_owned(), shared: true }.settings(paths);
+                match in_file(&shared)? {
+                    None => in_file(&Scope::User.settings(paths))?,
+                    shared => shared,
+                }
+            }
+            (own, _) => own,
+        };
         let Some(previous) = previous.filter(|command| !ours::is_statusline(command)) else {
             return Ok(program.statusline(None));
         };
@@ -360,7 +373,7 @@ impl Plan {
             _ if after == plain => {}
             _ => {
                 self.originals.extend(now.clone());
-                install.files.push(Touched {
+                install.files.push(EditedFile {
                     path: real.clone(),
                     kind: Kind::Gitignore,
                     original: now.as_deref().map(sha256),
@@ -422,7 +435,7 @@ impl Plan {
     pub(crate) fn carry_out(&self, paths: &Paths) -> anyhow::Result<()> {
         let _lock = lock(paths)?;
         if Record::read(&paths.state)? != self.record_before {
-            bail!("another install or uninstall was faster; run this again");
+            bail!("another install or uninstall changed something meanwhile; run this again");
         }
         self.binary.carry_out()?;
         if let Some((key, command)) = &self.delegate {

@@ -11,7 +11,7 @@ use crate::sys::hash::sha256;
 
 /// The stamp: the version that wrote the folder and the hash of each file, so that a newer version replaces exactly its
 /// own and an uninstall removes nothing of others.
-pub const STAMP: &str = ".baton.json";
+pub(crate) const STAMP: &str = ".baton.json";
 
 /// A file of the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]

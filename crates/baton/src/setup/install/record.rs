@@ -39,7 +39,7 @@ pub(crate) struct Install {
     pub folder: Option<PathBuf>,
     /// Whether hooks of this install run. They do not if the user's own cover the project too.
     pub hooks: bool,
-    pub files: Vec<Touched>,
+    pub files: Vec<EditedFile>,
     /// Folders that we created, outermost first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub folders: Vec<PathBuf>,
@@ -47,7 +47,7 @@ pub(crate) struct Install {
 
 /// An edited file of someone else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Touched {
+pub(crate) struct EditedFile {
     pub path: PathBuf,
     pub kind: Kind,
     /// The hash of the bytes without our entries, kept in `originals/`; `None` if there was no file.
@@ -120,7 +120,7 @@ impl Record {
 }
 
 impl Install {
-    pub(crate) fn touched(&self, path: &Path) -> Option<&Touched> {
+    pub(crate) fn touched(&self, path: &Path) -> Option<&EditedFile> {
         self.files.iter().find(|f| f.path == path)
     }
 }

@@ -11,7 +11,7 @@ use crate::setup::install::ours::{self, Hook, REFRESH};
 
 /// What the file should contain of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedEntries {
     /// Set if there is no plugin folder.
     pub hooks: Option<Vec<(&'static str, Hook)>>,
     /// The command of the status line entry.
@@ -22,8 +22,9 @@ pub struct Wanted {
     pub denied: Vec<&'static str>,
 }
 
-impl Wanted {
-    pub const NOTHING: Self = Self { hooks: None, statusline: None, rules: Vec::new(), denied: Vec::new() };
+impl WantedEntries {
+    pub(crate) const NOTHING: Self =
+        Self { hooks: None, statusline: None, rules: Vec::new(), denied: Vec::new() };
 }
 
 /// How to remove our entries again.
@@ -66,7 +67,7 @@ pub enum Refusal {
 
 /// A file's current content.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Found {
+pub struct SettingsSummary {
     /// Our hooks, as event and entry.
     pub hooks: Vec<(String, Value)>,
     /// The status line's command, ours or not.
@@ -77,8 +78,8 @@ pub struct Found {
     pub denied: Vec<String>,
 }
 
-impl Found {
-    pub fn has_our_statusline(&self) -> bool {
+impl SettingsSummary {
+    pub(crate) fn has_our_statusline(&self) -> bool {
         self.statusline.as_deref().is_some_and(ours::is_statusline)
     }
 
@@ -158,7 +159,7 @@ pub fn value(bytes: &[u8]) -> Result<Value, Refusal> {
 }
 
 /// Our entries and the status line in the file.
-pub fn look(bytes: &[u8]) -> Result<Found, Refusal> {
+pub fn look(bytes: &[u8]) -> Result<SettingsSummary, Refusal> {
     let value = value(bytes)?;
     let hooks = all_hooks(&value).filter(|(event, hook)| ours::is_hook(hook, event));
     let hooks = hooks.map(|(event, hook)| (event.to_owned(), hook.clone())).collect();
@@ -169,7 +170,7 @@ pub fn look(bytes: &[u8]) -> Result<Found, Refusal> {
         rules.filter(|rule| (list.is_ours)(rule)).map(str::to_owned).collect()
     };
     let (rules, denied) = (rules(&ALLOW), rules(&DENY));
-    Ok(Found { hooks, statusline: statusline.map(str::to_owned), rules, denied })
+    Ok(SettingsSummary { hooks, statusline: statusline.map(str::to_owned), rules, denied })
 }
 
 /// A list of permission rules, and which of them are ours.
@@ -190,7 +191,7 @@ pub fn all_hooks(settings: &Value) -> impl Iterator<Item = (&str, &Value)> {
 }
 
 /// Every group of hooks: its event, its index among that event's groups, and the group.
-pub fn all_groups(settings: &Value) -> impl Iterator<Item = (&str, usize, &Value)> {
+pub(crate) fn all_groups(settings: &Value) -> impl Iterator<Item = (&str, usize, &Value)> {
     let events = settings.get("hooks").and_then(Value::as_object).into_iter().flatten();
     events.flat_map(|(event, groups)| {
         let groups = groups.as_array().into_iter().flatten().enumerate();
@@ -199,7 +200,7 @@ pub fn all_groups(settings: &Value) -> impl Iterator<Item = (&str, usize, &Value
 }
 
 /// Whether the file already contains exactly our wanted entries.
-pub fn holds(bytes: &[u8], wanted: &Wanted) -> Result<bool, Refusal> {
+pub fn holds(bytes: &[u8], wanted: &WantedEntries) -> Result<bool, Refusal> {
     let found = look(bytes)?;
     let mut expected: Vec<(String, Value)> = match &wanted.hooks {
         Some(hooks) => hooks.iter().map(|(event, hook)| ((*event).to_owned(), hook.value())).collect(),
@@ -221,8 +222,8 @@ pub fn holds(bytes: &[u8], wanted: &Wanted) -> Result<bool, Refusal> {
 }
 
 /// Adds the wanted entries to a file without ours. The second value undoes it.
-pub fn add(bytes: &[u8], wanted: &Wanted) -> Result<(Vec<u8>, Undo), Refusal> {
-    if *wanted == Wanted::NOTHING {
+pub fn add(bytes: &[u8], wanted: &WantedEntries) -> Result<(Vec<u8>, Undo), Refusal> {
+    if *wanted == WantedEntries::NOTHING {
         return Ok((bytes.to_vec(), Undo::default()));
     }
     let document = Document::parse(bytes)?;

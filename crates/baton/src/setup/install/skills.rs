@@ -27,7 +27,16 @@ impl Skill {
     }
 }
 
+/// The rest of both skills that save, from the text for the command on.
 const SAVE: &str = "\
+(where the work stands: goal, current state, next steps, blockers)
+=== session document ===
+# (a title)
+(the whole session: goal, what was done, decisions and why, files, commands with their results, open todos, blockers,
+next steps, rules and corrections of the user in their own words)
+BATON_END
+```
+
 The first part is read at the start of every session: at most 60 lines. Write no dates, ids or counts of your own: the
 command stamps them, and adds what the transcript proves. It writes active-context.md first, so nothing is lost if it
 is cut off. If it says that the project has no memory, ask the user whether to run `{baton} memory init`.
@@ -50,14 +59,6 @@ Save this session in a single Bash call:
 
 ```
 {baton} memory save - <<'BATON_END'
-(where the work stands: goal, current state, next steps, blockers)
-=== session document ===
-# (a title)
-(the whole session: goal, what was done, decisions and why, files, commands with their results, open todos, blockers,
-next steps, rules and corrections of the user in their own words)
-BATON_END
-```
-
 {save}";
 
 const DOCUMENT_AND_SAVE_TO: &str = "\
@@ -75,14 +76,6 @@ for one if it is missing.
 
 ```
 {baton} memory save --to 'PATH' - <<'BATON_END'
-(where the work stands: goal, current state, next steps, blockers)
-=== session document ===
-# (a title)
-(the whole session: goal, what was done, decisions and why, files, commands with their results, open todos, blockers,
-next steps, rules and corrections of the user in their own words)
-BATON_END
-```
-
 {save}";
 
 const RESUME_LATEST: &str = "\

@@ -8,7 +8,7 @@ use crate::project::gitignore;
 use crate::setup::delegate;
 use crate::setup::install::files::{self, Edit};
 use crate::setup::install::plugin;
-use crate::setup::install::record::{self, Install, Kind, Record, Touched};
+use crate::setup::install::record::{self, EditedFile, Install, Kind, Record};
 use crate::setup::install::settings::{self, Undo};
 use crate::setup::install::{Scope, folder, lock, mark_own_hooks};
 use crate::sys::fs;
@@ -49,7 +49,7 @@ pub(crate) fn plan(paths: &Paths, scope: &Scope) -> anyhow::Result<Removal> {
     for (path, kind) in candidates {
         let real = files::real(&path).unwrap_or(path);
         if !files.iter().any(|f| f.path == real) {
-            files.push(Touched {
+            files.push(EditedFile {
                 path: real,
                 kind,
                 original: None,
@@ -76,7 +76,7 @@ pub(crate) fn plan(paths: &Paths, scope: &Scope) -> anyhow::Result<Removal> {
     Ok(Removal { edits, folder: there.then_some(dir), sm, refused, install, key: scope.key(), record })
 }
 
-fn plan_edit(state: &Path, file: &Touched) -> anyhow::Result<Option<UninstallPlan>> {
+fn plan_edit(state: &Path, file: &EditedFile) -> anyhow::Result<Option<UninstallPlan>> {
     let story = || format!("{} still has entries of baton's", file.path.display());
     let Some(now) = fs::read(&file.path, 16 << 20).with_context(story)? else { return Ok(None) };
     let kept = file.original.as_ref().map(|hash| record::original(state, hash));

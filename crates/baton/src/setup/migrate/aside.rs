@@ -11,16 +11,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::setup::delegate;
 use crate::setup::install::files::Edit;
-use crate::setup::install::record::{self, Record, Touched};
-use crate::setup::install::{diff, lock};
+use crate::setup::install::lock;
+use crate::setup::install::record::{self, EditedFile, Record};
 use crate::setup::migrate::entries::{self, RemovedEntry};
 use crate::setup::migrate::find::{ForeignFile, Registration, RegistrationKind};
 use crate::setup::migrate::known::PartKind;
 use crate::store::record as stored;
 use crate::sys::fs::{self, FileError, PRIVATE, Sync};
-use crate::sys::git;
 use crate::sys::hash::sha256;
 use crate::sys::paths::Paths;
+use crate::sys::{child, git};
+use crate::views::diff;
 
 const MAX: u64 = 16 << 20;
 /// Where session-manager keeps the status line that preceded its own.
@@ -37,7 +38,7 @@ pub(crate) struct AsideRecord {
     /// Status lines that ours ran: the key and command of each.
     pub delegates: Vec<(String, String)>,
     /// The install's own record of the edited files, as it was.
-    pub touched: Vec<Touched>,
+    pub touched: Vec<EditedFile>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,9 +101,9 @@ pub(crate) fn tracked(found: &[ForeignFile]) -> Vec<PathBuf> {
 
 fn is_tracked(file: &Path) -> bool {
     let Some(dir) = file.parent() else { return false };
-    let mut git = git::without_its_commands(dir);
+    let Ok(mut git) = git::without_its_commands(dir) else { return false };
     git.args(["ls-files", "--error-unmatch", "--"]).arg(file);
-    git.output().is_ok_and(|out| out.status.success())
+    child::output_within(&mut git, b"", git::PATIENCE).is_ok_and(|out| out.status.success())
 }
 
 /// Plans everything and changes nothing.
@@ -243,7 +244,7 @@ impl Migration {
     pub(crate) fn carry_out(mut self, paths: &Paths, now: Timestamp) -> anyhow::Result<PathBuf> {
         let _lock = lock(paths)?;
         if Record::read(&paths.state)? != self.record_before {
-            bail!("another install or uninstall was faster; run this again");
+            bail!("another install or uninstall changed something meanwhile; run this again");
         }
         let dir = new_folder(paths, now)?;
         self.aside.at = Some(now);

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::store::handoffs::{Handoffs, StoreError};
 use crate::sys::fs::{self, PRIVATE};
 
-/// What happened to a handoff.
+/// A handoff's transitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum What {
+pub enum Transition {
     Sealed,
     Claimed,
     Released,
@@ -30,12 +30,12 @@ pub enum What {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Event {
     pub at: Timestamp,
-    pub what: What,
+    pub what: Transition,
     pub entry: Entry,
 }
 
 impl Event {
-    pub fn of(what: What, entry: Entry, at: Timestamp) -> Self {
+    pub fn of(what: Transition, entry: Entry, at: Timestamp) -> Self {
         Self { at, what, entry }
     }
 }
@@ -67,9 +67,9 @@ impl Handoffs {
         for entry in ended {
             let what = match entry.status {
                 Status::Active => continue,
-                Status::Consumed => What::Consumed,
-                Status::Expired => What::Expired,
-                Status::Cleared => What::Cleared,
+                Status::Consumed => Transition::Consumed,
+                Status::Expired => Transition::Expired,
+                Status::Cleared => Transition::Cleared,
             };
             self.append(channel, &Event::of(what, entry.clone(), now))?;
         }

@@ -5,6 +5,8 @@
 //! because a reader that finds it behind the manifest takes the archived document and mends it.
 
 mod history;
+mod machines;
+mod reactivate;
 mod read;
 mod repair;
 
@@ -18,8 +20,8 @@ use baton_core::plain::plain;
 use baton_core::redact::redact;
 use jiff::{SignedDuration, Timestamp};
 
-pub use history::{Event, What};
-pub use read::newest_first;
+pub use history::{Event, Transition};
+pub(crate) use read::newest_first;
 pub use repair::Repaired;
 
 use crate::store::record;
@@ -30,7 +32,7 @@ use crate::sys::process;
 /// Far more than a manifest with a thousand waiting handoffs needs.
 const MAX_MANIFEST: u64 = 4 << 20;
 /// Documents above this are refused: no agent could read one.
-pub const MAX_DOCUMENT: u64 = 8 << 20;
+pub(crate) const MAX_DOCUMENT: u64 = 8 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -114,33 +116,33 @@ struct Format {
 }
 
 /// Whether a handoff is still needed: its addressee lives, or its rotation is open.
-pub type Wanted = Box<dyn Fn(&Entry) -> bool>;
+pub type EntryPredicate = Box<dyn Fn(&Entry) -> bool>;
 
 pub struct Handoffs {
     root: PathBuf,
     expiry: SignedDuration,
-    wanted: Wanted,
-    private: Wanted,
+    wanted: EntryPredicate,
+    private: EntryPredicate,
     /// How long to wait for another process that is changing the same channel.
     pub patience: Duration,
 }
 
 impl Handoffs {
-    pub fn new(root: PathBuf, expiry: SignedDuration, wanted: Wanted) -> Self {
+    pub fn new(root: PathBuf, expiry: SignedDuration, wanted: EntryPredicate) -> Self {
         Self { root, expiry, wanted, private: Box::new(|_| false), patience: Duration::from_secs(5) }
     }
 
-    /// Those for which `private` holds are for their addressee alone.
+    /// Handoffs that match `private` are for their addressee alone.
     #[must_use]
-    pub(crate) fn keeping(self, private: Wanted) -> Self {
+    pub(crate) fn keeping(self, private: EntryPredicate) -> Self {
         Self { private, ..self }
     }
 
-    pub fn manifest_path(&self, channel: &ChannelName) -> PathBuf {
+    pub(crate) fn manifest_path(&self, channel: &ChannelName) -> PathBuf {
         self.root.join(format!("{channel}.manifest.json"))
     }
 
-    pub fn current_path(&self, channel: &ChannelName) -> PathBuf {
+    pub(crate) fn current_path(&self, channel: &ChannelName) -> PathBuf {
         self.root.join(format!("{channel}-CURRENT.md"))
     }
 
@@ -149,7 +151,7 @@ impl Handoffs {
     }
 
     /// The ledger beside the document.
-    pub fn carried_path(&self, id: &HandoffId) -> PathBuf {
+    pub(crate) fn carried_path(&self, id: &HandoffId) -> PathBuf {
         self.root.join("archive").join(format!("{id}.json"))
     }
 
@@ -202,8 +204,9 @@ impl Handoffs {
     fn manifest_locked(&self, channel: &ChannelName, now: Timestamp) -> Result<Manifest, StoreError> {
         match self.manifest(channel) {
             Err(StoreError::Manifest { path, .. }) => {
-                fs::set_aside(&path, &now.strftime("%Y%m%d-%H%M%S").to_string())?;
+                // Rebuild first: if that fails, the damaged file is better than none.
                 let manifest = self.rebuild(channel)?;
+                fs::set_aside(&path, &now.strftime("%Y%m%d-%H%M%S").to_string())?;
                 self.commit(&manifest, Sync::Yes)?;
                 Ok(manifest)
             }
@@ -252,7 +255,7 @@ impl Handoffs {
         let ended = self.world(now, |world| manifest.seal(entry.clone(), world));
         self.record_ends(draft.channel, &ended, now)?;
         self.commit(&manifest, Sync::Yes)?;
-        self.record(draft.channel, &Event::of(What::Sealed, entry.clone(), now));
+        self.record(draft.channel, &Event::of(Transition::Sealed, entry.clone(), now));
         Ok(Sealed { entry, path, redacted: redacted.hits.len() })
     }
 
@@ -297,7 +300,7 @@ impl Handoffs {
         }
     }
 
-    /// Claims the handoff meant for `who`. At most one session holds it, until it is consumed or released.
+    /// Claims the handoff for `who`. At most one session holds it, until it is consumed or released.
     pub fn claim(
         &self,
         channel: &ChannelName,
@@ -324,7 +327,7 @@ impl Handoffs {
 
     /// Loads `id` because a person asked for it by name: its age and addressee do not matter, only that nobody else has
     /// it. A handoff that is no longer in the manifest is consumed in the history alone.
-    pub fn load_id(
+    pub(crate) fn load_id(
         &self,
         channel: &ChannelName,
         id: &HandoffId,
@@ -386,13 +389,13 @@ impl Handoffs {
         self.record_ends(channel, std::slice::from_ref(&entry), now)?;
         self.commit(&manifest, Sync::Yes)?;
         if entry.status == Status::Active {
-            self.record(channel, &Event::of(What::Claimed, entry.clone(), now));
+            self.record(channel, &Event::of(Transition::Claimed, entry.clone(), now));
         }
         Ok(Ok(self.loaded(text, entry)))
     }
 
     /// Turns a claim into consumption after the session's sign of life. Syncs nothing, because it is on the hot path.
-    pub fn consume(
+    pub(crate) fn consume(
         &self,
         channel: &ChannelName,
         id: &HandoffId,
@@ -423,7 +426,7 @@ impl Handoffs {
         }
         self.commit(&manifest, Sync::Yes)?;
         if let Some(entry) = manifest.find(id) {
-            self.record(channel, &Event::of(What::Released, entry.clone(), now));
+            self.record(channel, &Event::of(Transition::Released, entry.clone(), now));
         }
         Ok(true)
     }
@@ -449,81 +452,7 @@ impl Handoffs {
         Ok(Some(entry))
     }
 
-    /// Gives a handoff up because it goes to another machine: nobody here can claim it from now on. Refused if somebody
-    /// is loading it or has loaded it.
-    ///
-    /// `record` writes down where it goes, under the lock and before anything changes here. Whoever finds that record
-    /// after a kill in between gives the handoff up again; what was given up already stays so.
-    pub(crate) fn give_away(
-        &self,
-        channel: &ChannelName,
-        id: &HandoffId,
-        record: impl FnOnce() -> Result<(), FileError>,
-        now: Timestamp,
-    ) -> Result<Result<(), Refusal>, StoreError> {
-        let _lock = self.lock(channel)?;
-        let mut manifest = self.manifest_locked(channel, now)?;
-        self.world(now, |world| manifest.release_dead(world));
-        let known = match manifest.find(id) {
-            Some(entry) => Some(entry.clone()),
-            None => self.list(channel)?.into_iter().find(|entry| entry.id == *id),
-        };
-        let Some(entry) = known else { return Ok(Err(Refusal::Nothing)) };
-        if let Some(claim) = &entry.claim {
-            return Ok(Err(Refusal::Claimed(id.clone(), claim.session.clone())));
-        }
-        match entry.status {
-            Status::Active => {}
-            Status::Cleared => return Ok(Ok(record()?)),
-            Status::Consumed | Status::Expired => return Ok(Err(Refusal::Consumed(id.clone()))),
-        }
-        record()?;
-        if let Some(entry) = manifest.clear(id, now) {
-            self.record_ends(channel, std::slice::from_ref(&entry), now)?;
-            self.commit(&manifest, Sync::Yes)?;
-        }
-        Ok(Ok(()))
-    }
-
-    #[cfg(feature = "fleet")]
-    /// Takes in a handoff that was sealed on another machine, under its own id. The caller knows that it comes for the
-    /// first time, or again after it had left; or that whoever took it in was killed before that was on record. What is
-    /// here then stays as it is: somebody may have loaded it since.
-    pub(crate) fn arrive(
-        &self,
-        header: &Header,
-        body: &str,
-        carried: Option<&Carried>,
-        now: Timestamp,
-    ) -> Result<Sealed, StoreError> {
-        if body.len() as u64 > MAX_DOCUMENT {
-            return Err(StoreError::TooLarge(body.len()));
-        }
-        let plain = plain(body);
-        let redacted = redact(&plain);
-        fs::private_dir(&self.root.join("archive"))?;
-        let _lock = self.lock(&header.channel)?;
-        let before = self.list(&header.channel)?.into_iter().find(|entry| entry.id == header.id);
-        if let Some(entry) = before.filter(|entry| entry.status != Status::Cleared) {
-            return Ok(Sealed { path: self.archived_path(&entry.id), entry, redacted: 0 });
-        }
-        let (path, text) = (self.archived_path(&header.id), header.with_body(&redacted.text));
-        fs::replace(&path, text.as_bytes(), PRIVATE, Sync::Yes)?;
-        if let Some(carried) = carried {
-            let _ = record::write(&self.carried_path(&header.id), carried);
-        }
-        let mut manifest = self.manifest_locked(&header.channel, now)?;
-        fs::replace(&self.current_path(&header.channel), text.as_bytes(), PRIVATE, Sync::Later)?;
-        manifest.forget(&header.id);
-        let entry = Entry { arrived_at: Some(now), ..Entry::active(header, std::process::id()) };
-        let ended = self.world(now, |world| manifest.seal(entry.clone(), world));
-        self.record_ends(&header.channel, &ended, now)?;
-        self.commit(&manifest, Sync::Yes)?;
-        self.record(&header.channel, &Event::of(What::Sealed, entry.clone(), now));
-        Ok(Sealed { entry, path, redacted: redacted.hits.len() })
-    }
-
-    /// What waits for `old` waits for `new` from now on: the agent has another name.
+    /// Readdresses waiting handoffs from `old` to `new`, the agent's new name.
     pub(crate) fn readdress(
         &self,
         channel: &ChannelName,
@@ -542,67 +471,5 @@ impl Handoffs {
             entry.for_agent = Some(new.clone());
         }
         self.commit(&manifest, Sync::Yes)
-    }
-
-    /// Undoes a rotation of `agent` into `session`: clears what that session sealed for its own agent or for anybody, and
-    /// makes `again`, which had led into it, the active handoff.
-    pub(crate) fn take_back(
-        &self,
-        channel: &ChannelName,
-        agent: &AgentId,
-        session: &SessionId,
-        again: Option<&HandoffId>,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        let is_taken_back = |e: &Entry| {
-            &e.session_id == session && e.for_agent.as_ref().is_none_or(|addressee| addressee == agent)
-        };
-        self.go_back(channel, is_taken_back, again, now)
-    }
-
-    /// Makes an ended handoff the active one again.
-    #[cfg(feature = "fleet")]
-    pub(crate) fn reactivate(
-        &self,
-        channel: &ChannelName,
-        id: &HandoffId,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        self.go_back(channel, |_| false, Some(id), now)
-    }
-
-    /// Clears what `is_taken_back` names and makes `again` the active handoff, in one commit.
-    fn go_back(
-        &self,
-        channel: &ChannelName,
-        is_taken_back: impl Fn(&Entry) -> bool,
-        again: Option<&HandoffId>,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        let _lock = self.lock(channel)?;
-        let mut manifest = self.manifest_locked(channel, now)?;
-        let again = match again {
-            None => None,
-            Some(id) => {
-                let known = self.list(channel)?.into_iter().find(|e| &e.id == id);
-                let entry = known.ok_or_else(|| StoreError::NoSuch(id.clone(), channel.clone()))?;
-                Some((self.archived(&entry)?, entry))
-            }
-        };
-        let taken_back: Vec<HandoffId> =
-            manifest.entries().filter(|entry| is_taken_back(entry)).map(|entry| entry.id.clone()).collect();
-        let mut ended: Vec<Entry> = taken_back.iter().filter_map(|id| manifest.clear(id, now)).collect();
-        let mut active = None;
-        if let Some((text, entry)) = again {
-            active = Some(entry.clone());
-            ended.extend(self.world(now, |world| manifest.reactivate(entry, world)));
-            fs::replace(&self.current_path(channel), text.as_bytes(), PRIVATE, Sync::Later)?;
-        }
-        self.record_ends(channel, &ended, now)?;
-        self.commit(&manifest, Sync::Yes)?;
-        if let Some(entry) = active.as_ref().and_then(|entry| manifest.find(&entry.id)) {
-            self.record(channel, &Event::of(What::Reactivated, entry.clone(), now));
-        }
-        Ok(())
     }
 }

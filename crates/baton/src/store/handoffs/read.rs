@@ -43,10 +43,12 @@ impl Handoffs {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(e) => return Err(FileError::new("list", &self.root, e).into()),
         };
-        let mut names: Vec<_> = entries
-            .flatten()
-            .filter_map(|e| ChannelName::new(e.file_name().to_str()?.strip_suffix(".manifest.json")?).ok())
-            .collect();
+        let mut names = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(|e| FileError::new("list", &self.root, e))?.file_name();
+            let name = name.to_str().and_then(|name| name.strip_suffix(".manifest.json"));
+            names.extend(name.and_then(|name| ChannelName::new(name).ok()));
+        }
         names.sort();
         Ok(names)
     }
@@ -94,6 +96,7 @@ impl Handoffs {
         match checked(&archived, channel, &entry.id) {
             Ok(text) => Ok((text, behind)),
             Err(Unusable::Newer(version)) => Err(StoreError::Newer { path: archived, version }),
+            Err(Unusable::Unreadable(e)) => Err(e.into()),
             Err(Unusable::Other(why)) => Err(StoreError::Mismatch {
                 id: entry.id.clone(),
                 current: self.current_path(channel),
@@ -129,14 +132,14 @@ impl Handoffs {
     }
 
     /// Notes in the ledger's record which files went with the handoff.
-    pub fn note_attached(&self, id: &HandoffId, paths: &[String]) -> Result<(), FileError> {
+    pub(crate) fn note_attached(&self, id: &HandoffId, paths: &[String]) -> Result<(), FileError> {
         let Some(mut carried) = self.carried(id)? else { return Ok(()) };
         carried.attached = paths.to_vec();
         self.keep_carried(id, &carried)
     }
 
     /// Replaces the ledger beside a document.
-    pub fn keep_carried(&self, id: &HandoffId, carried: &Carried) -> Result<(), FileError> {
+    pub(crate) fn keep_carried(&self, id: &HandoffId, carried: &Carried) -> Result<(), FileError> {
         record::write(&self.carried_path(id), carried)
     }
 
@@ -148,7 +151,7 @@ impl Handoffs {
 }
 
 /// Newest first, for listings.
-pub fn newest_first(a: &Entry, b: &Entry) -> std::cmp::Ordering {
+pub(crate) fn newest_first(a: &Entry, b: &Entry) -> std::cmp::Ordering {
     b.created_at.cmp(&a.created_at).then_with(|| order_in_second(&b.id, &a.id))
 }
 
@@ -163,6 +166,8 @@ pub(super) fn order_in_second(a: &HandoffId, b: &HandoffId) -> std::cmp::Orderin
 pub(super) enum Unusable {
     /// A newer baton wrote it, in this format. It must be left as it is.
     Newer(u32),
+    /// The operating system could not read it, so it may be sound.
+    Unreadable(FileError),
     Other(String),
 }
 
@@ -170,7 +175,7 @@ impl Unusable {
     pub(super) fn newer(&self) -> Option<u32> {
         match self {
             Self::Newer(version) => Some(*version),
-            Self::Other(_) => None,
+            Self::Unreadable(_) | Self::Other(_) => None,
         }
     }
 }
@@ -179,6 +184,7 @@ impl std::fmt::Display for Unusable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Newer(version) => BadHeader::Newer(*version).fmt(f),
+            Self::Unreadable(e) => e.fmt(f),
             Self::Other(why) => f.write_str(why),
         }
     }
@@ -190,6 +196,7 @@ pub(super) fn checked(path: &Path, channel: &ChannelName, id: &HandoffId) -> Res
     let bytes = match fs::read(path, MAX_DOCUMENT * 2) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return other("it is missing".into()),
+        Err(e) if e.may_be_sound() => return Err(Unusable::Unreadable(e)),
         Err(e) => return other(e.to_string()),
     };
     let text = String::from_utf8_lossy(&bytes).into_owned();

@@ -1,5 +1,6 @@
 //! Repairs a channel whose files contradict each other: sets aside, never deletes, and reports what it did.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use baton_core::handoff::manifest::Unsound;
@@ -7,9 +8,9 @@ use baton_core::handoff::{Entry, HandoffId, Header, Manifest, Status};
 use baton_core::ids::ChannelName;
 use jiff::Timestamp;
 
-use crate::store::handoffs::read::{Unusable, checked, order_in_second};
-use crate::store::handoffs::{Handoffs, MAX_DOCUMENT, StoreError};
-use crate::sys::fs::{self, PRIVATE, Sync};
+use crate::store::handoffs::read::{Unusable, checked, newest_first};
+use crate::store::handoffs::{Handoffs, StoreError};
+use crate::sys::fs::{self, FileError, PRIVATE, Sync};
 use crate::sys::process;
 
 /// One repair.
@@ -31,7 +32,7 @@ impl Handoffs {
     /// Makes the channel usable again. An empty list means that nothing was wrong.
     pub fn repair(&self, channel: &ChannelName, now: Timestamp) -> Result<Vec<Repaired>, StoreError> {
         let _lock = self.lock(channel)?;
-        self.refuse_newer(channel)?;
+        self.refuse_sound(channel)?;
         let mut done = Vec::new();
         let stamp = now.strftime("%Y%m%d-%H%M%S").to_string();
         let swept: usize = [self.root.clone(), self.root.join("archive")]
@@ -45,9 +46,10 @@ impl Handoffs {
         let manifest = match self.manifest(channel) {
             Ok(manifest) => manifest,
             Err(StoreError::Manifest { path, why }) => {
+                // Rebuild first: if that fails, the damaged file is better than none.
+                let manifest = self.rebuild(channel)?;
                 let to = fs::set_aside(&path, &stamp)?;
                 done.push(Repaired::SetAside { what: path.clone(), to, why });
-                let manifest = self.rebuild(channel)?;
                 self.commit(&manifest, Sync::Yes)?;
                 let current = manifest.current.as_ref().map(|e| format!("{} ({})", e.id, e.status.as_str()));
                 done.push(Repaired::Rebuilt { path, current });
@@ -78,10 +80,10 @@ impl Handoffs {
             }
         }
         let path = self.manifest_path(channel);
+        let manifest = self.rebuild(channel)?;
         let to = fs::set_aside(&path, &stamp)?;
         let why = format!("no document carries {}", entry.id);
         done.push(Repaired::SetAside { what: path.clone(), to, why });
-        let manifest = self.rebuild(channel)?;
         self.commit(&manifest, Sync::Yes)?;
         if let Some(entry) = &manifest.current
             && let Ok(text) = checked(&self.archived_path(&entry.id), channel, &entry.id)
@@ -93,8 +95,9 @@ impl Handoffs {
         Ok(done)
     }
 
-    /// Refuses to touch a channel in which a newer baton has written, because its files are not damaged.
-    fn refuse_newer(&self, channel: &ChannelName) -> Result<(), StoreError> {
+    /// Refuses to touch a channel in which a newer baton has written, or whose documents the operating system cannot
+    /// read now, because its files may not be damaged.
+    fn refuse_sound(&self, channel: &ChannelName) -> Result<(), StoreError> {
         let manifest = match self.manifest(channel) {
             Ok(manifest) => manifest,
             // A damaged manifest names no documents to check.
@@ -104,8 +107,10 @@ impl Handoffs {
         let current = manifest.current.iter().map(|entry| (self.current_path(channel), entry));
         let archived = manifest.entries().map(|entry| (self.archived_path(&entry.id), entry));
         for (path, entry) in current.chain(archived) {
-            if let Err(Unusable::Newer(version)) = checked(&path, channel, &entry.id) {
-                return Err(StoreError::Newer { path, version });
+            match checked(&path, channel, &entry.id) {
+                Err(Unusable::Newer(version)) => return Err(StoreError::Newer { path, version }),
+                Err(Unusable::Unreadable(e)) => return Err(e.into()),
+                Ok(_) | Err(Unusable::Other(_)) => {}
             }
         }
         Ok(())
@@ -143,19 +148,22 @@ impl Handoffs {
     /// without one it is active, so that nothing is lost. Addressed ones without an end wait for their addressee again.
     pub(super) fn rebuild(&self, channel: &ChannelName) -> Result<Manifest, StoreError> {
         let mut manifest = Manifest::empty(channel.clone());
-        let mut ended: std::collections::HashMap<_, Entry> = std::collections::HashMap::new();
+        let mut known: HashMap<HandoffId, Entry> = HashMap::new();
         for event in self.history(channel)?.0 {
-            ended.insert(event.entry.id.clone(), event.entry);
+            known.insert(event.entry.id.clone(), event.entry);
         }
-        let mut headers = self.archived_headers(channel);
-        headers.sort_by(|a, b| a.created.cmp(&b.created).then_with(|| order_in_second(&a.id, &b.id)));
-        let mut entries = headers.iter().rev().map(|header| {
-            let known = ended.remove(&header.id);
-            let is_known = known.is_some();
-            let mut entry = known.unwrap_or_else(|| Entry::active(header, 0));
-            entry.claim = None;
-            (entry, is_known)
-        });
+        let mut entries = Vec::new();
+        for (id, archived) in self.archived_headers(channel)? {
+            let entry = match (known.remove(&id), archived) {
+                (Some(entry), _) => (Entry { claim: None, ..entry }, true),
+                (None, Some(header)) => (Entry::active(&header, 0), false),
+                // Nothing tells which channel the unreadable document belongs to.
+                (None, None) => continue,
+            };
+            entries.push(entry);
+        }
+        entries.sort_by(|(a, _), (b, _)| newest_first(a, b));
+        let mut entries = entries.into_iter();
         manifest.current = entries.next().map(|(entry, _)| entry);
         // Without a history every old unaddressed document would seem to wait.
         manifest.waiting = entries
@@ -170,16 +178,29 @@ impl Handoffs {
         Ok(manifest)
     }
 
-    fn archived_headers(&self, channel: &ChannelName) -> Vec<Header> {
-        let Ok(entries) = std::fs::read_dir(self.root.join("archive")) else { return Vec::new() };
-        entries
-            .flatten()
-            .filter_map(|entry| {
-                let bytes = fs::read(&entry.path(), MAX_DOCUMENT * 2).ok()??;
-                let (header, _) = Header::parse(&String::from_utf8_lossy(&bytes)).ok()?;
-                (&header.channel == channel && entry.path() == self.archived_path(&header.id))
-                    .then_some(header)
-            })
-            .collect()
+    /// The ids of the archived documents that belong to the channel, with their headers, and of those that may: the
+    /// operating system could not read them.
+    fn archived_headers(
+        &self,
+        channel: &ChannelName,
+    ) -> Result<Vec<(HandoffId, Option<Header>)>, StoreError> {
+        let folder = self.root.join("archive");
+        let unlisted = |e| FileError::new("list", &folder, e);
+        let entries = match std::fs::read_dir(&folder) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(unlisted)?,
+        };
+        let mut archived = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(unlisted)?.path();
+            let name = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".md"));
+            let Some(id) = name.and_then(|name| HandoffId::new(name).ok()) else { continue };
+            match checked(&path, channel, &id) {
+                Ok(text) => archived.push((id, Header::parse(&text).ok().map(|(header, _)| header))),
+                Err(Unusable::Unreadable(_)) => archived.push((id, None)),
+                Err(Unusable::Newer(_) | Unusable::Other(_)) => {}
+            }
+        }
+        Ok(archived)
     }
 }

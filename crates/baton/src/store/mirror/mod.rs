@@ -28,7 +28,8 @@ use crate::sys::fs::{self, FileError, PRIVATE, Sync};
 use crate::sys::lock::{Lock, LockError};
 
 pub use read::{Generation, MirroredSession, Part, frames};
-pub use take::{CATCH_UP, CopyProgress, Origin, PER_HOOK};
+pub(crate) use take::CATCH_UP;
+pub use take::{CopyProgress, Origin, PER_HOOK};
 
 /// The part that holds the conversation itself.
 pub const MAIN: &str = "main";
@@ -47,7 +48,7 @@ pub struct Mirror {
     dir: PathBuf,
 }
 
-/// What is known of a mirrored conversation besides its bytes.
+/// The metadata of a mirrored conversation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Meta {
@@ -92,13 +93,13 @@ impl Mirror {
     }
 
     /// Where this process may unpack a conversation that came from elsewhere; [`Mirror::sweep`] removes leftovers.
-    pub fn folder_for_import(&self) -> PathBuf {
+    pub(crate) fn folder_for_import(&self) -> PathBuf {
         self.dir.join(format!(".import.{}.0.tmp", std::process::id()))
     }
 
     #[cfg(feature = "fleet")]
-    /// Takes in the conversation that was put into `folder` with its metadata. What was fetched before is replaced; a
-    /// conversation of this machine's own stays. Returns whether it was taken.
+    /// Adopts the conversation in `folder` with its metadata. Replaces an earlier fetched copy; a conversation of this
+    /// machine's own stays. Returns whether it was adopted.
     pub fn admit(&self, session: &SessionId, folder: &Path, meta: &Meta) -> Result<bool, FileError> {
         if self.of(session)?.is_some() {
             if self.meta(session)?.fetched.is_none() {
@@ -148,7 +149,7 @@ impl Mirror {
         Lock::acquire(&self.folder(session).join("lock"), patience)
     }
 
-    pub fn is_pinned(&self, session: &SessionId) -> bool {
+    pub(crate) fn is_pinned(&self, session: &SessionId) -> bool {
         self.folder(session).join("pinned").exists()
     }
 

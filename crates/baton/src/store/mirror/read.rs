@@ -46,6 +46,13 @@ pub struct Generation {
     pub base: Option<Base>,
 }
 
+impl Generation {
+    /// The file that holds all of it as it is, to map it or search in it.
+    pub(crate) fn plain_file(&self) -> Option<&Path> {
+        (!self.compressed && self.base.is_none()).then_some(&*self.path)
+    }
+}
+
 impl MirroredSession {
     pub(super) fn read(session: SessionId, folder: PathBuf) -> Result<Option<Self>, FileError> {
         let entries = match std::fs::read_dir(&folder) {
@@ -56,12 +63,18 @@ impl MirroredSession {
         let meta: Meta = record::read(&folder.join("meta.json"))?.unwrap_or_default();
         let mut parts: Vec<Part> = Vec::new();
         let mut pinned = false;
-        for entry in entries.flatten() {
+        for entry in entries {
+            let entry = entry.map_err(|e| FileError::new("list", &folder, e))?;
             let name = entry.file_name();
             let Some(name) = name.to_str() else { continue };
             pinned |= name == "pinned";
             let Some((part, number, compressed)) = split_name(name) else { continue };
-            let Ok(about) = entry.metadata() else { continue };
+            let about = match entry.metadata() {
+                Ok(about) => about,
+                // It was compressed or removed since the folder was listed.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                Err(e) => return Err(FileError::new("read", &entry.path(), e)),
+            };
             if !about.is_file() {
                 continue;
             }
@@ -112,7 +125,7 @@ impl MirroredSession {
 }
 
 impl Part {
-    /// Numbers the live generation, which comes last, and reads what each generation builds on.
+    /// Numbers the live generation, which comes last, and reads the base of each generation.
     fn finish(&mut self, folder: &Path) -> Result<(), FileError> {
         self.generations.sort_by_key(|g| (g.number, g.compressed));
         let numbered = self.generations.iter().filter(|g| !g.live).map(|g| g.number).max().unwrap_or(0);
@@ -136,11 +149,6 @@ impl Part {
             io::Error::other(format!("generation {} of {}, which it builds on, is gone", base.of, self.name))
         })?;
         Ok(Box::new(self.open(under)?.take(base.len).chain(open_own(generation, base.len)?)))
-    }
-
-    /// The path of a generation that is a plain file, to map it or search in it.
-    pub fn plain_file<'a>(&self, generation: &'a Generation) -> Option<&'a Path> {
-        (!generation.compressed && generation.base.is_none()).then_some(&*generation.path)
     }
 }
 

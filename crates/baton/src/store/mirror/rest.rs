@@ -208,7 +208,7 @@ fn compress(
 }
 
 /// Length and hash of everything in `reader`.
-pub fn digest(reader: &mut dyn Read, told: &mut dyn FnMut(u64) -> bool) -> io::Result<(u64, String)> {
+pub(crate) fn digest(reader: &mut dyn Read, told: &mut dyn FnMut(u64) -> bool) -> io::Result<(u64, String)> {
     let (mut hash, mut bytes) = (Sha256::new(), 0);
     let mut chunk = vec![0; 256 << 10];
     loop {

@@ -20,8 +20,8 @@ use crate::sys::fs::{self, FileError, PRIVATE};
 
 /// How much one hook copies at most.
 pub const PER_HOOK: u64 = 256 << 10;
-/// How long a hook that may take a moment copies what was left behind.
-pub const CATCH_UP: Duration = Duration::from_millis(300);
+/// How long a hook without tight limits copies the backlog.
+pub(crate) const CATCH_UP: Duration = Duration::from_millis(300);
 /// How many bytes at the end of the copy identify the transcript. They include a record's own id and time.
 const TAIL: usize = 256;
 /// How much to read at a time when copying more than one hook's share.
@@ -62,7 +62,7 @@ impl Mirror {
     }
 
     /// Copies at most `limit` bytes of a subagent's file. Skips names that cannot be a subagent's.
-    pub fn take_file(
+    pub(crate) fn take_file(
         &self,
         origin: &Origin<'_>,
         path: &Path,
@@ -191,7 +191,7 @@ impl Mirror {
     fn create(&self, origin: &Origin<'_>, part: &str, source: &File) -> Result<File, MirrorError> {
         let folder = self.folder(origin.session);
         // Left by a process that was killed before it created the matching file.
-        fs::remove(&folder.join(base_name(part, self.next_number(origin.session, part))))?;
+        fs::remove(&folder.join(base_name(part, self.next_number(origin.session, part)?)))?;
         self.note(origin, part)?;
         let path = folder.join(live_name(part));
         let fail = |e: io::Error| FileError::new("create", &path, e);
@@ -223,7 +223,7 @@ impl Mirror {
         {
             return Ok(took);
         }
-        let number = self.next_number(origin.session, part);
+        let number = self.next_number(origin.session, part)?;
         if let Some(old) = &old {
             let len = source.metadata().map_err(fail)?.len();
             let shared = if compared { None } else { cut_at(old, source, len).map_err(fail)? };
@@ -256,11 +256,12 @@ impl Mirror {
         })
     }
 
-    /// The number that the live copy gets when it becomes an earlier generation.
-    pub(super) fn next_number(&self, session: &SessionId, part: &str) -> u32 {
-        let names = std::fs::read_dir(self.folder(session)).into_iter().flatten().flatten();
-        let numbers = names.filter_map(|e| number_of(e.file_name().to_str()?, part));
-        numbers.max().unwrap_or(0) + 1
+    /// The number that the live copy gets when it becomes an earlier generation. A name that is not seen would be given
+    /// again, so this fails if the folder cannot be listed.
+    pub(super) fn next_number(&self, session: &SessionId, part: &str) -> Result<u32, FileError> {
+        let names = fs::names(&self.folder(session))?;
+        let last = names.iter().filter_map(|name| number_of(name, part)).max();
+        Ok(last.unwrap_or(0) + 1)
     }
 }
 
@@ -271,14 +272,14 @@ fn number_of(name: &str, part: &str) -> Option<u32> {
     number.parse().ok()
 }
 
-/// `agent-x` of `…/subagents/agent-x.jsonl`. A dot would be taken for a generation's number.
+/// `agent-x` of `…/subagents/agent-x.jsonl`. A dot would read as a generation's number.
 fn part_name(path: &Path) -> Option<&str> {
     let name = path.file_name()?.to_str()?.strip_suffix(".jsonl")?;
     (unsafe_name(name).is_none() && name != MAIN && !name.contains('.')).then_some(name)
 }
 
 /// Where the client keeps a subagent's transcript.
-pub fn subagent_path(transcript: &Path, part: &str) -> std::path::PathBuf {
+pub(crate) fn subagent_path(transcript: &Path, part: &str) -> std::path::PathBuf {
     transcript.with_extension("").join("subagents").join(format!("{part}.jsonl"))
 }
 
@@ -373,7 +374,7 @@ fn same_beginning(source: &File, held: &mut dyn Read, most: u64) -> bool {
     let mut held = held.take(most);
     let (mut ours, mut theirs) = (vec![0; 256 << 10], vec![0; 256 << 10]);
     let (mut at, began) = (0, Instant::now());
-    // A slow disk must not delay a hook: treat what was not compared in time as the same.
+    // A slow disk must not delay a hook: treat the part that was not compared in time as equal.
     while began.elapsed() < CATCH_UP {
         // A read error proves nothing, so do not start a new generation.
         let Ok(got) = held.read(&mut ours) else { return true };
@@ -401,4 +402,24 @@ fn read_at(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         }
     }
     Ok(got)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file where the folder belongs cannot be listed.
+    #[test]
+    fn a_folder_that_cannot_be_listed_gives_no_number_that_may_be_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let mirror = Mirror::new(dir.path());
+        let session = SessionId::new("s-1").unwrap();
+        assert_eq!(mirror.next_number(&session, MAIN).unwrap(), 1, "nothing is there yet");
+        std::fs::create_dir_all(mirror.folder(&session)).unwrap();
+        std::fs::write(mirror.folder(&session).join("main.1.jsonl.zst"), "").unwrap();
+        assert_eq!(mirror.next_number(&session, MAIN).unwrap(), 2);
+        std::fs::remove_dir_all(mirror.folder(&session)).unwrap();
+        std::fs::write(mirror.folder(&session), "").unwrap();
+        assert!(mirror.next_number(&session, MAIN).is_err());
+    }
 }

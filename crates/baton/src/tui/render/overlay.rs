@@ -254,7 +254,7 @@ fn help(model: &Model) -> Vec<StyledLine> {
         ("p", "only one project"),
         ("Esc", "back; all again"),
         ("Ctrl+Z", "suspend"),
-        ("q", "leave; the agents go on"),
+        ("q", "leave; the agents continue"),
     ] {
         lines.push(StyledLine::new(fit(keys, 11), key).with(what, plain));
     }

@@ -3,7 +3,7 @@
 use baton_core::level::Level;
 use ratatui_core::style::{Color, Modifier, Style};
 
-use crate::tui::model::Look;
+use crate::tui::model::TerminalStyle;
 use crate::views::agent::AgentView;
 
 /// The role of a piece of text.
@@ -23,7 +23,7 @@ pub(crate) enum Tone {
     Key,
 }
 
-impl Look {
+impl TerminalStyle {
     /// Uses the terminal's own sixteen colours, so that light and dark themes both look as their owner wants.
     pub(crate) fn style(self, tone: Tone) -> Style {
         let plain = Style::new();

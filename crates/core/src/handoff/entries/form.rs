@@ -32,7 +32,7 @@ pub(super) fn quoted(label: &str, said: &Utterance, sizes: &[usize], least: usiz
     forms
 }
 
-/// The beginning of `said` on one line: up to the end of a sentence where one ends soon, else cut and marked as cut.
+/// The beginning of `said` on one line: up to the end of a sentence if one ends soon, else cut and marked.
 pub(super) fn brief(label: &str, said: &Utterance, least: usize) -> String {
     let folded = fold(&said.text);
     let shown = if fits(&folded, least + least / 2) {
@@ -52,7 +52,7 @@ fn more(said: &Utterance, shown: &str) -> String {
     if left > 2 { format!(" in part ({left} more characters)") } else { String::new() }
 }
 
-/// The end of a long message with its beginning: what it concludes is what the next turn needs.
+/// The beginning and the end of a long message, because the next turn needs its conclusion.
 pub(super) fn concluding(label: &str, said: &Utterance, max: usize) -> Option<String> {
     if fits(&said.text, max) || said.left_out > 0 {
         return None;
@@ -75,7 +75,7 @@ pub(super) fn digest(text: &str) -> String {
     let mut used = 0;
     for sentence in sentences(text) {
         let size = sentence.chars().count();
-        // How much was pasted is said wherever the message is.
+        // The note on how much was pasted belongs to the message wherever it appears.
         let pasted = sentence.starts_with("[… ") && sentence.ends_with(" characters]");
         if (seen + size <= 240 || pasted || rule_strength(sentence) == Some(true)) && used + size <= 900 {
             kept.push(sentence);
@@ -86,7 +86,7 @@ pub(super) fn digest(text: &str) -> String {
     kept.join("\n")
 }
 
-/// What stands before somebody's words: how they came, and whose they are where that is not the user.
+/// The label before somebody's words: how they arrived, and whose they are if not the user's.
 pub(super) fn label(said: &Utterance) -> String {
     let by = match &said.author {
         Author::User => String::new(),
@@ -134,7 +134,7 @@ pub(super) fn answer_forms(answer: &Answer) -> Vec<String> {
         .to_vec()
 }
 
-/// One line stands behind its label, several stand fenced below it.
+/// A single line follows its label; several lines go into a fence below it.
 pub(super) fn lines(label: &str, text: &str) -> String {
     let text = text.trim();
     if !text.contains('\n') {
@@ -144,7 +144,7 @@ pub(super) fn lines(label: &str, text: &str) -> String {
     format!("{label}\n{}", fenced(text))
 }
 
-/// Verbatim lines, without the blank ones: headings and lists in them cannot be taken for ours.
+/// Fences the lines verbatim, without blank ones, so that headings and lists in them cannot pass for ours.
 pub(super) fn fenced(text: &str) -> String {
     let kept: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
@@ -152,10 +152,11 @@ pub(super) fn fenced(text: &str) -> String {
     format!("{fence}\n{}\n{fence}", kept.join("\n"))
 }
 
-pub(super) fn failure(error: &Failure, max: usize) -> String {
+/// `is_named`: another line shows the whole command, so its beginning is enough here.
+pub(super) fn failure(error: &Failure, max: usize, is_named: bool) -> String {
     let cause = fold(&error.cause);
-    let cause =
-        if cause.is_empty() { cause } else { format!(" · {}", code(&clip_words(&cause, max.max(160)))) };
+    let most = if is_named { 80 } else { max.max(160) };
+    let cause = if cause.is_empty() { cause } else { format!(" · {}", code(&clip_words(&cause, most))) };
     let since = if error.resolved.is_some() { ", resolved since" } else { "" };
     let shown = clip_lines(&error.text, max);
     let left = (error.text.chars().count() + error.left_out).saturating_sub(shown.chars().count());

@@ -1,4 +1,4 @@
-//! The working set as a map: per file what was done where, and the names in play there; then the names without a file.
+//! The working set as a map: for each file the changes and the names in play; then the names without a file.
 
 use std::collections::HashMap;
 
@@ -8,18 +8,18 @@ use crate::ledger::{File, Ledger, Name, names_of};
 /// Characters of a line after which a new one names the file again: a name stays near its file.
 pub(in crate::handoff) const NEAR: usize = 370;
 
-/// Files of contexts before the last one that are worth a word of their own.
+/// How many files from earlier contexts get an entry.
 const OLD_FILES: usize = 16;
 
 /// One file.
 #[derive(Debug)]
 pub(in crate::handoff) struct FileLine {
     pub path: String,
-    /// What the next turn needs most has the highest.
+    /// Higher means that the next turn needs it more.
     pub value: i32,
     /// The line without names, the longest form first.
     pub heads: Vec<String>,
-    /// What was done to it, as the shortest form says it.
+    /// What was done to the file, in the shortest form.
     pub label: String,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn map(ledger: &Ledger) -> Map {
         let is_old = file.origin.cycle + 1 < ledger.cycle && file.is_touched();
         old += usize::from(is_old);
         let value = if is_old && old > OLD_FILES { 1 } else { value };
-        // Of a file that outputs only named, a line is worth what the names there are.
+        // In a file that only outputs named, a line is worth as much as its names.
         let value = if file.is_touched() { value } else { 0 };
         lines.insert(file.id, map.files.len());
         let label = changes(file);
@@ -103,7 +103,7 @@ fn placed(name: &Name) -> String {
     }
 }
 
-/// What was done to the file, where, which lines were read and what was searched for; and shorter forms of that.
+/// What was done to the file and where, which lines were read, and what was searched for, with shorter forms.
 fn heads(file: &File) -> Vec<String> {
     let short = format!("- {} · {}", changes(file), code(&file.path));
     let marks: Vec<String> = file

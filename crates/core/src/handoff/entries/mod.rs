@@ -1,15 +1,19 @@
-//! A ledger as entries of a document: each one a few lines of text with a section it stands in and a value for the
-//! next turn. Everything in code spans and fences is verbatim, and so is what follows a label; the rest is labels,
-//! counts and stamps. Verbatim text gets no marks inside, so that a search for it finds it.
+//! A ledger as entries of a document: each a few lines of text with a section and a value for the next turn. Code
+//! spans, fences and the text after a label are verbatim; the rest is labels, counts and stamps. Verbatim text gets no
+//! marks inside, so that a search for it finds it.
 
 mod form;
 mod map;
+mod quote;
+mod section;
 
 pub(super) use form::code;
 use form::{
     answer_forms, brief, bullets, by, command_forms, concluding, failure, lines, outcome, quoted, stamp,
 };
 pub(super) use map::{FileLine, Map, NEAR};
+pub(super) use quote::{Quote, fold_lines};
+pub(super) use section::Section;
 
 use std::collections::BTreeMap;
 
@@ -17,89 +21,10 @@ use super::pack::pack_document;
 use crate::ledger::shell::Kind;
 use crate::ledger::text::{clip, clip_lines, fits, fold, sentences};
 use crate::ledger::{
-    Answered, Command, Job, Ledger, Replaced, Route, Task, Utterance, rule_strength, slashed,
+    Answered, Command, Commands, Failure, Job, Ledger, Replaced, Route, Task, Utterance, rule_strength,
+    slashed,
 };
 use crate::transcript::{Author, Origin, TodoStatus};
-
-/// Parts of the document in the order in which they are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Section {
-    Notes,
-    Goal,
-    Now,
-    Words,
-    Said,
-    Own,
-    Next,
-    Blockers,
-    Git,
-    Files,
-    Names,
-    Findings,
-    Commands,
-    Tried,
-    Done,
-    Agents,
-    Errors,
-    Exchange,
-    Recent,
-    Lines,
-}
-
-impl Section {
-    pub(super) const ALL: [Self; 20] = [
-        Self::Notes,
-        Self::Goal,
-        Self::Now,
-        Self::Words,
-        Self::Said,
-        Self::Own,
-        Self::Next,
-        Self::Blockers,
-        Self::Git,
-        Self::Files,
-        Self::Names,
-        Self::Findings,
-        Self::Commands,
-        Self::Tried,
-        Self::Done,
-        Self::Agents,
-        Self::Errors,
-        Self::Exchange,
-        Self::Recent,
-        Self::Lines,
-    ];
-
-    /// Holds somebody's words, which need not be said twice.
-    pub(super) fn speaks(self) -> bool {
-        matches!(self, Self::Goal | Self::Now | Self::Words | Self::Said)
-    }
-
-    pub(super) fn title(self) -> &'static str {
-        match self {
-            Self::Notes => "Not read",
-            Self::Goal => "Goal",
-            Self::Now => "Now",
-            Self::Words => "The user's words",
-            Self::Said => "Said by others",
-            Self::Own => "What the agent wrote before",
-            Self::Next => "Next",
-            Self::Blockers => "Blockers",
-            Self::Git => "Git",
-            Self::Files => "Working set: files, and the names in play there",
-            Self::Names => "Names used last, without a file",
-            Self::Findings => "Found by search and used",
-            Self::Commands => "Commands",
-            Self::Tried => "Tried and replaced",
-            Self::Done => "Done",
-            Self::Agents => "Subagents",
-            Self::Errors => "Earlier errors",
-            Self::Exchange => "Recent activity, the last message first",
-            Self::Recent => "Commands used last",
-            Self::Lines => "Lines seen last, for the names in them",
-        }
-    }
-}
 
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -108,66 +33,10 @@ pub(super) struct Entry {
     pub value: i32,
     /// The text at full length, then shorter forms of the same; never empty.
     pub forms: Vec<String>,
-    /// The earlier context in which it was said: its neighbours stand under one line that names it.
+    /// The earlier context that it comes from. Neighbours from one context share a heading that names it.
     pub context: Option<u32>,
-    /// Somebody's words, which need not be said again where another entry shows them.
-    pub said: Option<Said>,
-}
-
-/// Words that an entry shows, and the record that they come from.
-#[derive(Debug)]
-pub(super) struct Said {
-    /// Each line with its white space folded.
-    pub words: String,
-    pub origin: Origin,
-    /// A sentence out of a message: another message that holds the same sentence says it as well.
-    pub is_rule: bool,
-}
-
-/// From this length on, a sentence that stands elsewhere is the same sentence and no accident: "no" is part of anything.
-const TELLING: usize = 20;
-
-impl Said {
-    pub(super) fn of(words: &str, origin: &Origin, is_rule: bool) -> Self {
-        Self { words: fold_lines(words), origin: origin.clone(), is_rule }
-    }
-
-    /// Whether `shown`, a text in folded lines with words of the message at `origin`, says this already.
-    pub(super) fn is_in(&self, shown: &str, origin: &Origin) -> bool {
-        if self.origin == *origin {
-            return found(shown, &self.words, is_word_end);
-        }
-        self.is_rule && !fits(&self.words, TELLING - 1) && found(shown, &self.words, is_sentence_end)
-    }
-}
-
-/// `text` with the white space of each line folded, and without blank lines.
-pub(super) fn fold_lines(text: &str) -> String {
-    text.lines().map(fold).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
-}
-
-/// Does `words` stand in `text` between two places that `is_end` accepts? It is given what stands before and behind.
-fn found(text: &str, words: &str, is_end: fn(&str, &str) -> bool) -> bool {
-    !words.is_empty()
-        && text.match_indices(words).any(|(at, _)| {
-            let end = at + words.len();
-            is_end(&text[..at], &text[at..]) && is_end(&text[..end], &text[end..])
-        })
-}
-
-fn is_word_end(before: &str, after: &str) -> bool {
-    let part = |c: char| c.is_alphanumeric();
-    !(before.ends_with(part) && after.starts_with(part))
-}
-
-fn is_sentence_end(before: &str, after: &str) -> bool {
-    const ENDS: [char; 13] =
-        ['.', '!', '?', ':', '-', '*', '\u{2022}', '"', '\u{201d}', ')', '。', '！', '？'];
-    before.is_empty()
-        || before.ends_with('\n')
-        || after.starts_with('\n')
-        || after.is_empty()
-        || before.trim_end().ends_with(ENDS)
+    /// Somebody's words, which are left out if another entry shows them.
+    pub said: Option<Quote>,
 }
 
 /// How much of a budget a single fact may take.
@@ -227,7 +96,7 @@ pub(super) fn entries(ledger: &Ledger, budget: usize) -> Entries {
         (Section::Errors, ledger.commands.errors.dropped),
     ];
     let mut list = list.out;
-    // Of the words those of the newest context come first; the order within one stays.
+    // The words of the newest context come first; within a context the order stays.
     let newest = |entry: &Entry| std::cmp::Reverse(entry.context.unwrap_or(u32::MAX));
     list.sort_by_key(|entry| {
         let spoken = matches!(entry.section, Section::Words | Section::Said);
@@ -236,7 +105,7 @@ pub(super) fn entries(ledger: &Ledger, budget: usize) -> Entries {
     Entries { list, map: map::map(ledger), contexts: contexts(ledger), not_kept }
 }
 
-/// `In context 3 (11-17 10:02):` for each context in which something was said.
+/// `In context 3 (11-17 10:02):` for each context with words.
 fn contexts(ledger: &Ledger) -> BTreeMap<u32, String> {
     let words = &ledger.words;
     let said =
@@ -252,6 +121,14 @@ fn contexts(ledger: &Ledger) -> BTreeMap<u32, String> {
     out
 }
 
+/// Whether the command that failed has a line of its own, as one that was given up or as one that ran later. Either is
+/// worth more than the error, so it is in every document that has room for the error.
+fn is_named(commands: &Commands, error: &Failure) -> bool {
+    let cause = error.cause.trim();
+    commands.replaced.iter().any(|entry| entry.tried.trim() == cause)
+        || commands.commands.iter().any(|command| command.text == cause)
+}
+
 /// Is `command`, as it ran last, the try that `entry` says was given up?
 fn is_try(command: &Command, entry: &Replaced) -> bool {
     command.outcome == entry.outcome && command.text == entry.tried.trim()
@@ -265,7 +142,7 @@ struct List {
 
 impl List {
     fn add(&mut self, section: Section, value: i32, mut forms: Vec<String>) {
-        // A text of which nothing can be shown gives no entry.
+        // A text without anything to show gives no entry.
         forms.retain(|form| !form.is_empty());
         if !forms.is_empty() {
             self.out.push(Entry { section, value, forms, context: None, said: None });
@@ -276,22 +153,22 @@ impl List {
         self.add(section, value, vec![text]);
     }
 
-    /// A message, which is said once.
+    /// Adds a message; its words are not repeated elsewhere.
     fn message(&mut self, section: Section, value: i32, forms: Vec<String>, said: &Utterance) {
         self.add(section, value, forms);
         if let Some(entry) = self.out.last_mut() {
-            entry.said = Some(Said::of(&said.text, &said.origin, false));
+            entry.said = Some(Quote::of(&said.text, &said.origin, false));
         }
     }
 
-    /// Words under the context in which they were said.
+    /// Adds words under the context that they come from.
     fn spoken(
         &mut self,
         section: Section,
         value: i32,
         forms: Vec<String>,
         origin: &Origin,
-        said: Option<Said>,
+        said: Option<Quote>,
     ) {
         self.add(section, value, forms);
         let context = (origin.cycle < self.now).then_some(origin.cycle);
@@ -302,7 +179,7 @@ impl List {
     }
 
     fn bullet(&mut self, value: i32, said: &Utterance, whole: usize) {
-        let words = Said::of(&said.text, &said.origin, false);
+        let words = Quote::of(&said.text, &said.origin, false);
         let section = if said.author == Author::User { Section::Words } else { Section::Said };
         self.spoken(section, value, bullets(said, whole), &said.origin, Some(words));
     }
@@ -378,8 +255,8 @@ impl List {
         for text in in_flight {
             self.one(Section::Now, 872, text);
         }
-        // What the agent said last is where the next turn begins: some hundred characters of it go in before anything
-        // of which there are many, unless the document is very small.
+        // The next turn starts from the agent's last message, so a few hundred characters of it go in before long
+        // lists, unless the document is very small.
         if let Some(reply) = ledger.last_reply() {
             const LABEL: &str = "Last message of the agent:";
             let sizes = [self.share.of(3, 900), self.share.of(8, 500), self.share.of(16, 250)];
@@ -400,8 +277,8 @@ impl List {
         }
     }
 
-    /// What was said in the place of prompts, newest first: short messages whole, of long ones the sentences that set
-    /// a rule. Then the rules of all contexts by themselves.
+    /// The prompts, newest first: short ones whole, and from long ones the sentences that set a rule. Then the rules of
+    /// all contexts separately.
     fn words(&mut self, ledger: &Ledger) {
         let words = &ledger.words;
         let mut shown: Vec<&Utterance> =
@@ -422,7 +299,7 @@ impl List {
             let value = match rule_strength(&said.text) {
                 _ if !user => 610,
                 _ if plain.is_some_and(|first| std::ptr::eq(first, said)) => 899,
-                // The last ones come before what there is much of: files, commands, commits.
+                // The most recent ones come before long lists: files, commands, commits.
                 _ if rank < last => 862 - rank,
                 Some(true) => 850 - 3 * rank,
                 _ if said.way == Route::Refusal => 850 - 3 * rank,
@@ -437,7 +314,7 @@ impl List {
             // The same "yes" to another question is another answer.
             self.spoken(Section::Words, value, answer_forms(answer), &answer.origin, None);
         }
-        // What began each earlier context, and what else was asked there.
+        // The first request of each earlier context, and its other requests.
         let openings = words.openings.iter().rev().filter(|s| s.origin.cycle < now && !elsewhere(s));
         for (rank, said) in openings.enumerate() {
             let value = 880 - i32::try_from(rank.min(60)).unwrap_or(60);
@@ -455,7 +332,7 @@ impl List {
         for (rank, rule) in words.rules.iter().rev().enumerate() {
             let (here, before) = if rule.strong { (848, 838) } else { (600, 560) };
             let value = self.value(rule.origin.cycle, here, before, 1, rank);
-            let said = Said::of(&rule.text, &rule.origin, true);
+            let said = Quote::of(&rule.text, &rule.origin, true);
             self.spoken(Section::Words, value, vec![lines("-", &rule.text)], &rule.origin, Some(said));
         }
         for (rank, refused) in words.refused.iter().rev().enumerate() {
@@ -480,7 +357,7 @@ impl List {
         for question in &ledger.questions {
             self.one(Section::Next, 885, lines("- question left open:", &question.text));
         }
-        // A long last message may be shown in part only; what it asks is shown in any case.
+        // A long last message may be shown only in part, but its question is always shown.
         let reply =
             ledger.last_reply().filter(|r| ledger.words.answered == Answered::Yes && !fits(&r.text, 300));
         for question in
@@ -543,7 +420,9 @@ impl List {
                 (Section::Errors, self.value(error.origin.cycle, here, 250, 10, rank))
             };
             let most = if newest { self.share.of(6, 300) } else { long };
-            let forms = [most, most.min(500), most.min(250)].map(|max| failure(error, max)).to_vec();
+            let is_named = section == Section::Errors && !newest && is_named(&ledger.commands, error);
+            let forms = [most, most.min(500), most.min(250)].map(|max| failure(error, max, is_named));
+            let forms = forms.to_vec();
             self.add(section, value, forms);
             // Behind a refusal the last real error is still the newest.
             newest &= error.refusal;
@@ -640,9 +519,7 @@ impl List {
             }
             self.add(Section::Commands, value, command_forms(command, replaced.map(|(_, entry)| entry)));
         }
-        let known: Vec<&str> = ledger.commands.commands.iter().map(|c| c.text.as_str()).collect();
-        let others = ledger.commands.recent.iter().rev().filter(|line| !known.contains(&line.as_str()));
-        for (rank, line) in others.enumerate() {
+        for (rank, line) in ledger.commands.other_recent().enumerate() {
             let value = self.value(self.now, 360, 0, 5, rank);
             self.one(Section::Recent, value, format!("- {}", code(&fold(line))));
         }
@@ -671,7 +548,7 @@ impl List {
         }
     }
 
-    /// The last messages of both sides, besides those that stand above.
+    /// The last messages of both sides, except those that are shown above.
     fn exchange(&mut self, ledger: &Ledger) {
         let latest = ledger.words.latest();
         let last = ledger.last_reply();

@@ -14,14 +14,14 @@ use crate::process::Process;
 /// `{channel}.manifest.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Of the format; 0 for manifests from before there were versions, and those of other programs.
+    /// The version of the format; 0 for manifests older than versions, and for those of other programs.
     #[serde(default)]
     pub version: u32,
     pub channel: ChannelName,
     /// The newest handoff, whatever its state.
     pub current: Option<Entry>,
-    /// Handoffs that a newer one replaced as `current` without ending them: addressed ones whose addressee has not
-    /// loaded them yet, and ones for anybody that were followed by an addressed one.
+    /// Handoffs that a newer one replaced as `current` without ending them: addressed ones that their addressee has not
+    /// loaded yet, and unaddressed ones that an addressed one followed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<Entry>,
     #[serde(flatten)]
@@ -35,7 +35,7 @@ pub struct Claimant<'a> {
     pub agent: Option<&'a AgentId>,
     pub process: Option<&'a Process>,
     pub working_dir: &'a str,
-    /// Takes only what is addressed to it.
+    /// Takes only handoffs addressed to it.
     pub own_only: bool,
 }
 
@@ -60,15 +60,16 @@ pub enum Refusal {
     NotItsOwn(HandoffId),
 }
 
-/// What the rules need to know of the world.
+/// The facts from outside that the rules need.
 pub struct World<'a> {
     pub now: Timestamp,
     pub expiry: SignedDuration,
     /// Is this process still running?
     pub alive: &'a dyn Fn(&Process) -> bool,
-    /// Does somebody still need this handoff: its addressee lives, or its rotation is open?
+    /// Whether somebody still needs this handoff: its addressee lives, or its rotation is open.
     pub wanted: &'a dyn Fn(&Entry) -> bool,
-    /// Is it addressed to an agent with a task of its own, whose work is for nobody else even when it is gone for good?
+    /// Whether it is addressed to an agent with a task of its own, whose work goes to nobody else even if that agent is
+    /// gone for good.
     pub private: &'a dyn Fn(&Entry) -> bool,
 }
 
@@ -96,7 +97,7 @@ impl Manifest {
         Self { version: Self::VERSION, channel, current: None, waiting: Vec::new(), unknown: Map::new() }
     }
 
-    /// Checks what every reader relies on.
+    /// Checks the invariants that every reader relies on.
     pub fn check(&self, expected: &ChannelName) -> Result<(), Unsound> {
         if &self.channel != expected {
             return Err(Unsound::Channel { expected: expected.clone(), found: self.channel.clone() });
@@ -132,14 +133,14 @@ impl Manifest {
 
     /// Makes `entry` the current handoff. Returns the entries whose life ends by it, for the history.
     ///
-    /// One that is addressed and still wanted is not ended: it waits for its addressee. One for anybody is ended only
-    /// by another one for anybody, and a person's only by another person's. One that a living session is just loading
-    /// counts as consumed: its words are already in front of that session.
+    /// An addressed handoff that is still wanted does not end: it waits for its addressee. An unaddressed one is ended
+    /// only by another unaddressed one, and a person's only by another person's. One that a living session is loading
+    /// right now counts as consumed, because that session already has its words.
     pub fn seal(&mut self, entry: Entry, world: &World<'_>) -> Vec<Entry> {
         let mut ended = self.sweep(world);
         let newer = entry.clone();
         self.waiting.extend(self.current.replace(entry).filter(|old| old.status == Status::Active));
-        // What one conversation sealed for its own agent holds all that it sealed before.
+        // A later handoff of a conversation for its own agent contains the earlier ones.
         let continues = |old: &Entry| {
             old.session_id == newer.session_id
                 && old.for_agent == newer.for_agent
@@ -169,8 +170,8 @@ impl Manifest {
         self.waiting.retain(|e| &e.id != id);
     }
 
-    /// Gives back claims of the dead, expires what is too old, and ends what nobody waits for any more.
-    /// Returns the entries whose life ended.
+    /// Releases the claims of dead sessions, expires old handoffs, and ends those that nobody waits for any more.
+    /// Returns the ended entries.
     pub fn sweep(&mut self, world: &World<'_>) -> Vec<Entry> {
         let mut ended = Vec::new();
         self.release_dead(world);
@@ -199,10 +200,10 @@ impl Manifest {
         }
     }
 
-    /// The handoff that `who` would get: its own newest first, else the newest that is for anybody.
+    /// The handoff that `who` would get: its own newest, else the newest unaddressed one.
     pub fn offer(&self, who: &Claimant<'_>, world: &World<'_>) -> Result<&Entry, Refusal> {
         let is_own = |e: &&Entry| e.status == Status::Active && is_for(e, who);
-        // The current one is the newest; those that wait were added in the order in which they were sealed.
+        // The current one is the newest; the waiting ones were added in the order of sealing.
         let current = self.current.iter();
         let own = current.chain(self.waiting.iter().rev()).find(is_own);
         if own.is_none() && who.own_only {
@@ -328,8 +329,8 @@ fn is_for(entry: &Entry, who: &Claimant<'_>) -> bool {
         || entry.for_agent.as_ref().is_some_and(|a| Some(a) == who.agent)
 }
 
-/// Whether nobody but its addressee may load it. What a crash left of an agent comes back with that agent or not at
-/// all, however long it is gone; so does whatever an agent with a task of its own has left.
+/// Whether only its addressee may load it. The handoff of a crash goes back to its agent or to nobody, however long the
+/// agent is gone; so does any handoff of an agent with a task of its own.
 fn is_kept_for(entry: &Entry, world: &World<'_>) -> bool {
     entry.is_addressed() && (entry.kind == Kind::Crash || (world.wanted)(entry) || (world.private)(entry))
 }

@@ -18,14 +18,14 @@ const OPEN: usize = 128;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(in crate::ledger) struct OpenCalls {
     calls: VecDeque<(String, Act)>,
-    /// What the client has reported by itself so far; a call that it reported needs no second look.
+    /// How many calls the client has reported by itself so far; those need no second look.
     pub(super) reports: u64,
-    /// Where the call runs whose outcome is being taken in, if that is said.
+    /// The working folder of the call whose outcome is being read, if known.
     #[serde(skip)]
     pub(super) folder: Option<String>,
 }
 
-/// What is remembered of a call.
+/// A pending call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Act {
     Shell {
@@ -88,7 +88,7 @@ impl OpenCalls {
 }
 
 impl Act {
-    /// What a person would call it.
+    /// A short name for people.
     pub(super) fn label(&self) -> Option<&str> {
         match self {
             Self::Shell { command, .. } => Some(command),
@@ -108,7 +108,7 @@ impl Act {
         }
     }
 
-    /// A tool of the client itself: what it says about a refusal is the client's own record.
+    /// Whether it is the client's own tool, so that its account of a refusal is the client's record.
     pub(super) fn is_clients(&self) -> bool {
         !matches!(self, Self::Other(_) | Self::Poll(_) | Self::Script { .. } | Self::Agent { .. })
     }
@@ -197,7 +197,7 @@ impl Ledger {
         self.open.open(id, act);
     }
 
-    /// A file is about to be changed: what is written is in play, whatever comes of it.
+    /// A file is about to be changed: the new text is in play, whether the change succeeds or not.
     pub(super) fn editing(
         &mut self,
         change: Change<'_>,

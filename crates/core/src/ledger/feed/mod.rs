@@ -1,6 +1,6 @@
 //! How records become facts: a call is remembered until its outcome comes, and only the outcome makes a fact.
 //!
-//! `calls` remembers what was called, `outcomes` reads what came back, `runs` what commands and scripts printed.
+//! `calls` keeps the pending calls, `outcomes` reads their results, `runs` reads what commands and scripts printed.
 
 mod calls;
 mod outcomes;
@@ -97,7 +97,7 @@ impl Ledger {
                 self.jobs.ended(&id, &status, &result);
             }
             Item::AgentStarted { id } => {
-                // The call that spawned it says what it is for, and comes first.
+                // The call that spawned it comes first and names its purpose.
                 self.jobs.named(&id);
             }
             Item::Reply(reply) => {

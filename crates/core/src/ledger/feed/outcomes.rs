@@ -1,4 +1,4 @@
-//! What came back from a call: the facts that its outcome proves.
+//! The outcome of a call: the facts that it proves.
 
 use super::calls::{Act, commands_of};
 use crate::approval::answered_by;
@@ -41,8 +41,8 @@ impl Ledger {
         self.succeeded(act, outcome, origin, recent);
     }
 
-    /// The user refused a call; what was said with it is a correction in their own words. A tool of others can print
-    /// the same sentence, so its words are only something said in the session.
+    /// The user refused a call; the reason is a correction in their own words. Another tool can print the same
+    /// sentence, and its words count only as said in the session.
     pub(super) fn refused(&mut self, act: &Act, output: &str, refused: &str, origin: &Origin, recent: bool) {
         let said = refused.split_once("the user said:").map(|(_, words)| words.trim()).unwrap_or_default();
         if !act.is_clients() {
@@ -142,7 +142,7 @@ impl Ledger {
                 let noted = outcome.note.map(transcript::claude::hunks).unwrap_or_default();
                 let updated = changes.len() == 1 && body.text().contains("has been updated");
                 for (touch, path, hunks) in changes {
-                    // Only the answer tells a new file from one that was there.
+                    // Only the answer tells a new file from an existing one.
                     let touch = if touch == Touch::Created && updated { Touch::Edited } else { touch };
                     let hunks: Vec<Hunk> = if noted.is_empty() {
                         let known = |(line, growth, around, heading)| Hunk {
@@ -191,7 +191,7 @@ impl Ledger {
         }
     }
 
-    /// What a tool printed, for its names.
+    /// Collects the names in a tool's output.
     pub(super) fn shown(
         &mut self,
         body: &Body<'_>,
@@ -303,7 +303,7 @@ impl Ledger {
         if touch == Touch::Deleted || !plan_file(path) {
             return;
         }
-        // Reading an old plan does not replace the one that is being written.
+        // Reading an old plan does not replace the current one.
         let written =
             self.plan.as_ref().is_some_and(|plan| plan.origin.cycle == origin.cycle && plan.path != path);
         if touch != Touch::Read || !written {
@@ -330,7 +330,7 @@ fn quoted_answers(output: &str, questions: &[String]) -> Vec<(String, String)> {
     answers
 }
 
-/// A Markdown file in a folder of plans, or one that is called a plan.
+/// A Markdown file in a folder of plans, or with "plan" in its name.
 fn plan_file(path: &str) -> bool {
     let Some(stem) = path.strip_suffix(".md") else { return false };
     let lower = stem.to_ascii_lowercase();

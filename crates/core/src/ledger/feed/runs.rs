@@ -1,4 +1,4 @@
-//! What commands and scripts did and printed, also those that run on after their call.
+//! Effects and output of commands and scripts, including those that outlive their call.
 
 use super::calls::{Act, commands_of};
 use super::outcomes::OUTPUT;
@@ -81,7 +81,7 @@ impl Ledger {
         self.git.output("git", &output, at_home, origin);
     }
 
-    /// One call of a script, and what it gave.
+    /// One call of a script, and its result.
     pub(super) fn called(
         &mut self,
         call: &ScriptCall,
@@ -172,8 +172,8 @@ impl Ledger {
         }
     }
 
-    /// Whether the call whose outcome is being taken in runs in the folder of the task: what git says there is about
-    /// the task's branch.
+    /// Whether the call whose outcome is being read ran in the folder of the task, where git speaks of the task's
+    /// branch.
     pub(super) fn is_at_home(&self, command: &str) -> bool {
         let Some(root) = self.root.as_deref() else { return false };
         let below = |path: &str| {
@@ -198,8 +198,8 @@ impl Ledger {
         let body = &outcome.body;
         let kind = shell::kind(command);
         let git = command.contains("git") || command.contains("gh ");
-        // Outputs of old listings and searches are looked at by no rule and stay undecoded. A command that the client
-        // moved to the background by itself says so in a short answer.
+        // No rule reads the output of old listings and searches, so it stays undecoded. If the client moved a command
+        // to the background by itself, its short answer says so.
         let wanted = recent || outcome.failed || kind.is_some() || git || background || body.size() < 600;
         let output = if wanted && body.size() <= OUTPUT { body.text() } else { "".into() };
         self.commands.used(command);
@@ -232,7 +232,7 @@ impl Ledger {
         }
     }
 
-    /// What a command printed, for its names; of the files that it reads, each name belongs to its own.
+    /// Collects the names in a command's output; if it reads files, each name belongs to its file.
     pub(super) fn printed(&mut self, command: &str, output: &str, origin: &Origin) {
         if names_secrets(command) {
             return;
@@ -286,7 +286,7 @@ impl Ledger {
     }
 }
 
-/// An output without what Codex puts above it.
+/// An output without the header that Codex adds.
 fn without_head(output: &str) -> &str {
     const MARK: &str = "\nOutput:\n";
     let has_head = ["Script completed", "Chunk ID:", "Wall time"].iter().any(|head| output.starts_with(head));
@@ -321,7 +321,7 @@ fn ends(parts: &[shell::Stretch], output: &str) -> Option<Vec<usize>> {
     })
 }
 
-/// How a process is said to run on.
+/// Codex's words for a process that keeps running.
 const RUNNING: &str = "Process running with session ID ";
 
 /// The cell in which a script runs on: `cell 20`.

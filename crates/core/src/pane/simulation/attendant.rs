@@ -1,4 +1,4 @@
-//! The attendant: carries out what was decided on the client and the files, unless it is killed.
+//! The attendant: carries out decisions on the client and the files, unless it is killed.
 
 use serde_json::Map;
 
@@ -59,7 +59,11 @@ impl World {
                 }
             }
         }
-        let interrupted = self.files.turn == Turn::Working && self.client.interrupted;
+        let interrupted =
+            (self.files.turn == Turn::Working && self.client.interrupted) || self.is_taken_back();
+        if interrupted || self.files.turn == Turn::Idle {
+            self.requeue_dropped();
+        }
         let only_stop_seals = self.bug == Some(Bug::OnlyStopSeals);
         if self.scheduled && !only_stop_seals && (interrupted || self.is_due()) {
             if interrupted {
@@ -73,8 +77,8 @@ impl World {
             let stale = self.files.request.take_if(|r| is_stale(r)).is_some();
             self.files.given_up += u32::from(stale);
         }
+        let idle = (self.files.turn == Turn::Working && self.client.interrupted) || self.is_taken_back();
         let files = &self.files;
-        let idle = files.turn == Turn::Working && self.client.interrupted;
         let unpark =
             files.limit.is_some_and(|until| until <= self.now) && self.bug != Some(Bug::NobodyUnparks);
         let hears = !self.scheduled || self.bug == Some(Bug::EscapesWhilePending);

@@ -1,4 +1,4 @@
-//! The client in the pane, its hooks and the person in front of it: what really happens, whatever baton knows of it.
+//! The client in the pane, its hooks and the person in front of it: what really happens, whether baton knows it or not.
 
 use std::collections::VecDeque;
 
@@ -19,6 +19,8 @@ pub(crate) enum Hook {
     Prompt {
         session: u32,
         mail: Vec<usize>,
+        /// Esc took it back, and the client drops what its hooks answer.
+        dropped: bool,
     },
     Stop {
         session: u32,
@@ -45,6 +47,8 @@ pub(crate) struct Client {
     pub(crate) working: bool,
     /// Esc cut off the last turn; only the transcript shows it.
     pub(crate) interrupted: bool,
+    /// Esc took the last prompt back before its turn began; the transcript shows nothing of it.
+    pub(crate) taken_back: bool,
     pub(crate) composer: Vec<Piece>,
     pub(crate) stash: Vec<Piece>,
     /// When the stash comes back.
@@ -53,12 +57,12 @@ pub(crate) struct Client {
     pub(crate) in_mode: bool,
     /// It takes no prompt while a fresh context's hooks run.
     busy_until: Timestamp,
-    /// What it takes next, and from when on the transcript shows it.
+    /// The text it reads next, and when the transcript shows it.
     queue: VecDeque<(Timestamp, Vec<Piece>)>,
     pub(crate) hooks: VecDeque<(Timestamp, Hook)>,
     /// Messages in a transcript, and from when on it shows them.
     pub(crate) shown: Vec<(usize, Timestamp)>,
-    /// Contexts that were told to continue, and from when on their transcript shows it.
+    /// Contexts that were told to continue, and when their transcript shows it.
     pub(crate) continued: Vec<(u32, String, Timestamp)>,
     /// The SessionStart hook of the current context was lost.
     unseen: bool,
@@ -87,6 +91,7 @@ impl Client {
             session: 1,
             working: true,
             interrupted: false,
+            taken_back: false,
             composer: Vec::new(),
             stash: Vec::new(),
             returns: None,
@@ -201,9 +206,15 @@ impl Client {
                 }
             }
         }
-        (self.working, self.interrupted) = (true, false);
-        self.call(Hook::Prompt { session: self.session, mail }, now, fate);
+        (self.working, self.interrupted, self.taken_back) = (true, false, false);
+        self.call(Hook::Prompt { session: self.session, mail, dropped: false }, now, fate);
         Ok(())
+    }
+
+    /// Enter, and Esc before the hooks have ended. No other hook follows.
+    pub(crate) fn take_back(&mut self, now: Timestamp, fate: Fate) {
+        (self.interrupted, self.taken_back) = (false, true);
+        self.call(Hook::Prompt { session: self.session, mail: Vec::new(), dropped: true }, now, fate);
     }
 
     /// A fresh context, whoever asked for it.
@@ -214,7 +225,7 @@ impl Client {
         }
         self.call(Hook::End { session: self.session }, now, fate);
         self.session += 1;
-        (self.interrupted, self.working) = (false, false);
+        (self.interrupted, self.working, self.taken_back) = (false, false, false);
         self.busy_until = self.call(Hook::Start { session: self.session }, now, fate);
     }
 
@@ -228,7 +239,7 @@ impl Client {
         self.call(Hook::Failure { session: self.session, limit }, now, fate);
     }
 
-    /// What happens by itself as time passes.
+    /// Lets happen what is due as time passes.
     pub(crate) fn pass(&mut self, now: Timestamp, fate: Fate) -> Result<(), &'static str> {
         if self.returns.is_some_and(|at| at <= now) {
             self.returns = None;

@@ -118,7 +118,7 @@ pub struct HookPayload<'a> {
     #[serde(default, borrow, deserialize_with = "lax::text")]
     pub agent_transcript_path: Option<Cow<'a, str>>,
 
-    /// `StopFailure`: the kind of failure. `PostToolUseFailure`: what the tool said.
+    /// `StopFailure`: the kind of failure. `PostToolUseFailure`: the tool's error text.
     #[serde(default, borrow)]
     pub error: Option<Later<'a>>,
     #[serde(default, borrow)]

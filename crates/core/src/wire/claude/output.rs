@@ -5,9 +5,8 @@ use serde_json::json;
 
 use crate::approval::{Answer, Verdict};
 
-/// The client silently replaces a hook entry's longer text by a 2 KB preview. Characters, not bytes.
-pub const CLIENT_LIMIT: usize = 10_000;
-/// Our own limit, with some margin.
+/// The client silently replaces a hook entry's text of more than 10,000 characters by a preview of 2 KB. This leaves some
+/// margin. Characters, not bytes.
 pub const BUDGET: usize = 9_500;
 
 /// Events whose answer may carry `additionalContext`. At Stop it continues the turn, like a block but without an error
@@ -70,7 +69,7 @@ impl<'a> HookOutput<'a> {
         self
     }
 
-    /// Blocks what was about to happen, with a reason for the model (Stop) or the user (PreCompact).
+    /// Blocks the event, with a reason for the model (Stop) or the user (PreCompact).
     #[must_use]
     pub fn block(mut self, reason: impl Into<String>) -> Self {
         if CAN_BLOCK.contains(&self.event) {

@@ -2,7 +2,7 @@
 //! not have.
 //!
 //! No payload says how full the context is, but each names the rollout, which does. A subagent's event carries the root
-//! thread's `session_id` with an `agent_id` of its own.
+//! thread's `session_id` and a separate `agent_id`.
 
 pub mod app;
 pub mod known;

@@ -1,5 +1,5 @@
 //! Questions that a thread asks its user through Codex's app-server (0.166). Every client that listens to the thread
-//! gets the question, the first answer counts, and all of them are told of it.
+//! gets the question, the first answer counts, and all of them are notified.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ pub struct ServerRequest {
 pub enum Matter {
     /// May this command run? The input has the form that the client's hooks use.
     Command(Value),
-    /// May these files change? The item's beginning told which and how.
+    /// Whether these files may change. The item's start event said which and how.
     Change,
     /// Questions, each with the id for its answer.
     Questions { input: Value, ids: Vec<String> },
@@ -43,8 +43,8 @@ impl ServerRequest {
         Some(Self { id, thread, turn, item, cwd: text("cwd"), matter })
     }
 
-    /// The tool and its input in a request's form. `patch` is the item's change of files. `None` if nobody could see
-    /// what they would allow.
+    /// The tool and its input in a request's form. `patch` is the item's change of files. `None` if a person could not
+    /// see what they would allow.
     pub fn tool(&self, patch: Option<&str>) -> Option<(&'static str, Value)> {
         match &self.matter {
             Matter::Command(input) => Some(("Bash", input.clone())),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_hears_that_a_question_was_answered() {
+    fn everybody_is_told_that_a_question_was_answered() {
         let text = r#"{"method":"serverRequest/resolved","params":{"threadId":"t","requestId":7}}"#;
         assert_eq!(read(text), ServerMessage::Resolved { thread: "t".into(), id: json!(7) });
     }

@@ -193,12 +193,12 @@ fn own_words(ctx: &Context, session: &Session) -> Option<String> {
     requested.or_else(waiting)
 }
 
-/// What the user typed after `/compact`.
+/// The user's words after `/compact`.
 fn wish(asked: &Asked) -> Option<&str> {
     asked.instructions.as_deref().map(str::trim).filter(|words| !words.is_empty())
 }
 
-/// The text above the facts: what the user asked of this compaction, and the words of the agent or its model.
+/// The text above the facts: the user's instructions for this compaction, and the words of the agent or its model.
 fn narrative(asked: &Asked, ctx: &Context, session: &Session) -> Option<String> {
     let forked = || {
         let text: String = asked.fork.as_ref()?.text.trim().chars().take(FORK_CHARS).collect();

@@ -18,10 +18,9 @@ use baton_core::rotation::{Actuator, Event, Rotation};
 use baton_core::session::due_at;
 use baton_core::session::{Session, Turn};
 use jiff::{SignedDuration, Timestamp};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
-use crate::handoffs::attach::Waiting;
+use crate::handoffs::attach::PendingFiles;
 use crate::mail::deliver::Occasion;
 use crate::mail::maildir::{Claimed, Mail};
 use crate::mail::{announce, deliver};
@@ -34,6 +33,7 @@ use crate::store::log::LogLine;
 use crate::sys::fs;
 use crate::sys::lock::Lock;
 use crate::sys::paths::Paths;
+use crate::sys::poll::{self, PollFd, PollFlags};
 use crate::sys::process;
 use crate::sys::stdin;
 use crate::sys::watch::{FolderChange, Interest, Watch};
@@ -106,7 +106,7 @@ pub(super) fn run() -> anyhow::Result<()> {
     outcome
 }
 
-/// What the companion depends on: the plugin folder it came with, and our own records. It ends when they are gone.
+/// The folders that the companion depends on: the plugin it came with, and our own records. It ends when they are gone.
 struct Home {
     /// The mod's own file, if the mod named its folder.
     module: Option<PathBuf>,
@@ -194,16 +194,13 @@ impl Companion {
     }
 
     /// Sleeps until something happens; `None` when the client, the plugin folder or our records are gone.
-    fn wait(&mut self) -> anyhow::Result<Option<Woken>> {
+    fn wait(&mut self) -> anyhow::Result<Option<WakeReasons>> {
         if !self.home.is_there() {
             return Ok(None);
         }
         let next = [self.state.deadline(), self.again].into_iter().flatten().min();
         let left = next.map(|d| Duration::try_from(d.duration_since(Timestamp::now())).unwrap_or_default());
-        let timeout = self.home.lost.timeout(self.watch.timeout(left)).map(|left| Timespec {
-            tv_sec: left.as_secs().cast_signed(),
-            tv_nsec: left.subsec_nanos().into(),
-        });
+        let timeout = self.home.lost.timeout(self.watch.timeout(left));
         let stdout = rustix::stdio::stdout();
         let ready: Vec<PollFlags> = {
             // Poll stdout for no events: it still reports when its reader is gone.
@@ -215,10 +212,7 @@ impl Companion {
             fds.extend(self.home.lost.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
             fds.extend(self.watch.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
             fds.extend(self.poked.as_ref().map(|s| PollFd::from_borrowed_fd(s.as_fd(), PollFlags::IN)));
-            match poll(&mut fds, timeout.as_ref()) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(e) => return Err(std::io::Error::from(e).into()),
-            }
+            poll::wait(&mut fds, timeout)?;
             fds.iter().map(PollFd::revents).collect()
         };
         if ready[0].intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) || !ready[1].is_empty() {
@@ -251,7 +245,7 @@ impl Companion {
         while self.poked.as_ref().is_some_and(|s| s.recv(&mut byte).is_ok()) {
             files = true;
         }
-        Ok(Some(Woken { files, told: !ready[2].is_empty() }))
+        Ok(Some(WakeReasons { files, told: !ready[2].is_empty() }))
     }
 
     /// Receives one event of the mod and acknowledges it.
@@ -270,7 +264,7 @@ impl Companion {
         let input = match told {
             ModMessage::TurnBegan { .. } => Input::TurnBegan,
             ModMessage::TurnEnded { aborted, .. } => {
-                // The hooks of this turn have run; read what they left before deciding.
+                // The hooks of this turn have run; read their records before deciding.
                 self.look_again();
                 Input::TurnEnded { aborted }
             }
@@ -292,7 +286,10 @@ impl Companion {
         if self.agent.as_ref().is_none_or(|known| known.id != agent.id) {
             self.meet(&agent)?;
         }
-        let session = agent.session.as_ref().and_then(|id| self.store.sessions().readable(id));
+        let mut session = agent.session.as_ref().and_then(|id| self.store.sessions().readable(id));
+        if session.as_ref().is_some_and(|s| pending::end_untold(&self.store, s, Timestamp::now())) {
+            session = agent.session.as_ref().and_then(|id| self.store.sessions().readable(id));
+        }
         let limit = session.as_ref().and_then(|s| Self::limit(&agent, s));
         // If the agent does not resume by itself after a limit, everything waits for the person.
         let at_limit = session.as_ref().is_some_and(|s| s.turn == Turn::Limit && limit.is_none());
@@ -382,7 +379,7 @@ impl Companion {
         }
     }
 
-    /// Reads the files and decides anew. Files that cannot be read now will change again.
+    /// Reads the files and decides again. Files that cannot be read now will change again.
     fn look_again(&mut self) {
         match self.look() {
             Ok(looked) => self.feed(Input::Looked(looked)),
@@ -490,8 +487,8 @@ impl Companion {
         let session = agent.session.as_ref()?;
         // Where the hooks could not load the handoff, none wait: the hook of this prompt has no room for them.
         let is_loaded = agent.rotation.as_ref().is_none_or(|r| &r.handoff != handoff);
-        let waiting = Waiting::take(&self.store, session)
-            .or_else(|| (!is_loaded).then(|| Waiting::of(&self.store, &ctx.config, handoff)));
+        let waiting = PendingFiles::take(&self.store, session)
+            .or_else(|| (!is_loaded).then(|| PendingFiles::of(&self.store, &ctx.config, handoff)));
         waiting?.all(&self.store, &ctx.config)
     }
 
@@ -584,7 +581,7 @@ fn told_to_end() -> std::io::Result<UnixStream> {
     Ok(reader)
 }
 
-struct Woken {
+struct WakeReasons {
     files: bool,
     told: bool,
 }

@@ -1,5 +1,5 @@
-//! `baton companion tell SOCKET`: handles one event of the mod. Writes what belongs into the records, and passes the
-//! rest on to the companion, with a deadline.
+//! `baton companion tell SOCKET`: handles one event of the mod. Updates the records, and passes the event on to the
+//! companion, with a deadline.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -40,7 +40,7 @@ pub(super) fn run(socket: &str) -> anyhow::Result<()> {
     answered
 }
 
-/// Records what the event says about the session.
+/// Records the event's facts about the session.
 fn note(told: &ModMessage) {
     match told {
         ModMessage::TurnEnded { session, .. } => {

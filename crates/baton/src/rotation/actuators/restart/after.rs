@@ -17,7 +17,7 @@ use crate::handoffs::seal;
 use crate::handoffs::seal::Sealing;
 use crate::mail::notify;
 use crate::rotation::actuators::restart::limits::until;
-use crate::rotation::actuators::restart::vigil::{Ended, Purpose};
+use crate::rotation::actuators::restart::vigil::{ClientEnd, Purpose};
 use crate::rotation::actuators::restart::{PATIENCE, Supervisor};
 use crate::sys::child::Change;
 
@@ -40,7 +40,7 @@ impl From<Vec<String>> for Next {
 
 impl Supervisor {
     /// Returns the next client to start after one has ended, or `None` when the agent is over.
-    pub(crate) fn after(&mut self, ended: &Ended, crashes: &mut u32) -> anyhow::Result<Option<Next>> {
+    pub(crate) fn after(&mut self, ended: &ClientEnd, crashes: &mut u32) -> anyhow::Result<Option<Next>> {
         self.confirm();
         match &ended.purpose {
             Some(Purpose::Rotate) => {
@@ -102,7 +102,7 @@ impl Supervisor {
     }
 
     /// After a headless turn, continues if a handoff is pending or the usage limit has ended.
-    fn next_context(&mut self, ended: &Ended) -> anyhow::Result<Option<Next>> {
+    fn next_context(&mut self, ended: &ClientEnd) -> anyhow::Result<Option<Next>> {
         let Some(agent) = self.record() else { return Ok(None) };
         let session = self.session(&agent);
         if let (Some(limit), Some(session)) = (self.limit(&agent, session.as_ref())?, &session) {
@@ -141,7 +141,7 @@ impl Supervisor {
     }
 
     /// Restarts after a crash, with a backoff that doubles with each immediate death.
-    fn after_crash(&mut self, ended: &Ended, crashes: &mut u32) -> Option<Next> {
+    fn after_crash(&mut self, ended: &ClientEnd, crashes: &mut u32) -> Option<Next> {
         *crashes = if ended.lived < AT_ONCE { *crashes + 1 } else { 1 };
         // Without a handoff there was no conversation to continue, and no reason to expect a better start.
         let handoff = self.record().and_then(|a| a.last_handoff)?;
@@ -196,7 +196,7 @@ impl Supervisor {
     }
 
     /// Seals what the transcript proves, after the client died outside a rotation.
-    fn seal_crash(&mut self, ended: &Ended) {
+    fn seal_crash(&mut self, ended: &ClientEnd) {
         let began = Timestamp::now().checked_sub(ended.lived).unwrap_or(Timestamp::MIN);
         let last = self.record().and_then(|a| self.session(&a));
         // A session that was over before this client began belongs to an earlier one.

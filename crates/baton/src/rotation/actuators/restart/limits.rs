@@ -16,9 +16,9 @@ use crate::rotation::actuators::restart::{PATIENCE, Supervisor};
 use crate::store::companions::CompanionState;
 use crate::sys::terminal;
 
-/// What `agents` shows while a draft may be in the way.
+/// The text in `agents` while a draft may be in the way.
 const TYPED: &str =
-    "its usage limit has ended, and something was typed in its terminal since: send it off to go on";
+    "its usage limit has ended, and something was typed in its terminal since: submit it to continue";
 
 impl Supervisor {
     /// When the agent's usage limit ends, if it is to come back by itself. Also kept in the agent's record, for people.

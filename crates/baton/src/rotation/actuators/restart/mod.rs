@@ -44,7 +44,7 @@ use signals::Signals;
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the user asked for.
+/// The user's options.
 pub(crate) struct Options {
     pub provider: &'static Provider,
     /// The exact program, if the user named one.
@@ -122,7 +122,7 @@ pub(crate) fn run(store: Store, config: Config, options: Options) -> anyhow::Res
         a.launch.clone_from(&options.args);
         a.order = None;
         a.ended = None;
-        // A person starts it, so the count begins anew.
+        // A person starts it, so the count starts over.
         a.in_a_row = 0;
         if found.adopt.is_some() {
             return None;
@@ -255,11 +255,11 @@ impl Supervisor {
 
     /// Takes the agent's new name if it was renamed.
     fn follow_name(&mut self) {
-        let agents = self.store.agents();
-        if !matches!(agents.get(&self.agent), Ok(None)) {
+        // If it is unknown, ask again at the next look.
+        let Ok(new) = self.store.agents().name_now(&self.agent) else { return };
+        if new == self.agent {
             return;
         }
-        let Some(new) = agents.renamed(&self.agent) else { return };
         let path = announce::supervisor_socket(&self.store.state, &new);
         let _ = fs::remove(&path);
         // Without a socket, watching the files is enough.

@@ -1,10 +1,10 @@
 //! The output of a headless agent over several contexts: one result, as if there had been one.
 
 use std::io::{Read as _, Write as _};
-
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::time::Duration;
 
 use crate::sys::child::Child;
+use crate::sys::poll;
 
 pub(super) enum Output {
     /// On the terminal, or with nothing to merge.
@@ -28,7 +28,7 @@ impl Output {
         !matches!(self, Self::Inherited)
     }
 
-    /// Reads what is there; drops the pipe at its end.
+    /// Reads the available bytes; drops the pipe at its end.
     pub(super) fn pump(&mut self, child: &mut Child) -> anyhow::Result<()> {
         let Some(fd) = child.stdout.take() else { return Ok(()) };
         let mut file = std::fs::File::from(fd);
@@ -45,9 +45,8 @@ impl Output {
     /// forever, so do not wait for the pipe's end.
     pub(super) fn finish_reading(&mut self, child: &mut Child) {
         while let Some(fd) = &child.stdout {
-            let mut fds = [PollFd::new(fd, PollFlags::IN)];
-            let ready = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
-            if !ready.is_ok_and(|n| n > 0) || self.pump(child).is_err() {
+            let ready = poll::readable(fd, Duration::ZERO);
+            if !ready.unwrap_or(false) || self.pump(child).is_err() {
                 return;
             }
         }

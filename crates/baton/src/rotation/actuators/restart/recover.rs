@@ -1,4 +1,4 @@
-//! Before a start: finds what an earlier supervisor left unfinished, and which agent this is.
+//! Before a start: finds rotations that an earlier supervisor left unfinished, and identifies the agent.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::sys::{child, process};
 /// How long to wait for an old client that may have been told to end already.
 const TIME_TO_DIE: Duration = Duration::from_secs(1);
 
-/// The rotation that this start must finish, and what to tell the user.
+/// The rotation that this start must finish, and the message for the user.
 pub(super) struct Recovery {
     pub adopt: Option<Rotation>,
     pub to_say: Vec<String>,

@@ -1,4 +1,4 @@
-//! The rotation under way: records and carries out what `core::rotation` decides.
+//! The rotation under way: records and carries out the decisions of `core::rotation`.
 
 use std::time::{Duration, Instant};
 
@@ -132,19 +132,19 @@ impl Supervisor {
     fn has_newer(&self, agent: &Agent, rotation: &Rotation) -> bool {
         let session = self.session(agent).filter(|session| session.id != rotation.from);
         let Some(id) = session.and_then(|session| session.continues) else { return false };
-        let found = self.store.handoffs(&self.config).find(&agent.channel, &id);
-        found.is_ok_and(|found| found.is_some_and(|found| found.entry.session_id == rotation.from))
+        let entry = self.store.handoffs(&self.config).entry(&agent.channel, &id);
+        entry.is_ok_and(|entry| entry.is_some_and(|entry| entry.session_id == rotation.from))
     }
 
     /// Closes the rotation if the fresh context has loaded its handoff. The handoff's own entry shows who has it.
     pub(crate) fn confirm(&mut self) {
         let Some(rotation) = self.rotation.as_ref().filter(|r| r.step == Step::Started) else { return };
         let Some(agent) = self.record() else { return };
-        let found = self.store.handoffs(&self.config).find(&agent.channel, &rotation.handoff);
-        let loaded = match found {
-            Ok(Some(found)) => {
-                let claimed = found.entry.claim.is_some_and(|c| c.session != rotation.from);
-                found.entry.status == Status::Consumed || claimed
+        let entry = self.store.handoffs(&self.config).entry(&agent.channel, &rotation.handoff);
+        let loaded = match entry {
+            Ok(Some(entry)) => {
+                let claimed = entry.claim.is_some_and(|c| c.session != rotation.from);
+                entry.status == Status::Consumed || claimed
             }
             Ok(None) => false,
             Err(e) => {

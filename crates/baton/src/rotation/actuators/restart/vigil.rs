@@ -9,7 +9,6 @@ use baton_core::rotation::{Event, Step};
 use baton_core::session::due_at;
 use baton_core::session::{Session, Turn};
 use jiff::{SignedDuration, Timestamp};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
 use crate::handoffs::seal;
@@ -20,6 +19,7 @@ use crate::rotation::request::{self, When, Wish};
 use crate::sessions::context::Context;
 use crate::store::companions::CompanionState;
 use crate::sys::child::{Change, Child, stop_with};
+use crate::sys::poll::{self, PollFd, PollFlags};
 use crate::sys::terminal;
 use crate::sys::watch::FolderChange;
 
@@ -44,7 +44,7 @@ pub(crate) enum Purpose {
 }
 
 /// How watching one client ended.
-pub(crate) struct Ended {
+pub(crate) struct ClientEnd {
     pub change: Change,
     pub purpose: Option<Purpose>,
     /// It did not end in time, so we killed it.
@@ -82,13 +82,13 @@ const QUIET: Duration = Duration::from_secs(10);
 const UNLOADED: SignedDuration = SignedDuration::from_mins(1);
 /// How often to look at the files while a handoff is pending.
 const POLL: Duration = Duration::from_secs(10);
-/// What `agents` shows while a draft may be in the way.
+/// The text in `agents` while a draft may be in the way.
 const TYPED: &str = "its handoff is sealed, and something was typed in its terminal since: it continues in a fresh context \
                      after the next turn, or with `baton rotate`";
 
 impl Supervisor {
     /// Waits until the client has ended, and stops it when needed.
-    pub(crate) fn watch_child(&mut self, mut child: Child) -> anyhow::Result<Ended> {
+    pub(crate) fn watch_child(&mut self, mut child: Child) -> anyhow::Result<ClientEnd> {
         let began = Instant::now();
         let mut vigil =
             Vigil { load_by: self.awaits_load().then(|| began + TIME_TO_LOAD), ..Vigil::default() };
@@ -107,7 +107,7 @@ impl Supervisor {
             }
             look = self.wait(&mut child, vigil.next())?;
             if let Some(signal) = self.signals.told_to_end() {
-                // A signal to us is meant for the agent: pass it on, and give the agent all the time it wants.
+                // Pass signals to us on to the agent, and give it all the time it wants.
                 child.signal(signal)?;
                 vigil.purpose = Some(Purpose::Quit);
                 vigil.stop_by = None;
@@ -124,7 +124,7 @@ impl Supervisor {
                 Some(change) => {
                     self.output.finish_reading(&mut child);
                     let (purpose, killed_by_us) = (vigil.purpose, vigil.killed);
-                    return Ok(Ended { change, purpose, killed_by_us, lived: began.elapsed() });
+                    return Ok(ClientEnd { change, purpose, killed_by_us, lived: began.elapsed() });
                 }
                 None => {}
             }
@@ -160,7 +160,7 @@ impl Supervisor {
     /// Sleeps until something happens. Returns whether the hooks' files may have changed.
     fn wait(&mut self, child: &mut Child, deadline: Option<Instant>) -> anyhow::Result<bool> {
         let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
-        let timeout = self.watch.timeout(left).map(timespec);
+        let timeout = self.watch.timeout(left);
         let [signalled, poked, has_output] = {
             let output = child.stdout.as_ref().map(std::os::fd::AsFd::as_fd);
             let mut fds: Vec<PollFd<'_>> = [
@@ -174,10 +174,7 @@ impl Supervisor {
             .chain(self.watch.fd())
             .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
             .collect();
-            match poll(&mut fds, timeout.as_ref()) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(e) => return Err(std::io::Error::from(e).into()),
-            }
+            poll::wait(&mut fds, timeout)?;
             let ready = |at: usize| !fds[at].revents().is_empty();
             [ready(0), ready(1), output.is_some() && ready(2)]
         };
@@ -213,7 +210,10 @@ impl Supervisor {
     fn look(&mut self, child: &Child, vigil: &mut Vigil) -> anyhow::Result<Option<Purpose>> {
         self.follow_name();
         let Some(agent) = self.record() else { return Ok(None) };
-        let session = self.session(&agent);
+        let mut session = self.session(&agent);
+        if session.as_ref().is_some_and(|s| pending::end_untold(&self.store, s, Timestamp::now())) {
+            session = self.session(&agent);
+        }
         self.copy = agent.session.as_ref().map(|id| format!("{id}.md"));
         if std::mem::take(&mut self.copied) {
             // The session's record follows the copy of a handed-over document.
@@ -299,7 +299,7 @@ impl Supervisor {
                     vigil.look_at = Some(Instant::now() + until(from, now));
                     return Ok(None);
                 }
-                // Neither did: nothing is lost with a context that nobody has prompted.
+                // Neither happened: nothing is lost with a context that nobody has prompted.
                 Some(_) => {}
             }
         }
@@ -445,12 +445,7 @@ impl Supervisor {
             if left.is_zero() {
                 return true;
             }
-            let mut fds = [PollFd::from_borrowed_fd(self.signals.fd(), PollFlags::IN)];
-            let _ = poll(&mut fds, Some(&timespec(left)));
+            let _ = poll::readable(self.signals.fd(), left);
         }
     }
-}
-
-fn timespec(time: Duration) -> Timespec {
-    Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() }
 }

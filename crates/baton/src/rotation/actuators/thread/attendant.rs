@@ -1,5 +1,5 @@
-//! The event loop: sleeps until a record or a mailbox changes, a server sends something or a deadline passes, and does
-//! what follows for each thread.
+//! The event loop: sleeps until a record or a mailbox changes, a server sends something or a deadline passes, and
+//! handles each thread that changed.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::os::fd::AsFd as _;
@@ -20,11 +20,10 @@ use baton_core::session::due_at;
 use baton_core::session::{Session, Turn};
 use baton_core::wire::codex::app::{self, ServerMessage};
 use jiff::{SignedDuration, Timestamp};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::mail::maildir::Mail;
-use crate::rotation::actuators::record_watch::{RecordChange, RecordWatch};
-use crate::rotation::actuators::thread::link::Link;
+use crate::rotation::actuators::record_watch::RecordWatch;
+use crate::rotation::actuators::thread::link::ServerLink;
 use crate::rotation::actuators::thread::requests::Requests;
 use crate::rotation::actuators::thread::rotation;
 use crate::rotation::{journal, pending, request};
@@ -33,6 +32,7 @@ use crate::sessions::gauge;
 use crate::store::Store;
 use crate::store::log::LogLine;
 use crate::store::presence::thread_server;
+use crate::sys::poll::{self, PollFd, PollFlags};
 
 /// A fresh thread's hook must have loaded the handoff within this time.
 const LOAD: SignedDuration = SignedDuration::from_secs(60);
@@ -81,7 +81,7 @@ impl ThreadAgent {
 pub(crate) struct ThreadAttendant {
     store: Store,
     records: RecordWatch,
-    links: BTreeMap<PathBuf, Link>,
+    links: BTreeMap<PathBuf, ServerLink>,
     agents: BTreeMap<AgentId, ThreadAgent>,
     /// Sessions that no shared server runs. Their records change at every turn; remembering them saves reading those.
     unshared: HashSet<SessionId>,
@@ -308,9 +308,9 @@ impl ThreadAttendant {
         Ok(())
     }
 
-    fn link(&mut self, server: &PathBuf) -> anyhow::Result<&mut Link> {
+    fn link(&mut self, server: &PathBuf) -> anyhow::Result<&mut ServerLink> {
         if !self.links.contains_key(server) {
-            let link = Link::open(server)?;
+            let link = ServerLink::open(server)?;
             self.links.insert(server.clone(), link);
         }
         self.links.get_mut(server).context("the connection is gone")
@@ -376,22 +376,16 @@ impl ThreadAttendant {
         let next = self.agents.values().filter_map(ThreadAgent::next_deadline);
         let next = next.chain(self.requests.next_deadline()).min();
         let left = next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
-        let timeout = self.requests.timeout(self.records.timeout(left)).map(|left| Timespec {
-            tv_sec: left.as_secs().cast_signed(),
-            tv_nsec: left.subsec_nanos().into(),
-        });
+        let timeout = self.requests.timeout(self.records.timeout(left));
         {
             let mut fds: Vec<PollFd<'_>> = [stop.as_fd()]
                 .into_iter()
                 .chain(self.records.fd())
                 .chain(self.requests.fd())
-                .chain(self.links.values().map(Link::fd))
+                .chain(self.links.values().map(ServerLink::fd))
                 .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
                 .collect();
-            match poll(&mut fds, timeout.as_ref()) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(e) => return Err(std::io::Error::from(e).into()),
-            }
+            poll::wait(&mut fds, timeout)?;
             if !fds[0].revents().is_empty() {
                 return Ok(false);
             }
@@ -411,24 +405,11 @@ impl ThreadAttendant {
     /// Adds the agents whose records have changed.
     fn gather(&mut self, dirty: &mut BTreeSet<AgentId>) {
         let Self { store, records, agents, unshared, .. } = self;
-        records.drain(|change| match change {
-            RecordChange::Agent(id) | RecordChange::Mail(id) => {
-                dirty.insert(id);
-                true
-            }
-            RecordChange::Session(session) => {
-                let owner = owner_of(store, agents, unshared, session);
-                let is_ours = owner.is_some();
-                dirty.extend(owner);
-                is_ours
-            }
-            RecordChange::Everything => {
-                unshared.clear();
-                dirty.extend(without_pane(store));
-                dirty.extend(agents.keys().cloned());
-                true
-            }
-        });
+        if records.gather(dirty, |session| owner_of(store, agents, unshared, session)) {
+            unshared.clear();
+            dirty.extend(without_pane(store));
+            dirty.extend(agents.keys().cloned());
+        }
     }
 
     fn fault(&self, id: &AgentId, doing: &str, error: &anyhow::Error) {

@@ -10,26 +10,27 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use baton_core::wire::codex::app::{self, ServerMessage};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Error, Message, WebSocket};
+
+use crate::sys::poll::{self, PollFd, PollFlags};
 
 /// A server on this machine answers within milliseconds; give up on one that does not.
 const ANSWER: Duration = Duration::from_secs(5);
 /// Beginning a window makes no request to a model; the hooks on its way take at most a second each.
 const TURN: Duration = Duration::from_secs(10);
-/// A message may hold what a tool printed; nothing of that is for us.
+/// A message may contain the output of a tool, which we do not need.
 const MOST: usize = 16 << 20;
 
-pub(super) struct Link {
+pub(super) struct ServerLink {
     socket: WebSocket<UnixStream>,
     next: u64,
     /// Messages that came while we waited for an answer.
     heard: VecDeque<ServerMessage>,
 }
 
-impl Link {
+impl ServerLink {
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let doing = || format!("could not connect to {}", path.display());
         let owner = std::fs::metadata(path).with_context(doing)?.uid();
@@ -47,7 +48,7 @@ impl Link {
         Ok(link)
     }
 
-    /// Readable when the server has said something.
+    /// Readable when the server has sent something.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.socket.get_ref().as_fd()
     }
@@ -136,11 +137,6 @@ impl Link {
         if left.is_zero() {
             bail!("the server of the threads did not answer {doing} in time");
         }
-        let timeout = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
-        let mut fds = [PollFd::from_borrowed_fd(self.fd(), what)];
-        match poll(&mut fds, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(e) => Err(std::io::Error::from(e).into()),
-        }
+        Ok(poll::wait(&mut [PollFd::from_borrowed_fd(self.fd(), what)], Some(left))?)
     }
 }

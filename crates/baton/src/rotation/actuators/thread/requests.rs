@@ -20,7 +20,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::approvals::{ask, settle};
 use crate::mail;
 use crate::mail::maildir::Draft;
-use crate::rotation::actuators::thread::link::Link;
+use crate::rotation::actuators::thread::link::ServerLink;
 use crate::sessions::context::Context;
 use crate::store::Store;
 use crate::sys::watch::{Interest, Watch};
@@ -35,7 +35,7 @@ struct Pending {
     server: PathBuf,
     asked: ServerRequest,
     until: Option<Timestamp>,
-    /// We have answered, or the server reported somebody's answer.
+    /// We have answered, or the server reported another answer.
     is_over: bool,
 }
 
@@ -79,7 +79,7 @@ impl Requests {
         self.pending.iter().any(|pending| !pending.is_over && pending.session == *session)
     }
 
-    /// Remembers what an item changes, to show it when the item asks for permission.
+    /// Remembers an item's changes, to show them when the item asks for permission.
     pub(super) fn note_patch(&mut self, thread: String, item: String, patch: String) {
         if self.patches.len() >= MAX_PATCHES {
             self.patches.clear();
@@ -131,7 +131,7 @@ impl Requests {
     }
 
     /// Passes answers on to the server, and closes requests whose deadline has passed.
-    pub(super) fn give_answers(&mut self, links: &mut BTreeMap<PathBuf, Link>) {
+    pub(super) fn give_answers(&mut self, links: &mut BTreeMap<PathBuf, ServerLink>) {
         self.answers.drain(|_| true);
         let now = Timestamp::now();
         for at in 0..self.pending.len() {
@@ -146,7 +146,7 @@ impl Requests {
     fn give_answer(
         &mut self,
         at: usize,
-        links: &mut BTreeMap<PathBuf, Link>,
+        links: &mut BTreeMap<PathBuf, ServerLink>,
         now: Timestamp,
     ) -> anyhow::Result<()> {
         let approvals = self.store.approvals();
@@ -249,7 +249,7 @@ impl Requests {
 /// turn, another agent's as mail.
 fn tell_reason(
     store: &Store,
-    link: &mut Link,
+    link: &mut ServerLink,
     pending: &Pending,
     answer: &Answer,
     reason: &str,

@@ -1,4 +1,4 @@
-//! Starts a fresh thread that follows another: with the same setup, as the same agent, and with a prompt to go on.
+//! Starts a fresh thread that follows another: with the same setup, as the same agent, and with a prompt to continue.
 
 use anyhow::Context as _;
 use baton_core::agent::{Agent, RotationRequest};
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::config::Config;
 use crate::handoffs::attach;
-use crate::rotation::actuators::thread::link::Link;
+use crate::rotation::actuators::thread::link::ServerLink;
 use crate::rotation::journal;
 use crate::store::Store;
 
@@ -19,7 +19,7 @@ use crate::store::Store;
 pub(super) fn carry_out(
     store: &Store,
     config: &Config,
-    link: &mut Link,
+    link: &mut ServerLink,
     agent: &Agent,
     session: &Session,
     request: &RotationRequest,
@@ -39,7 +39,7 @@ pub(super) fn carry_out(
 fn start(
     store: &Store,
     config: &Config,
-    link: &mut Link,
+    link: &mut ServerLink,
     agent: &Agent,
     session: &Session,
     rotation: &mut Rotation,
@@ -74,12 +74,12 @@ fn start(
     Ok(())
 }
 
-/// A fresh window in the same thread: whoever looks at it sees the work go on there. PreCompact finds the handoff that it is
-/// for, and the turn's SessionStart loads it.
+/// A fresh window in the same thread: the work continues on the same screen. PreCompact finds its handoff, and the
+/// turn's SessionStart loads it.
 fn open_window(
     store: &Store,
     config: &Config,
-    link: &mut Link,
+    link: &mut ServerLink,
     session: &Session,
     rotation: &mut Rotation,
     setup: &Setup,
@@ -92,7 +92,7 @@ fn open_window(
     Ok(())
 }
 
-/// The prompt with which the work goes on. It may be as long as it likes: it brings the files itself.
+/// The prompt that continues the work. It has no length limit, so it includes the files.
 fn prompt(store: &Store, config: &Config, rotation: &Rotation) -> String {
     let files = attach::files(store, config, &rotation.handoff);
     let parts = [Some(rotation.continuation()), attach::shown(store, &rotation.handoff, &files)];

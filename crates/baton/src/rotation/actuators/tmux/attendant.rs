@@ -6,19 +6,18 @@ use std::os::fd::AsFd as _;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::time::Duration;
 
-use baton_core::agent::Agent;
-use baton_core::ids::AgentId;
+use baton_core::ids::{AgentId, SessionId};
 use jiff::Timestamp;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::approvals;
 use crate::mail::announce;
-use crate::rotation::actuators::record_watch::{RecordChange, RecordWatch};
+use crate::rotation::actuators::record_watch::RecordWatch;
 use crate::rotation::actuators::tmux::pane_agent::{PaneAgent, PaneStatus};
 use crate::rotation::actuators::tmux::server::Server;
 use crate::store::Store;
 use crate::store::log::LogLine;
 use crate::sys::fs;
+use crate::sys::poll::{self, PollFd, PollFlags};
 
 /// How often to check whether somebody looks at a pane whose dialog a waiting hook hides. tmux does not report who
 /// attaches.
@@ -90,7 +89,16 @@ impl PaneAttendant {
         };
         self.hides_dialog = false;
         for id in hidden {
-            let Ok(Some(Agent { pane: Some(pane), .. })) = self.store.agents().get(&id) else { continue };
+            let pane = match self.store.agents().get(&id) {
+                Ok(agent) => agent.and_then(|agent| agent.pane),
+                Err(e) => {
+                    self.fault(&id, "read its record", &e.into());
+                    // Its pane may be looked at; look again.
+                    self.hides_dialog = true;
+                    continue;
+                }
+            };
+            let Some(pane) = pane else { continue };
             if Server::of(&pane).is_looked_at(&pane.id) {
                 if let Err(e) = approvals::hand_back(&self.store, &id, now) {
                     self.fault(&id, "hand a request back to its dialog", &e.into());
@@ -127,10 +135,7 @@ impl PaneAttendant {
         let left = next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
         let left =
             if self.hides_dialog { Some(left.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY))) } else { left };
-        let timeout = self.records.timeout(left).map(|left| Timespec {
-            tv_sec: left.as_secs().cast_signed(),
-            tv_nsec: left.subsec_nanos().into(),
-        });
+        let timeout = self.records.timeout(left);
         {
             let clients = || self.agents.iter().filter_map(|(id, agent)| Some((id, agent.end()?)));
             let mut fds: Vec<PollFd<'_>> = [stop.as_fd()]
@@ -140,10 +145,7 @@ impl PaneAttendant {
                 .chain(self.socket.as_ref().map(|s| s.as_fd()))
                 .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
                 .collect();
-            match poll(&mut fds, timeout.as_ref()) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(e) => return Err(std::io::Error::from(e).into()),
-            }
+            poll::wait(&mut fds, timeout)?;
             if !fds[0].revents().is_empty() {
                 return Ok(false);
             }
@@ -160,22 +162,14 @@ impl PaneAttendant {
     /// Adds the agents whose records have changed or who were named in a datagram.
     fn gather(&mut self, dirty: &mut BTreeSet<AgentId>) {
         let Self { store, records, socket, agents, .. } = self;
-        records.drain(|change| match change {
-            RecordChange::Agent(id) | RecordChange::Mail(id) => {
-                dirty.insert(id);
-                true
-            }
-            RecordChange::Session(session) => {
-                let owner = agents.iter().find(|(_, agent)| agent.session() == Some(&session));
-                dirty.extend(owner.map(|(id, _)| id.clone()));
-                owner.is_some()
-            }
-            RecordChange::Everything => {
-                dirty.extend(with_pane(store));
-                dirty.extend(agents.keys().cloned());
-                true
-            }
-        });
+        let owner = |session: SessionId| {
+            let owner = agents.iter().find(|(_, agent)| agent.session() == Some(&session));
+            owner.map(|(id, _)| id.clone())
+        };
+        if records.gather(dirty, owner) {
+            dirty.extend(with_pane(store));
+            dirty.extend(agents.keys().cloned());
+        }
         let mut name = [0; 160];
         while let Some(Ok(n)) = socket.as_ref().map(|s| s.recv(&mut name)) {
             dirty.extend(std::str::from_utf8(&name[..n]).ok().and_then(|id| AgentId::new(id).ok()));

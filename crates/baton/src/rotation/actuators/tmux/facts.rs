@@ -1,6 +1,6 @@
-//! Reads what the pane attendant must know of an agent before it types.
+//! Gathers the facts that the pane attendant needs before it types.
 
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::mail::maildir::Mail;
 use crate::providers::face::Typing;
 use crate::rotation::request;
+use crate::sessions::turn;
 use crate::store::Store;
 use crate::store::companions::CompanionState;
 
@@ -20,15 +21,10 @@ use crate::store::companions::CompanionState;
 const IN_PLACE: SignedDuration = SignedDuration::from_secs(15);
 /// Sealing a handoff takes at most a second.
 const SEALING: SignedDuration = SignedDuration::from_secs(5);
-/// How long the client may take to begin the turn of a prompt that our hook has seen: other hooks may see it too.
-const BEGIN: SignedDuration = SignedDuration::from_secs(10);
-/// How much of the transcript's end to search for the last record of the conversation. Behind the first prompt of a
-/// context the client notes tens of kilobytes about tools and skills.
-const END: u64 = 256 << 10;
 /// How much of a transcript's beginning to search for the first prompt.
 const BEGINNING: u64 = 512 << 10;
 
-/// The facts, and what to do about them.
+/// The facts, and the resulting actions.
 pub(super) struct Survey {
     pub look: Look,
     /// Why no further rotation is allowed.
@@ -42,7 +38,7 @@ pub(super) struct Survey {
     pub silent: Option<(Session, String)>,
 }
 
-pub(super) fn look(store: &Store, config: &Config, agent: &Agent, typing: &Typing, now: Timestamp) -> Survey {
+pub(super) fn look(store: &Store, config: &Config, agent: &Agent, now: Timestamp) -> Survey {
     let session = agent.session.as_ref().and_then(|id| store.sessions().readable(id));
     // A hook that seals writes the agent's request before it clears the session's mark. Read them in the opposite
     // order, so that we never see an idle session without its request.
@@ -59,7 +55,7 @@ pub(super) fn look(store: &Store, config: &Config, agent: &Agent, typing: &Typin
     };
     found.look.ready = true;
     found.look.clear = matches!(&agent.order, Some(Order::Clear { session: of, .. }) if *of == session.id);
-    found.look.turn = turn(&session, typing, now);
+    found.look.turn = turn::observed(&session, now);
     let limit = session.parked().filter(|_| config.run.park).map(|parked| parked.until);
     if limit.is_some_and(|until| until <= now) {
         found.look.turn = Turn::Idle;
@@ -81,7 +77,7 @@ pub(super) fn look(store: &Store, config: &Config, agent: &Agent, typing: &Typin
     // An ordered clear would make the agent forget mail that comes before it.
     if !inside.mail && !found.look.clear {
         let waiting = Mail::of(store).waiting(&agent.id);
-        // An agent with a pending handoff is about to forget what it is told.
+        // An agent with a pending handoff is about to lose its context.
         let hears = !is_pending && found.look.turn != Turn::Limit;
         found.look.mail = if hears { waiting } else { 0 };
         let may_interrupt = found.look.mail > 0 && found.look.turn == Turn::Working;
@@ -107,90 +103,12 @@ pub(super) fn look(store: &Store, config: &Config, agent: &Agent, typing: &Typin
     let waits = found.look.mail > 0 || found.look.request.is_some() || found.look.clear || is_pending;
     if waits && matches!(found.look.turn, Turn::Working | Turn::Blocked) {
         found.again = Some(now + SignedDuration::from_secs(3));
-        found.silent = prompt_alone(&session, typing, now).map(|prompt| (session.clone(), prompt));
+        found.silent = turn::prompt_alone(&session, now).map(|prompt| (session.clone(), prompt));
     }
     if let Some(until) = limit.filter(|until| *until > now) {
         found.again = Some(until);
     }
     found
-}
-
-/// Whose move it is: from the hooks, corrected by what only the transcript shows.
-fn turn(session: &Session, typing: &Typing, now: Timestamp) -> Turn {
-    match session.turn {
-        Turn::Working if was_taken_back(session, typing, now) => Turn::Idle,
-        Turn::Working | Turn::Blocked if was_interrupted(session, typing) => Turn::Idle,
-        turn => turn,
-    }
-}
-
-fn was_interrupted(session: &Session, typing: &Typing) -> bool {
-    last_words(session, typing).ok().flatten().is_some_and(|line| line.contains(typing.interrupted))
-}
-
-/// Whether Esc took the prompt back before its turn began. Our hook has recorded a turn by then; the client puts the
-/// prompt into its composer, writes nothing and tells nobody.
-fn was_taken_back(session: &Session, typing: &Typing, now: Timestamp) -> bool {
-    let (Some(path), Some(since)) = (session.transcript.as_deref(), session.turn_since) else { return false };
-    if now < since + BEGIN {
-        return false;
-    }
-    match std::fs::metadata(path).and_then(|found| found.modified()) {
-        // The client makes the file with the first turn.
-        Err(e) => e.kind() == std::io::ErrorKind::NotFound,
-        // A turn that goes on after a permission was given writes nothing either, while its tool runs.
-        Ok(at) => {
-            Timestamp::try_from(at).is_ok_and(|at| at < since)
-                && last_words(session, typing)
-                    .is_ok_and(|line| !line.is_some_and(|line| typing.tools.iter().any(|m| line.contains(m))))
-        }
-    }
-}
-
-/// The record of the prompt, if the transcript ends with it and has not grown for a while.
-///
-/// Esc may come when the prompt is written already, and nothing has been sent to the model.
-fn prompt_alone(session: &Session, typing: &Typing, now: Timestamp) -> Option<String> {
-    let grew = std::fs::metadata(session.transcript.as_deref()?).and_then(|found| found.modified()).ok()?;
-    let is_quiet =
-        session.turn == Turn::Working && Timestamp::try_from(grew).is_ok_and(|at| at + BEGIN <= now);
-    let last = is_quiet.then(|| last_words(session, typing).ok().flatten()).flatten()?;
-    let has = |marks: &[&str]| marks.iter().any(|mark| last.contains(mark));
-    (has(typing.prompts) && !has(typing.tools)).then_some(last)
-}
-
-/// Whether the record of a prompt has exactly this text, however the composer has broken its lines.
-pub(super) fn is_prompt(record: &str, draft: &str) -> bool {
-    fn has(value: &serde_json::Value, draft: &str) -> bool {
-        match value {
-            serde_json::Value::String(text) => dense(text) == draft,
-            serde_json::Value::Array(items) => items.iter().any(|item| has(item, draft)),
-            serde_json::Value::Object(fields) => fields.values().any(|field| has(field, draft)),
-            _ => false,
-        }
-    }
-    let draft = dense(draft);
-    !draft.is_empty() && serde_json::from_str(record).is_ok_and(|record| has(&record, &draft))
-}
-
-fn dense(text: &str) -> String {
-    text.chars().filter(|c| !c.is_whitespace()).collect()
-}
-
-/// The last record of the user or the model; the client's own notes may follow it.
-fn last_words(session: &Session, typing: &Typing) -> std::io::Result<Option<String>> {
-    let Some(path) = session.transcript.as_deref() else { return Ok(None) };
-    let mut file = crate::sys::fs::open_read(Path::new(path))?;
-    let from = file.metadata()?.len().saturating_sub(END);
-    let mut bytes = Vec::new();
-    file.seek(SeekFrom::Start(from))?;
-    file.take(END).read_to_end(&mut bytes)?;
-    let text = String::from_utf8_lossy(&bytes);
-    let last = text.lines().rev().find(|line| typing.speaks.iter().any(|mark| line.contains(mark)));
-    match last {
-        None if from > 0 => Err(std::io::Error::other("the last record is longer than what is read")),
-        last => Ok(last.map(str::to_owned)),
-    }
 }
 
 /// Whether the transcript of a fresh context shows this prompt.
@@ -207,7 +125,7 @@ pub(super) fn was_prompted(session: &Session, typing: &Typing, words: &str) -> b
     text.lines().any(|line| typing.prompts.iter().any(|mark| line.contains(mark)) && line.contains(words))
 }
 
-/// What to leave to the companion inside the client.
+/// The actions left to the companion inside the client.
 #[derive(Default)]
 struct Inside {
     mail: bool,
@@ -222,7 +140,7 @@ fn inside(
     again: &mut Option<Timestamp>,
 ) -> Inside {
     let CompanionState::Live(record) = store.presence(agent).companion() else { return Inside::default() };
-    // After Esc the client takes no orders from its companion, but it takes what is typed, like a person's.
+    // After Esc the client takes no orders from its companion, but it accepts typed text, as from a person.
     if !record.interactive || record.braked {
         return Inside::default();
     }

@@ -1,14 +1,15 @@
 //! Types text into a pane. The tmux server checks the pane, pastes and submits in one step.
 //!
 //! The text comes from a file, so that a caller that is killed has sent all of it or nothing. The paste is bracketed,
-//! so that no line is taken for a key or submitted early; Enter is a key of its own. No other key can slip in unnoticed
-//! between the look at the screen and the paste, because the server compares cursor, mode and process with what we saw.
+//! so that no line acts as a key or is submitted early; Enter is sent separately. No other key can slip in unnoticed
+//! between the look at the screen and the paste, because the server compares cursor, mode and process with the ones we
+//! saw.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 
-use crate::rotation::actuators::tmux::server::{Facts, Known};
+use crate::rotation::actuators::tmux::server::{Facts, RecordedPane};
 
 /// The condition that the pane is as we saw it. The server evaluates it together with the command that follows.
 fn is_as(seen: &Facts) -> String {
@@ -21,7 +22,7 @@ fn is_as(seen: &Facts) -> String {
     )
 }
 
-impl Known<'_> {
+impl RecordedPane<'_> {
     /// Leaves copy mode, or another mode that takes the keys, if the pane still runs the same process.
     pub(crate) fn leave_mode(&self, seen: &Facts) -> anyhow::Result<()> {
         let (pane, same) = (&self.pane.id, format!("#{{==:#{{pane_pid}},{}}}", seen.process));
@@ -62,7 +63,7 @@ impl Known<'_> {
     }
 }
 
-/// Escapes a semicolon at the end of a word, which tmux would take for the end of the command.
+/// Escapes a semicolon at the end of a word, which tmux would read as the end of the command.
 pub(super) fn word(word: &OsStr) -> OsString {
     match word.as_encoded_bytes().strip_suffix(b";") {
         Some(rest) => OsString::from_vec([rest, b"\\;"].concat()),

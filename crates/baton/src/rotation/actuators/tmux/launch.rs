@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::providers::{self, Provider};
 use crate::rotation::actuators::Integrate;
-use crate::rotation::actuators::tmux::server::{Facts, Known, Server};
+use crate::rotation::actuators::tmux::server::{Facts, RecordedPane, Server};
 use crate::store::agents::is_reserved;
 use crate::store::{Store, record};
 use crate::sys::fs;
@@ -29,7 +29,7 @@ const START: Duration = Duration::from_secs(20);
 /// The length limit of one command-line argument; longer prompts go into a file.
 pub(crate) const MAX_PROMPT: usize = 100_000;
 
-/// What to start.
+/// The agent to start.
 pub(crate) struct Spec {
     pub name: AgentId,
     pub provider: &'static Provider,
@@ -38,11 +38,11 @@ pub(crate) struct Spec {
     pub parent: Option<AgentId>,
     /// The agent that may answer its permission requests besides the user.
     pub approver: Option<AgentId>,
-    /// What it is for, in a word or two.
+    /// Its purpose, in a word or two.
     pub role: Option<String>,
     /// The git worktree that was made for it.
     pub worktree: Option<PathBuf>,
-    /// It begins with a task of its own instead of going on with what it did under this name.
+    /// It begins with a new task instead of continuing the earlier work under this name.
     pub anew: bool,
     /// The client's own arguments, and its first prompt among them.
     pub args: Vec<String>,
@@ -50,7 +50,8 @@ pub(crate) struct Spec {
     pub socket: String,
 }
 
-/// What the process in the pane reads. The file is private, because it holds an environment, and removed once read.
+/// The process in the pane reads this. The file is private, because it contains an environment, and is removed once
+/// read.
 #[derive(Serialize, Deserialize)]
 struct Ticket {
     agent: AgentId,
@@ -80,7 +81,7 @@ pub(crate) fn ensure_there(provider: &Provider) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Registers the agent and starts its client in a pane of its own.
+/// Registers the agent and starts its client in a new pane.
 pub(crate) fn start(store: &Store, spec: &Spec) -> anyhow::Result<Agent> {
     ensure!(!is_reserved(&spec.name), "no agent may be called {}; choose another name", spec.name);
     ensure_there(spec.provider)?;
@@ -181,8 +182,8 @@ fn start_pane(store: &Store, spec: &Spec, before: Option<&Pane>, place: Place) -
         place == Place::Same && Server::of(pane).facts(&pane.id).as_ref().is_some_and(is_left)
     });
     if let (None, Some(pane)) = (same, before) {
-        // What a client that failed left on the screen has been seen or never will be.
-        let _ = Known::new(pane).close();
+        // The screen of a failed client has been seen by now, or never will be.
+        let _ = RecordedPane::new(pane).close();
     }
     let ticket = store.state.join("run").join(format!("{}.start", spec.name));
     let told = Ticket { agent: spec.name.clone(), args: spec.args.clone(), env: environment() };

@@ -17,11 +17,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
 use crate::store::Store;
 use crate::store::presence::panes_lock;
 use crate::sys::lock::{Lock, LockError};
+use crate::sys::poll;
 
 /// Attends to the panes until the other end of `stop` is closed or written to. Only one attendant works at a time; the
 /// others wait for its lock.
@@ -38,10 +37,7 @@ pub(crate) fn take_over(path: &Path, stop: &UnixStream) -> anyhow::Result<Option
             Err(LockError::Held { .. }) => {}
             Err(e) => return Err(e.into()),
         }
-        let mut fds = [PollFd::new(stop, PollFlags::IN)];
-        let pause = Timespec { tv_sec: 2, tv_nsec: 0 };
-        let _ = poll(&mut fds, Some(&pause));
-        if !fds[0].revents().is_empty() {
+        if poll::readable(stop, Duration::from_secs(2)).unwrap_or(false) {
             return Ok(None);
         }
     }

@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 
 use baton_core::agent::Agent;
 use baton_core::ids::SessionId;
-use baton_core::pane::screen::{Composer, Screen, Shown};
+use baton_core::pane::draft;
+use baton_core::pane::screen::{Composer, PaneCapture, Screen};
 use baton_core::pane::{Effect, Input, Mark, RESUME, State, Text, Unfinished};
 use baton_core::process::Process;
 use baton_core::prompt;
 use baton_core::rotation::{Actuator, Event, Rotation};
 use baton_core::session::due_at;
 use baton_core::session::{Session, Turn};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rustix::process::Pid;
 
 use crate::handoffs::attach;
@@ -22,11 +23,12 @@ use crate::mail::maildir::{Claimed, Mail};
 use crate::mail::notify;
 use crate::providers;
 use crate::providers::face::{self, Typing};
-use crate::rotation::actuators::tmux::server::{Facts, Known};
+use crate::rotation::actuators::tmux::server::{Facts, RecordedPane};
 use crate::rotation::actuators::tmux::{facts, takeover};
 use crate::rotation::{journal, pending, request};
 use crate::sessions::clear;
 use crate::sessions::context::Context;
+use crate::sessions::turn;
 use crate::store::Store;
 use crate::store::log::LogLine;
 use crate::sys::fs::{self, PRIVATE, Sync};
@@ -55,7 +57,7 @@ pub(crate) struct PaneAgent {
     end: Option<Handle>,
     /// The pane at the last read.
     facts: Option<Facts>,
-    /// What the composer held at that time.
+    /// The text in the composer at that time.
     draft: String,
     again: Option<Timestamp>,
     /// When to requeue mail that a dead attendant had claimed. By then the transcript shows what it had typed.
@@ -154,7 +156,7 @@ impl PaneAgent {
                 }
             }
             // It was renamed, and is attended to under its new name.
-            None if store.agents().renamed(&self.agent.id).is_some() => {
+            None if store.agents().renamed(&self.agent.id)?.is_some() => {
                 self.leave(store);
                 return Ok(PaneStatus::Gone);
             }
@@ -175,12 +177,13 @@ impl PaneAgent {
         if self.inherits.is_none() && Mail::of(store).has_abandoned(&self.agent.id) {
             self.inherits = Some(now + RESUME);
         }
-        let mut found = facts::look(store, &ctx.config, &self.agent, self.typing, now);
+        let is_early = self.requeue_dropped(store, now)?;
+        let mut found = facts::look(store, &ctx.config, &self.agent, now);
         if let Some(session) = found.over.take() {
             if let Some(at) = carry_out_pending(&session, now) {
                 found.again = Some(at);
             } else {
-                found = facts::look(store, &ctx.config, &self.agent, self.typing, now);
+                found = facts::look(store, &ctx.config, &self.agent, now);
                 let later = found.over.as_ref().and_then(|s| due_at(s, false));
                 found.again = [found.again, later].into_iter().flatten().min();
             }
@@ -188,7 +191,7 @@ impl PaneAgent {
         if let Some((session, prompt)) = found.silent.take()
             && self.was_taken_back(store, &session, &prompt, now)?
         {
-            found = facts::look(store, &ctx.config, &self.agent, self.typing, now);
+            found = facts::look(store, &ctx.config, &self.agent, now);
             found.again = Some(now);
         }
         self.again = found.again;
@@ -197,6 +200,12 @@ impl PaneAgent {
             journal::give_up(store, &self.agent, None, &why)?;
         }
         let mut look = found.look;
+        if is_early {
+            // Later messages wait for those that may come again.
+            look.mail = if look.turn == Turn::Idle { 0 } else { look.mail };
+            let later = now + SignedDuration::from_secs(1);
+            self.again = Some(self.again.map_or(later, |again| again.min(later)));
+        }
         look.unseen = self.held.len();
         look.heard |= late && self.has_heard(store);
         self.feed(store, Input::Looked(look))?;
@@ -206,8 +215,25 @@ impl PaneAgent {
         Ok(PaneStatus::Open)
     }
 
-    /// Records the end of a turn whose prompt is back in the composer: Esc came before anything was sent to the model, and no
-    /// hook tells of it. Returns whether it was so.
+    /// Queues messages again that came with a prompt that Esc took back, before later ones are typed. Returns whether it
+    /// is too early to tell.
+    fn requeue_dropped(&self, store: &Store, now: Timestamp) -> anyhow::Result<bool> {
+        let session = self.session().and_then(|id| store.sessions().readable(id));
+        let Some(session) = session.filter(|s| !s.given.is_empty()) else { return Ok(false) };
+        if turn::observed(&session, now) != Turn::Idle {
+            // The first tool call shows that the turn has begun.
+            return Ok(true);
+        }
+        let given = turn::requeue_dropped(store, &session, now);
+        let is_early = !given.is_empty();
+        if !is_early {
+            store.sessions().update(&session.id, PATIENCE, |s| s.given = given)?;
+        }
+        Ok(is_early)
+    }
+
+    /// Records the end of a turn whose prompt is back in the composer: Esc came before anything was sent to the model,
+    /// and no hook reports it. Returns whether that happened.
     fn was_taken_back(
         &mut self,
         store: &Store,
@@ -216,7 +242,7 @@ impl PaneAgent {
         now: Timestamp,
     ) -> anyhow::Result<bool> {
         let Some(screen) = self.read()? else { return Ok(false) };
-        let is_back = matches!(&screen.composer, Composer::Draft(draft) if facts::is_prompt(prompt, draft));
+        let is_back = matches!(&screen.composer, Composer::Draft(draft) if draft::is_prompt(prompt, draft));
         if !is_back {
             return Ok(false);
         }
@@ -225,9 +251,11 @@ impl PaneAgent {
             let is_same = s.turn == Turn::Working && s.turn_since == session.turn_since;
             if is_same {
                 (s.turn, s.turn_since) = (Turn::Idle, Some(now));
+                s.given.clear();
             }
             is_same
         })?;
+        turn::requeue_dropped(store, session, now);
         Ok(ended == Some(true))
     }
 
@@ -247,9 +275,9 @@ impl PaneAgent {
         });
     }
 
-    /// Requeues what a killed hook or attendant had claimed, unless the transcript shows it.
+    /// Requeues messages that a killed hook or attendant had claimed, unless the transcript shows them.
     fn inherit(&self, store: &Store) -> anyhow::Result<()> {
-        // Without the session's record nothing shows what was delivered, so a requeued message may come twice.
+        // Without the session's record deliveries cannot be checked, so a requeued message may arrive twice.
         let session = self.session().map(|id| store.sessions().get(id)).transpose()?.flatten();
         let seen = |id: &str| session.as_ref().is_some_and(|s| deliver::is_shown(store, s, id));
         Ok(Mail::of(store).requeue_abandoned(&self.agent.id, &seen)?)
@@ -292,7 +320,7 @@ impl PaneAgent {
         Ok(PaneStatus::Gone)
     }
 
-    /// Requeues what has not arrived when the attendant stops. The next attendant continues from the files.
+    /// Requeues messages that have not arrived when the attendant stops. The next attendant continues from the files.
     pub(crate) fn leave(&mut self, store: &Store) {
         self.settle_held(store, true);
         for claimed in self.held.drain(..) {
@@ -381,20 +409,20 @@ impl PaneAgent {
         Ok(())
     }
 
-    fn with_pane<T>(&self, act: impl FnOnce(&Known<'_>) -> anyhow::Result<T>) -> anyhow::Result<T> {
+    fn with_pane<T>(&self, act: impl FnOnce(&RecordedPane<'_>) -> anyhow::Result<T>) -> anyhow::Result<T> {
         let pane =
             self.agent.pane.as_ref().ok_or_else(|| anyhow::anyhow!("{} has no pane", self.agent.id))?;
-        act(&Known::new(pane))
+        act(&RecordedPane::new(pane))
     }
 
-    /// What the pane shows now; `None` if it is gone.
+    /// The present screen of the pane; `None` if it is gone.
     fn read(&mut self) -> anyhow::Result<Option<Screen>> {
         let read = self.with_pane(|pane| {
             let Some(facts) = pane.facts() else { return Ok(None) };
             Ok(Some((pane.screen()?, facts)))
         })?;
         let Some((text, facts)) = read else { return Ok(None) };
-        let shown = Shown { text: &text, cursor: facts.cursor, in_mode: facts.in_mode };
+        let shown = PaneCapture { text: &text, cursor: facts.cursor, in_mode: facts.in_mode };
         let screen = self.typing.face.read(&shown);
         self.facts = Some(facts);
         self.draft.clear();

@@ -98,7 +98,7 @@ impl Server {
         tmux
     }
 
-    /// Runs one command and returns what it printed.
+    /// Runs one command and returns its output.
     pub(crate) fn run<S: AsRef<OsStr>>(&self, args: &[S]) -> anyhow::Result<String> {
         let mut tmux = self.command();
         tmux.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -147,7 +147,7 @@ impl Server {
         listed.lines().filter_map(Facts::parse).collect()
     }
 
-    /// Starts `program` in a session of its own.
+    /// Starts `program` in a new session.
     pub(crate) fn start(
         &self,
         name: &str,
@@ -170,12 +170,12 @@ impl Server {
         Facts::parse(&told).with_context(|| format!("tmux gave no pane for {name}: {told:?}"))
     }
 
-    /// Keeps a pane open when what runs in it ends.
+    /// Keeps a pane open when its program ends.
     pub(crate) fn hold_open(&self, pane: &str) -> anyhow::Result<()> {
         self.run(&["set-option", "-p", "-t", pane, "remain-on-exit", "on"]).map(drop)
     }
 
-    /// Starts `program` in a pane that is there already.
+    /// Starts `program` in an existing pane.
     pub(super) fn restart(
         &self,
         pane: &str,
@@ -210,12 +210,12 @@ fn wait_until(child: &mut std::process::Child, deadline: Instant) -> Option<std:
 }
 
 /// A pane identified earlier; `facts` checks that it is still the same one.
-pub(crate) struct Known<'a> {
+pub(crate) struct RecordedPane<'a> {
     pub(super) pane: &'a Pane,
     pub(super) server: Server,
 }
 
-impl<'a> Known<'a> {
+impl<'a> RecordedPane<'a> {
     pub(crate) fn new(pane: &'a Pane) -> Self {
         Self { pane, server: Server::of(pane) }
     }

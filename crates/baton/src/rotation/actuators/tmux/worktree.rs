@@ -1,30 +1,25 @@
 //! The git worktree of a spawned agent: made for it, and removed with it if nothing in it would be lost.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use baton_core::ids::AgentId;
 use baton_core::plain::plain_line;
 
 use crate::handoffs::offer;
-use crate::project::channel;
-use crate::project::trust::Trust;
+use crate::project::{channel, trust};
 use crate::store::Store;
-use crate::sys::paths::Paths;
-use crate::sys::{fs, git};
+use crate::sys::{child, fs, git};
 
-/// Runs git in `dir`, with the hooks and filters of an accepted project only. Returns whether it succeeded, and its
-/// output.
+/// Runs git in `dir`. Returns whether it succeeded, and its output.
 fn git(dir: &Path, args: &[&str]) -> anyhow::Result<(bool, String)> {
-    let mut git = if Paths::from_env().is_ok_and(|paths| Trust::read(&paths).accepts(dir)) {
-        let mut git = Command::new("git");
-        git.arg("-C").arg(dir);
-        git
-    } else {
-        git::without_its_commands(dir)
-    };
-    let output = git.args(args).output().context("could not start git")?;
+    /// A checkout of a large repository takes minutes.
+    const LONGEST: Duration = Duration::from_mins(10);
+    let limit = if args[0] == "rev-parse" { git::PATIENCE } else { LONGEST };
+    let output = trust::git_in(dir)
+        .and_then(|mut git| child::output_within(git.args(args), b"", limit))
+        .with_context(|| format!("could not run git in {}", shown(dir)))?;
     let said = if output.status.success() { output.stdout } else { output.stderr };
     Ok((output.status.success(), String::from_utf8_lossy(&said).trim().to_owned()))
 }
@@ -41,6 +36,12 @@ pub(crate) fn make(store: &Store, cwd: &Path, name: &AgentId) -> anyhow::Result<
             shown(root)
         )
     })?;
+    // What comes with a repository may be a pipe, and git would wait for it.
+    for file in ["info/exclude", "info/attributes"] {
+        let file = channel::common_git_dir(root)?.join(file);
+        let is_sound = std::fs::metadata(&file).map_or(true, |about| about.is_file());
+        ensure!(is_sound, "{} is no file; remove it, or spawn without --worktree", shown(&file));
+    }
     let path = folder.join(name.as_str());
     if std::fs::symlink_metadata(&path).is_ok() {
         let is_of_this_repository = fs::is_plain_dir(&path)
@@ -69,7 +70,7 @@ fn shown(path: &Path) -> String {
     plain_line(&path.display().to_string(), 4096)
 }
 
-/// What happened to a worktree.
+/// The outcome of removing a worktree.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Removal {
     Removed,

@@ -1,8 +1,9 @@
-//! A unified diff that shows people a change before it is made.
+//! Differences between two texts, line by line.
 
 use std::fmt::Write as _;
 
-use similar::{ChangeTag, TextDiff};
+use similar::algorithms::{Capture, Compact, Replace, myers};
+use similar::{Change, ChangeTag, DiffOp, group_diff_ops};
 
 /// Unchanged lines shown around a change.
 const CONTEXT: usize = 3;
@@ -16,11 +17,10 @@ pub(crate) fn unified(name: &str, before: Option<&str>, after: Option<&str>) -> 
     let new: Vec<&str> = after.unwrap_or_default().split_inclusive('\n').collect();
     let side = |text: Option<&str>| text.map_or("/dev/null", |_| name);
     let mut out = format!("--- {}\n+++ {}\n", side(before), side(after));
-    let diff = TextDiff::from_slices(&old, &new);
-    for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
+    for hunk in group_diff_ops(operations(&old, &new), CONTEXT) {
         let [mut removed, mut added] = [0, 0];
         let mut lines = String::new();
-        for change in hunk.iter_changes() {
+        for change in hunk.iter().flat_map(|op| op.iter_changes(&old[..], &new[..])) {
             removed += usize::from(change.tag() != ChangeTag::Insert);
             added += usize::from(change.tag() != ChangeTag::Delete);
             let line = change.value().strip_suffix('\n');
@@ -33,11 +33,30 @@ pub(crate) fn unified(name: &str, before: Option<&str>, after: Option<&str>) -> 
         }
         // An empty side is numbered by the line before it.
         let begin = |count: usize, before: usize| if count == 0 { before } else { before + 1 };
-        let (from, to) = hunk.ops().first().map_or((0, 0), |op| (op.old_range().start, op.new_range().start));
+        let (from, to) = hunk.first().map_or((0, 0), |op| (op.old_range().start, op.new_range().start));
         let _ =
             write!(out, "@@ -{},{removed} +{},{added} @@\n{lines}", begin(removed, from), begin(added, to));
     }
     out
+}
+
+/// Every line of both texts, with its change.
+pub(crate) fn changes<'t>(before: &'t str, after: &'t str) -> Vec<(ChangeTag, &'t str)> {
+    let old: Vec<&str> = before.split_inclusive('\n').collect();
+    let new: Vec<&str> = after.split_inclusive('\n').collect();
+    let changes = operations(&old, &new).into_iter().flat_map(|op| {
+        op.iter_changes(&old[..], &new[..])
+            .map(|change: Change<&str>| (change.tag(), change.value()))
+            .collect::<Vec<_>>()
+    });
+    changes.collect()
+}
+
+/// One algorithm alone: a choice at run time compiles all of them, a fifteenth of this crate's code.
+fn operations(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
+    let mut hook = Compact::new(Replace::new(Capture::new()), old, new);
+    let Ok(()) = myers::diff(&mut hook, old, 0..old.len(), new, 0..new.len());
+    hook.into_inner().into_inner().into_ops()
 }
 
 #[cfg(test)]

@@ -1,0 +1,147 @@
+//! Whose move it is in a session: what its hooks recorded, corrected by what only the transcript shows.
+//!
+//! Esc fires no hook. In the middle of a turn it leaves a record in the transcript. Before the turn has begun it takes
+//! the prompt back into the composer: our hook has recorded a turn by then, and the client tells nobody.
+
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+
+use baton_core::session::{Session, Turn};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::mail::deliver;
+use crate::providers::face::{self, Typing};
+use crate::store::Store;
+use crate::sys::fs;
+
+/// How long the client may take to begin the turn of a prompt that our hook has seen: other hooks may see it too.
+const BEGIN: SignedDuration = SignedDuration::from_secs(10);
+/// The same for those who put the end of that turn on record: a wrong record would tell a parent that its child is idle.
+const UNTOLD: SignedDuration = SignedDuration::from_secs(30);
+/// How long a client may take to write what it is given. Two prompts may come within tenths of a second.
+const WRITTEN: SignedDuration = SignedDuration::from_secs(3);
+/// How much of the transcript's end to search for the last record of the conversation. Behind the first prompt of a
+/// context the client notes tens of kilobytes about tools and skills.
+const ENDS: [u64; 2] = [16 << 10, 256 << 10];
+
+/// Whose move it is. A transcript that cannot be read corrects nothing.
+pub(crate) fn observed(session: &Session, now: Timestamp) -> Turn {
+    let is_over =
+        is_interrupted(session) || (session.turn == Turn::Working && is_taken_back(session, BEGIN, now));
+    if is_over { Turn::Idle } else { session.turn }
+}
+
+/// Whether the turn is over by the transcript, and no hook will ever report it.
+pub(crate) fn has_ended_untold(session: &Session, now: Timestamp) -> bool {
+    is_interrupted(session) || (session.turn == Turn::Working && is_taken_back(session, UNTOLD, now))
+}
+
+/// When a turn that the hooks saw begin can be recognised as taken back.
+pub(crate) fn untold_from(session: &Session) -> Option<Timestamp> {
+    let since = session.turn_since.filter(|_| session.turn == Turn::Working);
+    since.and_then(|since| since.checked_add(UNTOLD).ok())
+}
+
+/// Whether the transcript shows nothing of the turn yet.
+pub(crate) fn never_began(session: &Session) -> bool {
+    is_taken_back(session, SignedDuration::ZERO, Timestamp::MAX)
+}
+
+/// Queues messages again that a hook gave with a prompt and that the transcript does not show: Esc took the prompt back,
+/// and the client dropped them with it. Returns those of which it is too early to tell.
+pub(crate) fn requeue_dropped(store: &Store, session: &Session, now: Timestamp) -> Vec<String> {
+    // Nobody presses Esc there, and it may keep no transcript.
+    if session.headless {
+        return Vec::new();
+    }
+    let is_early = || session.turn_since.is_some_and(|since| now < since + WRITTEN);
+    if session.given.is_empty() || is_early() {
+        return session.given.clone();
+    }
+    deliver::requeue_dropped(store, session, now);
+    Vec::new()
+}
+
+/// Whether the transcript ends with the interruption of this very turn.
+fn is_interrupted(session: &Session) -> bool {
+    let Some(typing) = face::of(&session.provider) else { return false };
+    matches!(session.turn, Turn::Working | Turn::Blocked)
+        && last_words(session, typing).ok().flatten().is_some_and(|line| {
+            let is_earlier = session.turn_since.zip(stamp(&line)).is_some_and(|(since, at)| at < since);
+            line.contains(typing.interrupted) && !is_earlier
+        })
+}
+
+/// Whether Esc took the prompt back before its turn began: after `patience` the transcript shows nothing of the turn.
+fn is_taken_back(session: &Session, patience: SignedDuration, now: Timestamp) -> bool {
+    let (Some(path), Some(since)) = (session.transcript.as_deref(), session.turn_since) else { return false };
+    // Nobody presses Esc there, and it may keep no transcript.
+    if session.headless {
+        return false;
+    }
+    let Some(typing) = face::of(&session.provider) else { return false };
+    if since.checked_add(patience).is_ok_and(|until| now < until) {
+        return false;
+    }
+    let is_still = match std::fs::metadata(path).and_then(|found| found.modified()) {
+        // The client makes the file with the first turn.
+        Err(e) => return e.kind() == std::io::ErrorKind::NotFound,
+        Ok(at) => Timestamp::try_from(at).is_ok_and(|at| at < since),
+    };
+    match last_words(session, typing) {
+        Err(_) => false,
+        // A client that has only just begun notes its settings.
+        Ok(None) => true,
+        Ok(Some(line)) => {
+            let has = |marks: &[&str]| marks.iter().any(|mark| line.contains(mark));
+            // The client stamps a prompt before our hook sees it, so only what ended an earlier turn tells by its stamp.
+            let is_end = !has(typing.prompts) || line.contains(typing.interrupted);
+            let is_earlier = is_end && stamp(&line).is_some_and(|at| at < since);
+            // A turn that continues after a permission was given writes nothing either, while its tool runs.
+            !has(typing.tools) && (is_still || is_earlier)
+        }
+    }
+}
+
+/// When a record was written, if it says so.
+fn stamp(record: &str) -> Option<Timestamp> {
+    #[derive(serde::Deserialize)]
+    struct Stamped {
+        timestamp: Timestamp,
+    }
+    serde_json::from_str::<Stamped>(record).ok().map(|record| record.timestamp)
+}
+
+/// The record of the prompt, if the turn runs by the hooks and the transcript ends with that prompt and has not grown
+/// for a while. Esc may come when the prompt is written already, and nothing has been sent to the model.
+pub(crate) fn prompt_alone(session: &Session, now: Timestamp) -> Option<String> {
+    let typing = face::of(&session.provider)?;
+    let grew = std::fs::metadata(session.transcript.as_deref()?).and_then(|found| found.modified()).ok()?;
+    let is_quiet =
+        session.turn == Turn::Working && Timestamp::try_from(grew).is_ok_and(|at| at + BEGIN <= now);
+    let last = is_quiet.then(|| last_words(session, typing).ok().flatten()).flatten()?;
+    let has = |marks: &[&str]| marks.iter().any(|mark| last.contains(mark));
+    (has(typing.prompts) && !has(typing.tools)).then_some(last)
+}
+
+/// The last record of the user or the model; the client's own notes may follow it.
+fn last_words(session: &Session, typing: &Typing) -> std::io::Result<Option<String>> {
+    let Some(path) = session.transcript.as_deref() else { return Ok(None) };
+    let mut file = fs::open_read(Path::new(path))?;
+    let size = file.metadata()?.len();
+    for end in ENDS {
+        let from = size.saturating_sub(end);
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(from))?;
+        (&mut file).take(end).read_to_end(&mut bytes)?;
+        let text = String::from_utf8_lossy(&bytes);
+        // The first line is cut off unless it is the file's.
+        let whole = if from == 0 { &text } else { text.split_once('\n').map_or("", |(_, whole)| whole) };
+        let has = |line: &str, marks: &[&str]| marks.iter().any(|mark| line.contains(mark));
+        let last = whole.lines().rev().find(|line| has(line, typing.speaks) && !has(line, typing.notes));
+        if last.is_some() || from == 0 {
+            return Ok(last.map(str::to_owned));
+        }
+    }
+    Err(std::io::Error::other("the last record is longer than what is read"))
+}
