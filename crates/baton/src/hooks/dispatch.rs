@@ -136,124 +136,153 @@ fn answer(ctx: &Context, event: &HookEvent<'_>, payload: &[u8]) -> Option<Answer
     if let Event::SessionStart { source, model, .. } = &event.event {
         return Some(start::session_start(ctx, event, source, model.as_deref()));
     }
-    // Hooks that were installed while the session ran see it here for the first time.
-    let session = match ctx.store.sessions().open(&event.session) {
-        Ok(open) => match open.record.clone() {
-            Some(session) => {
-                *ctx.record.borrow_mut() = Some(open);
-                current(ctx, session, event)
-            }
-            None => start::stand_back(ctx, register::register(ctx, event, "seen", None)?, "seen").0,
-        },
-        Err(e) => {
-            ctx.fault("read the session's record", &e);
-            return None;
-        }
-    };
+    let session = &*recorded(ctx, event)?;
     if !session.approvals.is_empty() {
-        permission::settle(ctx, &session, event, payload);
+        permission::settle(ctx, session, event, payload);
         // The record has changed, so read it again.
         ctx.record.take();
     }
     // The record, which we have read anyway, says when to look.
     if session.remind_at.is_some_and(|at| at <= ctx.now) {
-        remind(ctx, &session);
+        remind(ctx, session);
     }
     match &event.event {
-        Event::UserPromptSubmit { prompt } => Some(work::prompted(ctx, &session, prompt)),
-        Event::ToolWanted { .. } => window::gate(ctx, &session),
-        Event::ToolUsed { failed, .. } => Some(work::tool_used(ctx, &session, *failed)),
-        Event::Stop { hook_active, last_message, tasks, crons } => {
-            // Only if somebody waits for it, because it costs a hot hook a write.
-            if !session.asked_by.is_empty() {
-                let answer = last_message.as_deref().map(notice::beginning);
-                ctx.update(&session, |s| s.answer = answer);
-            }
-            let mut background: Vec<String> = tasks
-                .iter()
-                .map(|t| {
-                    t.description.as_deref().or(t.id.as_deref()).unwrap_or("a background task").to_owned()
-                })
-                .collect();
-            if *crons > 0 {
-                background.push(format!("{crons} scheduled prompts"));
-            }
-            done::tell(ctx, &session, last_message.as_deref());
-            Some(stop::stop(ctx, &session, *hook_active, last_message.as_deref(), background))
-        }
+        Event::UserPromptSubmit { prompt } => Some(work::prompted(ctx, session, prompt)),
+        Event::ToolWanted { .. } => window::gate(ctx, session),
+        Event::ToolUsed { failed, .. } => Some(work::tool_used(ctx, session, *failed)),
+        Event::Stop { .. } => Some(stopped(ctx, session, &event.event)),
         Event::StopFailure { error, last_message, .. } => {
-            stop::failure(ctx, &session, error, last_message.as_deref());
-            done::tell(ctx, &session, None);
+            stop::failure(ctx, session, error, last_message.as_deref());
+            done::tell(ctx, session, None);
             None
         }
         Event::Interrupted => {
-            // No Stop comes, so this is the end of the turn.
-            ctx.set_turn(&session, Turn::Idle);
-            pending::carry_out(ctx, &session, false, "the agent");
-            done::tell(ctx, &session, None);
-            ctx.log(&ctx.line("interrupted", &session));
+            interrupted(ctx, session);
             None
         }
         Event::PreCompact { trigger, instructions } => {
-            compact::pre(ctx, &session, trigger, instructions.as_deref())
+            compact::pre(ctx, session, trigger, instructions.as_deref())
         }
         Event::PostCompact { .. } => {
-            compact::post(ctx, &session);
+            compact::post(ctx, session);
             None
         }
         Event::SessionEnd { reason } => {
-            start::session_end(ctx, &session, reason);
+            start::session_end(ctx, session, reason);
             None
         }
         Event::Notification { kind, .. } => {
-            // After Esc no Stop comes, so this is the first sign that the agent is idle.
-            if kind == "idle_prompt" {
-                // A disk that was full for the whole turn has room now.
-                if claim::has_acted(&session) {
-                    claim::consume(ctx, &session);
-                }
-                if !session.given.is_empty() {
-                    let given = turn::requeue_dropped(&ctx.store, &session, ctx.now);
-                    ctx.update(&session, |s| s.given = given);
-                }
-                // At a usage limit it stays parked.
-                if session.turn != Turn::Limit {
-                    ctx.set_turn(&session, Turn::Idle);
-                }
-                let braked = session.request.is_some() && ctx.is_braked(&session.agent);
-                pending::carry_out(ctx, &session, braked, "the agent");
-                if let Err(e) = request::nobody_types(&ctx.store, &session) {
-                    ctx.fault("let a waiting rotation go ahead", &e);
-                }
-            } else if kind.contains("permission") {
-                ctx.set_turn(&session, Turn::Blocked);
-            }
-            let mut line = ctx.line("notification", &session);
-            line.detail = serde_json::json!({ "kind": kind });
-            ctx.log(&line);
+            notified(ctx, session, kind);
             None
         }
         Event::PermissionRequest { tool } => {
-            if event.subagent.is_none() {
-                let about = tool.as_deref().map(notice::beginning);
-                ctx.update(&session, |s| {
-                    (s.turn, s.turn_since, s.blocked_on) = (Turn::Blocked, Some(ctx.now), about);
-                });
-            }
-            let mut line = ctx.line("permission-request", &session);
-            line.detail = serde_json::json!({ "tool": tool });
-            ctx.log(&line);
-            permission::requested(ctx, &session, event, payload)
+            wants_permission(ctx, session, event, tool.as_deref());
+            permission::requested(ctx, session, event, payload)
         }
         Event::ModelSwitched { to } => {
             let model = to.as_deref().map(str::to_owned);
-            ctx.update(&session, |s| s.model = model);
+            ctx.update(session, |s| s.model = model);
             None
         }
         Event::SessionStart { .. } | Event::SubagentStart | Event::SubagentStop { .. } | Event::Other(_) => {
             None
         }
     }
+}
+
+/// The session's record, as of this event.
+fn recorded(ctx: &Context, event: &HookEvent<'_>) -> Option<Box<Session>> {
+    let open = match ctx.store.sessions().open(&event.session) {
+        Ok(open) => open,
+        Err(e) => {
+            ctx.fault("read the session's record", &e);
+            return None;
+        }
+    };
+    let Some(session) = open.record.clone() else { return first_seen(ctx, event) };
+    *ctx.record.borrow_mut() = Some(open);
+    Some(current(ctx, session, event))
+}
+
+/// Registers a session whose hooks were installed while it ran.
+#[cold]
+fn first_seen(ctx: &Context, event: &HookEvent<'_>) -> Option<Box<Session>> {
+    let session = register::register(ctx, event, "seen", None)?;
+    Some(Box::new(start::stand_back(ctx, session, "seen").0))
+}
+
+/// The end of a turn.
+fn stopped(ctx: &Context, session: &Session, event: &Event<'_>) -> Answer {
+    let Event::Stop { hook_active, last_message, tasks, crons } = event else { return Answer::default() };
+    // Only if somebody waits for it, because it costs a hot hook a write.
+    if !session.asked_by.is_empty() {
+        let answer = last_message.as_deref().map(notice::beginning);
+        ctx.update(session, |s| s.answer = answer);
+    }
+    let mut background: Vec<String> = tasks
+        .iter()
+        .map(|t| t.description.as_deref().or(t.id.as_deref()).unwrap_or("a background task").to_owned())
+        .collect();
+    if *crons > 0 {
+        background.push(format!("{crons} scheduled prompts"));
+    }
+    done::tell(ctx, session, last_message.as_deref());
+    stop::stop(ctx, session, *hook_active, last_message.as_deref(), background)
+}
+
+/// The person pressed Esc. No Stop comes, so this is the end of the turn.
+#[cold]
+fn interrupted(ctx: &Context, session: &Session) {
+    ctx.set_turn(session, Turn::Idle);
+    pending::carry_out(ctx, session, false, "the agent");
+    done::tell(ctx, session, None);
+    ctx.log(&ctx.line("interrupted", session));
+}
+
+fn notified(ctx: &Context, session: &Session, kind: &str) {
+    if kind == "idle_prompt" {
+        became_idle(ctx, session);
+    } else if kind.contains("permission") {
+        ctx.set_turn(session, Turn::Blocked);
+    }
+    let mut line = ctx.line("notification", session);
+    line.detail = serde_json::json!({ "kind": kind });
+    ctx.log(&line);
+}
+
+/// After Esc no Stop comes, so the notification is the first sign that the agent is idle.
+#[cold]
+fn became_idle(ctx: &Context, session: &Session) {
+    // A disk that was full for the whole turn has room now.
+    if claim::has_acted(session) {
+        claim::consume(ctx, session);
+    }
+    if !session.given.is_empty() {
+        let given = turn::requeue_dropped(&ctx.store, session, ctx.now);
+        ctx.update(session, |s| s.given = given);
+    }
+    // At a usage limit it stays parked.
+    if session.turn != Turn::Limit {
+        ctx.set_turn(session, Turn::Idle);
+    }
+    let braked = session.request.is_some() && ctx.is_braked(&session.agent);
+    pending::carry_out(ctx, session, braked, "the agent");
+    if let Err(e) = request::nobody_types(&ctx.store, session) {
+        ctx.fault("let a waiting rotation go ahead", &e);
+    }
+}
+
+#[cold]
+fn wants_permission(ctx: &Context, session: &Session, event: &HookEvent<'_>, tool: Option<&str>) {
+    if event.subagent.is_none() {
+        let about = tool.map(notice::beginning);
+        ctx.update(session, |s| {
+            (s.turn, s.turn_since, s.blocked_on) = (Turn::Blocked, Some(ctx.now), about);
+        });
+    }
+    let mut line = ctx.line("permission-request", session);
+    line.detail = serde_json::json!({ "tool": tool });
+    ctx.log(&line);
 }
 
 /// Sends this agent's due reminders if no daemon has; this hook may deliver them.
@@ -263,8 +292,8 @@ fn remind(ctx: &Context, session: &Session) {
     ctx.update(session, |s| s.remind_at = next);
 }
 
-/// Updates the record from the event: a resumed session may have another transcript, and the mode may have changed.
-fn current(ctx: &Context, mut session: Session, event: &HookEvent<'_>) -> Session {
+/// The record as of this event: a resumed session may have another transcript, and the mode may have changed.
+fn current(ctx: &Context, session: Box<Session>, event: &HookEvent<'_>) -> Box<Session> {
     let transcript = event.transcript.as_deref().filter(|t| session.transcript.as_deref() != Some(t));
     let mode = event.permission_mode.as_deref().filter(|m| session.permission_mode.as_deref() != Some(m));
     // A late SessionEnd came after the session had been resumed.
@@ -272,6 +301,17 @@ fn current(ctx: &Context, mut session: Session, event: &HookEvent<'_>) -> Sessio
     if transcript.is_none() && mode.is_none() && !revived {
         return session;
     }
+    updated(ctx, session, transcript, mode, revived)
+}
+
+#[cold]
+fn updated(
+    ctx: &Context,
+    mut session: Box<Session>,
+    transcript: Option<&str>,
+    mode: Option<&str>,
+    revived: bool,
+) -> Box<Session> {
     if revived {
         session.ended = None;
     }

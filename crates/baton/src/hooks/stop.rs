@@ -93,8 +93,8 @@ pub(super) fn stop(
     let mail = if request.is_none() && then == AtStop::Nothing { mail } else { put_back(ctx, &mail) };
     let seals = request.is_some() || matches!(then, AtStop::Seal { .. });
     // This event lists what still runs, and the sealed handoff names it.
-    let told = seals.then(|| Session { background, ..session.clone() });
-    let session = told.as_ref().unwrap_or(session);
+    let told = seals.then(|| with_background(session, background));
+    let session = told.as_deref().unwrap_or(session);
     let mut line = ctx.line("stop", session);
     line.detail = json!({ "tokens": gauge.reading.map(|r| r.tokens), "level": gauge.level });
     let answer = match (request, then) {
@@ -128,6 +128,11 @@ pub(super) fn stop(
     };
     ctx.log(&line);
     Answer { text: answer, mail }
+}
+
+#[cold]
+fn with_background(session: &Session, background: Vec<String>) -> Box<Session> {
+    Box::new(Session { background, ..session.clone() })
 }
 
 /// Requeues the messages, because another Stop meanwhile decided to say something else.

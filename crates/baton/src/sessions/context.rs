@@ -131,13 +131,16 @@ impl Context {
 
     /// Changes the session's record. If the lock is busy, the change is left to the next hook.
     pub(crate) fn update<R>(&self, session: &Session, change: impl FnOnce(&mut Session) -> R) -> Option<R> {
+        let (mut change, mut answer) = (Some(change), None);
+        self.change(session, &mut |record| answer = change.take().map(|change| change(record)));
+        answer
+    }
+
+    #[inline(never)]
+    fn change(&self, session: &Session, change: &mut dyn FnMut(&mut Session)) {
         let open = self.record.take().filter(|open| open.record.as_ref().is_some_and(|s| s.id == session.id));
-        match self.store.sessions().update_open(&session.id, open, self.patience(), change) {
-            Ok(answer) => answer,
-            Err(e) => {
-                self.fault("change the session's record", &e);
-                None
-            }
+        if let Err(e) = self.store.sessions().update_open(&session.id, open, self.patience(), change) {
+            self.fault("change the session's record", &e);
         }
     }
 

@@ -40,7 +40,7 @@ pub enum RecordError {
 /// The record at `path`; `None` if there is none or it was damaged and set aside.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FileError> {
     let Some(file) = GrownFile::open(path, MAX, Access::Read)? else { return Ok(None) };
-    understood(path, &file)
+    Ok(understood(path, &file)?.map(|record| *record))
 }
 
 /// All records in `dir`, in no order. Fails if one of them, or the folder, cannot be read.
@@ -59,7 +59,7 @@ pub(crate) fn all_readable<T: DeserializeOwned>(dir: &Path) -> Vec<T> {
     records.filter_map(|path| read(&path).ok().flatten()).collect()
 }
 
-fn understood<T: DeserializeOwned>(path: &Path, file: &GrownFile) -> Result<Option<T>, FileError> {
+fn understood<T: DeserializeOwned>(path: &Path, file: &GrownFile) -> Result<Option<Box<T>>, FileError> {
     let mut outcome = newest(&file.end);
     if matches!(outcome, Outcome::Unknown) && !file.is_whole() {
         outcome = newest(&file.all(path, MAX)?);
@@ -84,8 +84,10 @@ pub(crate) fn newer(path: &Path, version: u64) -> FileError {
     FileError::new("read", path, std::io::Error::other(why))
 }
 
+/// The record is boxed, because a session's is more than a kilobyte and every caller would copy it on its stack: each page
+/// of stack that a hook touches costs it two microseconds.
 enum Outcome<T> {
-    Record(T),
+    Record(Box<T>),
     Newer(u64),
     Unknown,
 }
@@ -110,26 +112,33 @@ fn newest<T: DeserializeOwned>(bytes: &[u8]) -> Outcome<T> {
 
 /// One record, however it is formatted.
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Outcome<T> {
-    let (version, body) = match split(bytes) {
-        Some((version, body)) => (version, body),
-        // Formatted by a person, or older than versions.
-        None => match serde_json::from_slice::<serde_json::Value>(bytes) {
-            Ok(serde_json::Value::Object(mut fields)) if fields.contains_key("v") => {
-                let version = fields.remove("v").and_then(|v| v.as_u64()).unwrap_or(u64::MAX);
-                (version, Cow::Owned(serde_json::to_vec(&fields).unwrap_or_default()))
-            }
-            _ => (0, Cow::Borrowed(bytes)),
-        },
-    };
+    let (version, body) = split(bytes).unwrap_or_else(|| formatted(bytes));
     if version > u64::from(VERSION) {
         return Outcome::Newer(version);
     }
     match serde_json::from_slice(&body) {
-        Ok(record) => Outcome::Record(record),
-        Err(_) => {
-            serde_json::from_slice::<Wrapped<T>>(&body).map_or(Outcome::Unknown, |w| Outcome::Record(w.all))
-        }
+        Ok(record) => Outcome::Record(Box::new(record)),
+        Err(_) => wrapped(&body),
     }
+}
+
+/// Version and fields of a record that a person has formatted, or that is older than versions.
+#[cold]
+#[inline(never)]
+fn formatted(bytes: &[u8]) -> (u64, Cow<'_, [u8]>) {
+    match serde_json::from_slice::<serde_json::Value>(bytes) {
+        Ok(serde_json::Value::Object(mut fields)) if fields.contains_key("v") => {
+            let version = fields.remove("v").and_then(|v| v.as_u64()).unwrap_or(u64::MAX);
+            (version, Cow::Owned(serde_json::to_vec(&fields).unwrap_or_default()))
+        }
+        _ => (0, Cow::Borrowed(bytes)),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn wrapped<T: DeserializeOwned>(body: &[u8]) -> Outcome<T> {
+    serde_json::from_slice::<Wrapped<T>>(body).map_or(Outcome::Unknown, |w| Outcome::Record(Box::new(w.all)))
 }
 
 /// A list or a text has no fields, so it is wrapped in one, beside the version. Version 0.1 wrote them bare.
@@ -141,7 +150,7 @@ struct Wrapped<T> {
 /// Parses the bytes of `path` as a record. `None` if they are not one; nothing is set aside.
 pub(crate) fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<Option<T>, FileError> {
     match decode(bytes) {
-        Outcome::Record(record) => Ok(Some(record)),
+        Outcome::Record(record) => Ok(Some(*record)),
         Outcome::Newer(version) => Err(newer(path, version)),
         Outcome::Unknown => Ok(None),
     }
@@ -220,14 +229,14 @@ fn line<T: Serialize>(path: &Path, record: &T) -> Result<Vec<u8>, FileError> {
 /// A record that grows by lines, and the file it came from.
 #[derive(Default)]
 pub struct GrowingRecord<T> {
-    pub record: Option<T>,
+    pub record: Option<Box<T>>,
     file: Option<GrownFile>,
 }
 
 impl<T: Serialize + DeserializeOwned> GrowingRecord<T> {
     /// A record that can only be read.
     pub fn of(record: Option<T>) -> Self {
-        Self { record, file: None }
+        Self { record: record.map(Box::new), file: None }
     }
 
     pub fn read(path: &Path) -> Result<Self, FileError> {
@@ -303,18 +312,35 @@ pub(crate) fn grow<T, R>(
 where
     T: Serialize + DeserializeOwned + PartialEq + Clone,
 {
+    let (mut change, mut answer) = (Some(change), None);
+    grow_by(path, known, patience, &mut |record| answer = change.take().map(|change| change(record)))?;
+    Ok(answer)
+}
+
+/// Takes the change as an object, so that this is compiled once for each kind of record and not once for each change: a
+/// hook has several.
+#[inline(never)]
+fn grow_by<T>(
+    path: &Path,
+    known: Option<GrowingRecord<T>>,
+    patience: Duration,
+    change: &mut dyn FnMut(&mut T),
+) -> Result<(), RecordError>
+where
+    T: Serialize + DeserializeOwned + PartialEq + Clone,
+{
     let _lock = Lock::acquire(&path.with_extension("lock"), patience)?;
     let mut growing = match known.filter(GrowingRecord::is_current) {
         Some(known) => known,
         None => GrowingRecord::<T>::read(path)?,
     };
-    let Some(before) = growing.record.take() else { return Ok(None) };
+    let Some(before) = growing.record.take() else { return Ok(()) };
     let mut after = before.clone();
-    let answer = change(&mut after);
+    change(&mut after);
     if after != before {
         growing.write(path, &after)?;
     }
-    Ok(Some(answer))
+    Ok(())
 }
 
 #[cfg(test)]
@@ -468,7 +494,7 @@ mod tests {
         std::fs::write(&path, laid_out).unwrap();
         assert_eq!(read::<Value>(&path).unwrap().unwrap()["n"], 7);
         std::fs::write(&path, "{\"n\":\n{ torn").unwrap();
-        assert_eq!(GrowingRecord::<Value>::read(&path).unwrap().record, None);
+        assert!(GrowingRecord::<Value>::read(&path).unwrap().record.is_none());
         assert!(!path.exists());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "its bytes are kept");
     }

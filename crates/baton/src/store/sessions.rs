@@ -113,7 +113,11 @@ impl Sessions {
     pub(crate) fn open_gauge(&self, id: &SessionId) -> OpenGauge {
         let path = self.gauge_path(id);
         match GrowingRecord::read(&path) {
-            Ok(mut growing) => OpenGauge { path, before: growing.record.take().unwrap_or_default(), growing },
+            Ok(mut growing) => OpenGauge {
+                path,
+                before: growing.record.take().map_or_else(Gauge::default, |gauge| *gauge),
+                growing,
+            },
             // A gauge that must not be written may still be read.
             Err(_) => OpenGauge { path, before: self.gauge(id), growing: GrowingRecord::default() },
         }
