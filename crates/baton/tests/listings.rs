@@ -139,15 +139,19 @@ fn numbers(text: &str) -> String {
             let rest: String = chars[at + run + 1..].iter().take(4).collect();
             let line = uncoloured(out.rsplit('\n').next().unwrap_or_default());
             let pad = "\u{a0}".repeat(run - 1);
+            let is_last = rest.starts_with(['\x1b', '\n']) || rest.is_empty();
+            let is_first = line.trim().is_empty() && !line.is_empty();
             // In a sentence nothing is padded; in a column it is on one side or the other.
-            let is_in_sentence = rest.starts_with(" ago") || rest.starts_with(')');
-            let is_right = line.trim().is_empty() && !line.is_empty()
-                || rest.starts_with(['\x1b', '\n'])
-                || rest.is_empty();
-            let (before, behind) = match (is_in_sentence, is_right) {
-                (true, _) => ("", ""),
-                (false, true) => (pad.as_str(), ""),
-                (false, false) => ("", pad.as_str()),
+            let (before, behind) = if rest.starts_with(" ago") || rest.starts_with(')') {
+                ("", "")
+            } else if is_last && !is_first && line.ends_with("  ") {
+                // A last column is as wide as its widest age.
+                out.truncate(out.trim_end_matches([' ', '\u{a0}']).len());
+                ("  ", "")
+            } else if is_last || is_first {
+                (pad.as_str(), "")
+            } else {
+                ("", pad.as_str())
             };
             let _ = write!(out, "{before}0s{behind}");
             at += run + 1;
@@ -173,6 +177,10 @@ fn uncoloured(text: &str) -> String {
 fn an_age_of_two_digits_is_as_wide_as_one() {
     for right in ["  7s  xx", "\x1b[1m  7s  xx", "name  \x1b[2m 7s\x1b[0m", "name   7s"] {
         assert_eq!(numbers(&right.replace(" 7s", "12s")), numbers(right), "{right:?}");
+    }
+    for narrow in ["name  7s\n", "name\x1b[2m  7s\x1b[0m"] {
+        assert_eq!(numbers(&narrow.replace("  7s", "  12s")), numbers(narrow), "{narrow:?}");
+        assert_eq!(numbers(&narrow.replace("  7s", "   7s")), numbers(narrow), "{narrow:?}");
     }
     for left in ["name  7s   7s    xx", "\x1b[1mname\x1b[0m  7s   xx"] {
         assert_eq!(numbers(&left.replace("7s ", "12s")), numbers(left), "{left:?}");
