@@ -233,16 +233,15 @@ fn a_handoff_that_comes_again_after_a_kill_is_not_offered_again() {
     fleet.run(1, &["handoffs", "load"]).ok();
     // What the killed daemon has not done yet.
     fleet.homes[1].run("serve --stop").ok();
-    std::fs::remove_file(super::fleet_file(&fleet.homes[1], &format!("homes/{id}.json"))).unwrap();
+    let record = super::fleet_file(&fleet.homes[1], &format!("homes/settled/{id}.json"));
+    std::fs::remove_file(&record).unwrap();
     fleet.postgres.sql(
         "ALTER TABLE baton.messages DISABLE TRIGGER admit;
          INSERT INTO baton.messages SELECT * FROM kept;
          ALTER TABLE baton.messages ENABLE TRIGGER admit",
     );
     fleet.homes[1].run("serve --detach").ok();
-    wait_until("it to come again", || {
-        super::fleet_file(&fleet.homes[1], &format!("homes/{id}.json")).exists()
-    });
+    wait_until("it to come again", || record.exists());
     assert!(in_state(&fleet.homes[1], "active").is_empty());
     assert_eq!(in_state(&fleet.homes[1], "consumed"), [id]);
 }
@@ -291,4 +290,82 @@ fn what_a_restore_has_lost_is_given_again_although_the_connection_breaks_in_betw
     fleet.postgres.sql("DROP TRIGGER breaks ON baton.homes");
     fleet.homes[1].run("serve --detach").ok();
     wait_until("it to arrive", || in_state(&fleet.homes[1], "active").contains(&id));
+}
+
+/// A record of a handoff that went from m0 to m1, as it was written before settled ones had a folder of their own.
+fn was_given(id: &str) -> String {
+    let at = jiff::Timestamp::now();
+    let body = json!({ "epoch": 2, "agent": "app", "provider": "claude", "from": "app", "cwd": "/p", "project": "p",
+        "text": "# The work\n".repeat(500), "carried": null, "tree": {} });
+    let parcel = json!({ "name": format!("h{id}"), "to": "m1", "kind": "handoff", "at": at, "body": body, "channel": "p" });
+    let record = json!({ "handoff": id, "local": { "state": "away", "to": "m1", "epoch": 2 }, "at": at,
+        "channel": "p", "parcel": parcel });
+    format!("{{\"v\":1,{}\n", &record.to_string()[1..])
+}
+
+/// However many handoffs have left this machine, a wake reads only those that have yet to move.
+#[test]
+fn a_wake_reads_no_record_of_a_handoff_that_is_settled() {
+    use baton_testkit::daemon::Served;
+    use baton_testkit::trace;
+    if !trace::available() {
+        return;
+    }
+    let Some(fleet) = Fleet::of(2).map(Fleet::quiet) else { return };
+    let homes = super::fleet_file(&fleet.homes[0], "homes");
+    std::fs::create_dir(&homes).unwrap();
+    std::fs::set_permissions(&homes, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let ids: Vec<String> = (0..300).map(|n| format!("HO-20261117-1955{:02}-{n:08}", n % 60)).collect();
+    for id in &ids {
+        std::fs::write(homes.join(format!("{id}.json")), was_given(id)).unwrap();
+    }
+    let log = fleet.homes[0].path().join("strace.log");
+    let mut command = fleet.homes[0].command("strace");
+    command.args(["-D", "-qq", "-f", "-e", "trace=open,openat", "-o"]).arg(&log);
+    command.arg(fleet.homes[0].binary()).arg("serve");
+    let _served = Served::start(&fleet.homes[0], command);
+    let _desk = fleet.serve(1);
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    let wake = |n: u32| {
+        fleet.run(0, &["send", "user@m1", &format!("word {n}")]).ok();
+        fleet.wait_for_stage(0, &format!("word {n}"), "fetched");
+    };
+    let read = || {
+        let calls = std::fs::read_to_string(&log).unwrap();
+        calls.lines().filter(|line| line.contains("fleet/homes/") && line.contains(".json\"")).count()
+    };
+    wake(0);
+    let before = read();
+    (1..=5).for_each(wake);
+    assert_eq!(read() - before, 0, "opened by five wakes, with {} settled records", ids.len());
+    // They are known all the same.
+    let said = fleet.run(0, &["handoffs", "load", &ids[0]]).fails(1);
+    assert!(said.contains("was given to m1"), "{said}");
+}
+
+/// After a restore the database hears again where a handoff is. The document that its home has is not sent again.
+#[test]
+fn a_restore_sends_no_document_again_that_the_other_side_has() {
+    let Some(fleet) = Fleet::of(2) else { return };
+    for home in &fleet.homes {
+        drop(working(home, "Write the parser"));
+    }
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    let dump = fleet.postgres.dump();
+    let moved = fleet.run(0, &["handoff", "--to", "app@m1", "--json"]).json();
+    let id = moved["handoff"].as_str().unwrap().to_owned();
+    wait_until("it to arrive", || in_state(&fleet.homes[1], "active").contains(&id));
+    wait_until("m0 to hear of that", || {
+        let receipts = super::fleet_file(&fleet.homes[0], "outbox/receipts.jsonl");
+        std::fs::read_to_string(receipts).is_ok_and(|text| text.contains("fetched"))
+    });
+    fleet.postgres.restore(&dump);
+    let row = format!("SELECT home, epoch FROM baton.homes WHERE handoff = '{id}'");
+    wait_until("m0 to say it again", || fleet.postgres.sql(&row) == "m1|2");
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    // Whatever else was sent with it has come when this has.
+    fleet.run(0, &["send", "user@m1", "after it"]).ok();
+    fleet.wait_for_stage(0, "after it", "fetched");
+    let log = fleet.run(1, &["log", "--json", "--all"]).out;
+    assert_eq!(log.matches("\"fleet-arrived\"").count(), 1, "{log}");
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use baton_testkit::Home;
 use baton_testkit::hooks::Client;
-use baton_testkit::wait::{wait_for, wait_until};
+use baton_testkit::race::all_at_once;
+use baton_testkit::wait::{poll, wait_for, wait_until};
 
 use super::{Fleet, fleet_file, found, join_founder, run, through_a_wire};
 use crate::BATON;
@@ -278,6 +279,76 @@ fn a_database_that_hangs_is_away_and_delays_nothing_on_the_machine() {
     gives_up();
     drop(held);
     fleet.wait_for_link(0);
+}
+
+/// What one machine writes into its own row, or an owner changes in the schema, stops no other machine's daemon.
+#[test]
+fn a_row_that_no_machine_writes_stops_nobody() {
+    let Some(fleet) = Fleet::of(2) else { return };
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    let machines = || {
+        let out = fleet.run(0, &["fleet", "machines", "--json"]).json();
+        (out["machines"].clone(), out["at"].as_str().map(str::to_owned))
+    };
+    fleet.homes[1].run("serve --stop").ok();
+    for beat in ["infinity", "-infinity", "200000-01-01"] {
+        let set = format!("UPDATE baton.devices SET beat = '{beat}' WHERE name = 'm1' RETURNING 1");
+        assert_eq!(fleet.postgres.sql_as(&fleet.url(1), &set).as_deref(), Ok("1"));
+        let before = machines().1;
+        wait_until("news of the machines", || machines().1 != before);
+        assert_eq!(machines().0.as_array().unwrap().len(), 2, "{beat}");
+        assert_eq!(fleet.link(0)["state"], "connected", "{beat}: {}", fleet.link(0));
+    }
+    fleet.postgres.sql("ALTER TABLE baton.devices ALTER COLUMN every_seconds TYPE bigint");
+    run(&fleet.homes[0], &["fleet", "machines"]).ok();
+    wait_until("the odd answer to be told", || fleet.link(0)["state"] == "away");
+    fleet.postgres.sql("ALTER TABLE baton.devices ALTER COLUMN every_seconds TYPE integer");
+    fleet.wait_for_link(0);
+}
+
+/// A person waits for these commands. Each gives up at whichever statement hangs, and can be run again.
+#[test]
+fn a_database_that_hangs_ends_every_command_of_a_fleet_with_words() {
+    let Some(fleet) = Fleet::of(2).map(Fleet::quiet) else { return };
+    let (founder, newcomer) = (&fleet.homes[0], Home::in_memory(BATON));
+    let (url, code) = (fleet.postgres.url(), super::invite(founder, "m2"));
+    run(&fleet.homes[1], &["fleet", "leave"]).ok();
+    let give_up = |tables: &[&str], commands: &[(&Home, &[&str])]| {
+        let locks: Vec<String> =
+            tables.iter().map(|table| format!("LOCK TABLE baton.{table} IN ACCESS EXCLUSIVE MODE")).collect();
+        let held = fleet.postgres.holds(&locks.join("; "));
+        let children = commands.iter().map(|(home, args)| home.baton(*args)).collect();
+        // Without a deadline they end when the lock does.
+        let (mut over, mut held) = (false, Some(held));
+        std::thread::scope(|scope| {
+            let ended = scope.spawn(|| all_at_once(children, || {}));
+            over = poll(Duration::from_secs(60), || ended.is_finished().then_some(())).is_some();
+            held.take();
+            for (ran, (_, args)) in ended.join().unwrap().iter().zip(commands) {
+                let said = format!("{}{}", ran.out, ran.err);
+                assert!(said.contains("the database has not answered"), "{args:?}: {said}");
+            }
+        });
+        assert!(over, "they waited for as long as {tables:?} were locked");
+    };
+    let (revoke, purge) = (["fleet", "revoke", "m2"], ["fleet", "purge", "m1"]);
+    give_up(
+        &["meta", "fleets", "devices"],
+        &[
+            (founder, &["fleet", "invite", "m3"]),
+            (founder, &revoke),
+            (founder, &purge),
+            (founder, &["fleet", "doctor"]),
+            (founder, &["fleet", "init", &url]),
+            (&newcomer, &["fleet", "join", &code]),
+        ],
+    );
+    give_up(&["fleets"], &[(founder, &["fleet", "init", &url])]);
+    give_up(&["audit"], &[(founder, &["fleet", "invite", "m3"]), (founder, &revoke)]);
+    give_up(&["homes"], &[(founder, &purge)]);
+    super::invite(founder, "m4");
+    run(founder, &revoke).ok();
+    run(founder, &purge).ok();
 }
 
 /// Every answer takes a second. Messages come late, and nothing else does.

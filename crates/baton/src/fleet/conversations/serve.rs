@@ -182,7 +182,7 @@ pub(in crate::fleet) fn receive(
         // A piece of a version that was replaced.
         Some(head) if head.at > chunk.head.at => return Ok(Ok(())),
         _ => {
-            for index in pieces(&dir) {
+            for index in pieces(&dir)? {
                 fs::remove(&dir.join(format!("{index}.zst")))?;
             }
             coming.head = Some(chunk.head.clone());
@@ -194,7 +194,7 @@ pub(in crate::fleet) fn receive(
         return Ok(Err(BadPiece::Content));
     }
     fs::replace(&dir.join(format!("{}.zst", chunk.index)), &packed, fs::PRIVATE, fs::Sync::Yes)?;
-    if pieces(&dir).len() < usize::try_from(chunk.head.pieces()).unwrap_or(usize::MAX) {
+    if pieces(&dir)?.len() < usize::try_from(chunk.head.pieces()).unwrap_or(usize::MAX) {
         return Ok(Ok(()));
     }
     if let Err(why) = put_together(store, from, &chunk.head, &dir)? {
@@ -202,7 +202,7 @@ pub(in crate::fleet) fn receive(
         remove_coming(&dir)?;
         return Ok(Err(why));
     }
-    for index in pieces(&dir) {
+    for index in pieces(&dir)? {
         fs::remove(&dir.join(format!("{index}.zst")))?;
     }
     coming.done = Some(now);

@@ -6,7 +6,7 @@ use baton_core::fleet::MachineName;
 use baton_core::fleet::conversation::{Answer, Ask, Chunk};
 use baton_core::fleet::envelope::{self, Header, Kind, MAX_SEALED, Receipts, VERSION};
 use baton_core::fleet::stage::{Receipt, Stage};
-use baton_core::handoff::Header as Document;
+use baton_core::handoff::{HandoffId, Header as Document};
 use jiff::Timestamp;
 
 use crate::fleet::database::{MailboxRow, Refused, Session};
@@ -14,7 +14,7 @@ use crate::fleet::link::Link;
 use crate::fleet::link::peers::is_doubt;
 use crate::fleet::outbox::Parcel;
 use crate::fleet::roll::LinkState;
-use crate::fleet::{arrive, conversations, inbound};
+use crate::fleet::{arrive, conversations, handoffs, inbound};
 
 /// Parcels that are sent in one statement.
 const BATCH: usize = 128;
@@ -40,7 +40,7 @@ impl Link<'_> {
     /// Sends waiting parcels, oldest first, machine by machine.
     pub(super) async fn send_all(&mut self, session: &mut Session) -> anyhow::Result<()> {
         loop {
-            let parcels = self.outbox().waiting(BATCH);
+            let parcels = self.outbox().waiting(BATCH)?;
             if parcels.is_empty() {
                 return Ok(());
             }
@@ -137,6 +137,8 @@ impl Link<'_> {
             if !stored.is_empty() {
                 session.acknowledge(&stored).await?;
             }
+            // What is sent is a heartbeat, too: emptying a full mailbox over a slow line takes longer than a lease.
+            self.send_all(session).await?;
             after = last;
         }
         if self.view.stuck != stuck.envelopes {
@@ -205,11 +207,13 @@ impl Link<'_> {
             },
             Kind::Receipts => match serde_json::from_slice::<Receipts>(body) {
                 Ok(told) => {
-                    // A machine may send receipts only for our own parcels to it.
-                    let ours = format!("{}.", self.me());
-                    let told: Vec<Receipt> =
-                        told.receipts.into_iter().filter(|receipt| receipt.id.starts_with(&ours)).collect();
-                    self.outbox().note(&told)?;
+                    let mut ours = Vec::new();
+                    for receipt in told.receipts {
+                        if self.is_reader(&header.from, &receipt.id)? {
+                            ours.push(receipt);
+                        }
+                    }
+                    self.outbox().note(&ours)?;
                 }
                 Err(e) => self.refuse(stored, &e),
             },
@@ -264,7 +268,19 @@ impl Link<'_> {
         Ok(())
     }
 
-    pub(super) fn refuse(&mut self, stored: &MailboxRow, why: &dyn std::fmt::Display) {
+    /// Whether this parcel is ours and for that machine, so that its receipt counts.
+    fn is_reader(&self, machine: &MachineName, id: &str) -> anyhow::Result<bool> {
+        let Some(name) = id.strip_prefix(self.me().as_str()).and_then(|rest| rest.strip_prefix('.')) else {
+            return Ok(false);
+        };
+        let reader = match name.strip_prefix('h').map(HandoffId::new) {
+            Some(Ok(handoff)) => handoffs::read(&self.store.state, &handoff)?.and_then(|home| home.gone_to()),
+            _ => self.outbox().reader(name)?,
+        };
+        Ok(reader.is_some_and(|reader| reader == *machine))
+    }
+
+    fn refuse(&mut self, stored: &MailboxRow, why: &dyn std::fmt::Display) {
         self.view.refused += 1;
         self.fault(&format!("believe the envelope {} of {}", stored.id, stored.sender), why);
         self.show(LinkState::Connected, None);
