@@ -234,7 +234,8 @@ fn refused(error: &tokio_postgres::Error) -> anyhow::Error {
     match error.code().map(SqlState::code) {
         Some("BT001" | "42501") => Refused::Revoked.into(),
         Some("BT002") => Refused::Fenced.into(),
-        Some("BT003") => Refused::NoSuchMachine.into(),
+        // A restored database may not know a machine that has joined since: neither its mailbox nor its row.
+        Some("BT003" | "23503") => Refused::NoSuchMachine.into(),
         Some("28000") if error.as_db_error().is_some_and(|db| is_shut_out(db.message())) => {
             Refused::Revoked.into()
         }

@@ -102,21 +102,24 @@ impl HomeRecord {
     /// document unless the other side has that. Whether this changes the record.
     #[cfg(feature = "fleet")]
     pub(super) fn say_again(&mut self, is_there: impl Fn(&Parcel) -> bool, now: Timestamp) -> bool {
-        let before = self.local.clone();
-        self.local = self.local.after_restore();
+        let local = self.local.after_restore();
+        let has_changed = local != self.local;
+        if has_changed {
+            (self.local, self.at) = (local, now);
+        }
         let is_again =
             matches!(self.local, Local::Away { .. }) && now.duration_since(self.at) < watermark::KEPT;
-        let is_changed = self.local != before || self.again != is_again;
-        self.again = is_again;
+        let was_again = std::mem::replace(&mut self.again, is_again);
         let is_dropped = is_again && self.parcel.take_if(|parcel| is_there(parcel)).is_some();
-        is_changed || is_dropped
+        has_changed || was_again != is_again || is_dropped
     }
 
-    /// A move that is too old to be said again needs no document any more. Whether this changes the record.
+    /// A move is not said again after a week, so its document is not needed any more. Whether this changes the record.
     #[cfg(feature = "fleet")]
-    pub(super) fn forget_document(&mut self, now: Timestamp) -> bool {
-        let is_old = now.duration_since(self.at) >= watermark::KEPT;
-        matches!(self.local, Local::Away { .. }) && is_old && self.parcel.take().is_some()
+    pub(super) fn forget_move(&mut self, now: Timestamp) -> bool {
+        let is_over =
+            matches!(self.local, Local::Away { .. }) && now.duration_since(self.at) >= watermark::KEPT;
+        is_over && (std::mem::take(&mut self.again) | self.parcel.take().is_some())
     }
 }
 
@@ -358,10 +361,19 @@ pub(crate) fn depart(store: &Store, config: &Config, departure: &Departure<'_>) 
         why: None,
     };
     let given = handoffs.give_away(&session.channel, &id, || keep(state, &home), now);
-    if !matches!(given, Ok(Ok(()))) {
-        fs::remove(&dir(state).join(file(&id)))?;
+    match given {
+        Ok(Ok(())) => {}
+        Ok(Err(refusal)) => anyhow::bail!("{refusal}; nothing was moved"),
+        // What is on record is carried out by the daemon, as after a kill.
+        Err(e) if read(state, &id)?.is_some() => {
+            return Err(e).with_context(|| {
+                format!(
+                    "{id} goes to {machine} as soon as this is mended, unless somebody here takes it first"
+                )
+            });
+        }
+        Err(e) => return Err(e).context("nothing was moved"),
     }
-    given?.map_err(|refusal| anyhow::anyhow!("{refusal}; nothing was moved"))?;
     wake(state);
     let until = Instant::now() + PATIENCE;
     loop {
@@ -460,8 +472,15 @@ mod tests {
         assert!(home.again && home.parcel.is_none());
         let mut home = away(now - SignedDuration::from_hours(8 * 24));
         assert!(!home.say_again(|_| false, now) && !home.again);
-        assert!(home.forget_document(now) && home.parcel.is_none());
-        assert!(!away(now).forget_document(now));
+        assert!(home.forget_move(now) && home.parcel.is_none() && !home.forget_move(now));
+        assert!(!away(now).forget_move(now));
+        // What has waited for longer may have moved a moment ago.
+        let mut home = away(now - SignedDuration::from_hours(8 * 24));
+        home.local = Local::Leaving { to: MachineName::new("desk").unwrap(), epoch: 2 };
+        assert!(home.say_again(|_| false, now) && home.again && home.parcel.is_some());
+        assert!(!home.forget_move(now));
+        // It was said again for a week, and nobody has heard it.
+        assert!(home.forget_move(now + watermark::KEPT) && home.is_settled());
     }
 
     #[test]

@@ -369,3 +369,21 @@ fn a_restore_sends_no_document_again_that_the_other_side_has() {
     let log = fleet.run(1, &["log", "--json", "--all"]).out;
     assert_eq!(log.matches("\"fleet-arrived\"").count(), 1, "{log}");
 }
+
+/// The backup is older than the machine that a handoff was given to: nothing else waits for that.
+#[test]
+fn a_restore_that_does_not_know_the_other_machine_holds_up_nothing() {
+    let Some(fleet) = Fleet::of(2) else { return };
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    let dump = fleet.postgres.dump();
+    let late = Home::in_memory(crate::BATON);
+    super::run(&late, &["fleet", "join", &super::invite(&fleet.homes[0], "m2")]).ok();
+    drop(working(&fleet.homes[0], "Write the parser"));
+    fleet.run(0, &["handoff", "--to", "app@m2"]).ok();
+    late.run("serve --stop").ok();
+    fleet.postgres.restore(&dump);
+    wait_until("m0 to notice", || fleet.link(0)["restored"].is_string());
+    fleet.run(0, &["send", "user@m1", "all is as ever"]).ok();
+    fleet.wait_for_stage(0, "all is as ever", "fetched");
+    fleet.wait_for_link(0);
+}

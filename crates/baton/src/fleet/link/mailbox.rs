@@ -10,6 +10,7 @@ use baton_core::handoff::{HandoffId, Header as Document};
 use jiff::Timestamp;
 
 use crate::fleet::database::{MailboxRow, Refused, Session};
+use crate::fleet::handoffs::HomeRecord;
 use crate::fleet::link::Link;
 use crate::fleet::link::peers::is_doubt;
 use crate::fleet::outbox::Parcel;
@@ -274,10 +275,17 @@ impl Link<'_> {
             return Ok(false);
         };
         let reader = match name.strip_prefix('h').map(HandoffId::new) {
-            Some(Ok(handoff)) => handoffs::read(&self.store.state, &handoff)?.and_then(|home| home.gone_to()),
-            _ => self.outbox().reader(name)?,
+            Some(Ok(handoff)) => {
+                handoffs::read(&self.store.state, &handoff).map(|home| home.and_then(HomeRecord::gone_to))
+            }
+            _ => self.outbox().reader(name),
         };
-        Ok(reader.is_some_and(|reader| reader == *machine))
+        match reader {
+            Ok(reader) => Ok(reader.is_some_and(|reader| reader == *machine)),
+            Err(e) if e.may_be_sound() => Err(e.into()),
+            // It waits for the newer baton that wrote it, and the other receipts do not.
+            Err(_) => Ok(false),
+        }
     }
 
     fn refuse(&mut self, stored: &MailboxRow, why: &dyn std::fmt::Display) {

@@ -372,7 +372,7 @@ impl<'a> Link<'a> {
         if let Err(e) = self.outbox().sweep(self.me(), Timestamp::now()) {
             self.fault("tidy up the outbox of the fleet", &e);
         }
-        if let Err(e) = self.forget_documents() {
+        if let Err(e) = self.forget_moves() {
             self.fault("tidy up the handoffs that have left", &format!("{e:#}"));
         }
     }

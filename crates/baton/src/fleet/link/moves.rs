@@ -25,7 +25,9 @@ impl Link<'_> {
             };
             let Some(moves) = home.unsaid(self.me()) else {
                 // Earlier versions kept all records here, and a kill may have come before the last rename.
-                handoffs::settle(state, &home)?;
+                if let Err(e) = handoffs::settle(state, &home) {
+                    self.fault("put away where a handoff is", &e);
+                }
                 continue;
             };
             let before = home.local.clone();
@@ -85,8 +87,8 @@ impl Link<'_> {
     }
 
     /// Drops the documents of moves that are too old to be said again. Their records stay.
-    pub(super) fn forget_documents(&self) -> anyhow::Result<()> {
-        self.change_homes(|home| home.forget_document(Timestamp::now()))
+    pub(super) fn forget_moves(&self) -> anyhow::Result<()> {
+        self.change_homes(|home| home.forget_move(Timestamp::now()))
     }
 
     /// Changes all records, and stores those for which `change` says that it has. A newer baton's waits for that version.
