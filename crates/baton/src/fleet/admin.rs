@@ -64,24 +64,30 @@ pub(crate) async fn init(state: &Path, url: &str) -> anyhow::Result<Founded> {
         version / 10_000
     );
     let before = within(schema::migrate(&mut client)).await.context("could not make the schema")?;
-    if let Some(admin) = known {
-        let known =
-            query(&client, "SELECT 1 FROM baton.fleets WHERE fleet = $1", &[(&admin.fleet, Type::TEXT)])
-                .await?;
-        anyhow::ensure!(
-            !known.is_empty(),
-            "this machine has founded a fleet in another database; `baton fleet leave --dissolve` forgets it"
-        );
-        Admin { url: url.to_owned(), ..admin.clone() }.write(state)?;
-        return Ok(Founded { fleet: admin.fleet, before, is_new: false });
-    }
-    let (fleet, root) = (random_hex::<8>()?, SignKey::random()?);
+    let (admin, is_new) = match known {
+        Some(admin) => {
+            let sql = "SELECT 1 FROM baton.fleets WHERE fleet = $1";
+            let is_there = !query(&client, sql, &[(&admin.fleet, Type::TEXT)]).await?.is_empty();
+            // The key comes first: an earlier attempt may have ended there.
+            anyhow::ensure!(
+                is_there || admin.url == url,
+                "this machine has founded a fleet in another database; `baton fleet leave --dissolve` forgets it"
+            );
+            (Admin { url: url.to_owned(), ..admin }, !is_there)
+        }
+        None => {
+            let (fleet, root) = (random_hex::<8>()?, SignKey::random()?.seed());
+            (Admin { fleet, url: url.to_owned(), root, revoked: Vec::new() }, true)
+        }
+    };
     // The key is on disk before anything can depend on it.
-    let admin = Admin { fleet: fleet.clone(), url: url.to_owned(), root: root.seed(), revoked: Vec::new() };
     admin.write(state)?;
-    execute(&client, "INSERT INTO baton.fleets (fleet) VALUES ($1)", &[(&fleet, Type::TEXT)]).await?;
-    audit(&client, &fleet, "founded", &fleet).await?;
-    Ok(Founded { fleet, before, is_new: true })
+    let fleet = admin.fleet;
+    if is_new {
+        execute(&client, "INSERT INTO baton.fleets (fleet) VALUES ($1)", &[(&fleet, Type::TEXT)]).await?;
+        audit(&client, &fleet, "founded", &fleet).await?;
+    }
+    Ok(Founded { fleet, before, is_new })
 }
 
 async fn audit(client: &Client, fleet: &str, what: &str, about: &str) -> anyhow::Result<()> {

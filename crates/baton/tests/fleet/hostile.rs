@@ -343,10 +343,11 @@ fn a_database_that_hangs_ends_every_command_of_a_fleet_with_words() {
             (&newcomer, &["fleet", "join", &code]),
         ],
     );
-    give_up(&["fleets"], &[(founder, &["fleet", "init", &url])]);
+    give_up(&["fleets"], &[(founder, &["fleet", "init", &url]), (&newcomer, &["fleet", "init", &url])]);
     give_up(&["audit"], &[(founder, &["fleet", "invite", "m3"]), (founder, &revoke)]);
     give_up(&["homes"], &[(founder, &purge)]);
     super::invite(founder, "m4");
+    found(&newcomer, &url);
     run(founder, &revoke).ok();
     run(founder, &purge).ok();
 }

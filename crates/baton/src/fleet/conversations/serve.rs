@@ -24,6 +24,7 @@ use crate::project;
 use crate::store::log::LogLine;
 use crate::store::mirror::{Fetched, Meta, rest};
 use crate::store::{Store, record};
+use crate::sys::fs::FileError;
 use crate::sys::paths::Paths;
 use crate::sys::{copy, fs};
 
@@ -171,20 +172,19 @@ pub(in crate::fleet) fn receive(
     }
     let (state, session) = (&store.state, &chunk.head.session);
     let Some(mut coming) = coming(state, from, session)? else { return Ok(Err(BadPiece::Unasked)) };
+    let dir = coming_dir(state, from, session);
     if coming.done.is_some() {
         // It is complete; pieces repeated after a restore of the database change nothing.
         let is_same = coming.head.as_ref().is_some_and(|head| head.parts == chunk.head.parts);
+        remove_pieces(&dir)?;
         return Ok(if is_same { Ok(()) } else { Err(BadPiece::Unasked) });
     }
-    let dir = coming_dir(state, from, session);
     match &coming.head {
         Some(head) if head.parts == chunk.head.parts => {}
         // A piece of a version that was replaced.
         Some(head) if head.at > chunk.head.at => return Ok(Ok(())),
         _ => {
-            for index in pieces(&dir)? {
-                fs::remove(&dir.join(format!("{index}.zst")))?;
-            }
+            remove_pieces(&dir)?;
             coming.head = Some(chunk.head.clone());
             keep(state, from, session, &coming)?;
         }
@@ -202,12 +202,18 @@ pub(in crate::fleet) fn receive(
         remove_coming(&dir)?;
         return Ok(Err(why));
     }
-    for index in pieces(&dir)? {
-        fs::remove(&dir.join(format!("{index}.zst")))?;
-    }
+    // Before the pieces go: without them it would be missing again after a kill.
     coming.done = Some(now);
     keep(state, from, session, &coming)?;
+    remove_pieces(&dir)?;
     Ok(Ok(()))
+}
+
+fn remove_pieces(dir: &Path) -> Result<(), FileError> {
+    for index in pieces(dir)? {
+        fs::remove(&dir.join(format!("{index}.zst")))?;
+    }
+    Ok(())
 }
 
 /// The content of a piece, if it has this length.
@@ -267,4 +273,43 @@ fn put_together(
         std::fs::remove_dir_all(&folder).with_context(|| format!("could not remove {}", folder.display()))?;
     }
     Ok(Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_core::fleet::conversation::PartHead;
+
+    use super::*;
+    use crate::fleet::conversations::expect;
+
+    #[test]
+    fn a_piece_that_a_kill_has_left_of_a_complete_conversation_goes_when_it_comes_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store { state: dir.path().join("state"), claude: dir.path().join("claude") };
+        let (from, now) = (MachineName::new("desk").unwrap(), Timestamp::now());
+        let raw: &[u8] = b"{\"type\":\"user\"}\n";
+        let (bytes, sha256) = rest::digest(&mut &*raw, &mut |_| true).unwrap();
+        let head = Head {
+            session: SessionId::new("11111111-2222-4333-8444-555555555555").unwrap(),
+            provider: "claude".into(),
+            channel: ChannelName::new("app").unwrap(),
+            cwd: "/p".into(),
+            transcript: "/t.jsonl".into(),
+            parts: vec![PartHead { name: "main".into(), bytes, sha256 }],
+            at: now,
+        };
+        let packed = ruzstd::encoding::compress_to_vec(raw, ruzstd::encoding::CompressionLevel::Fastest);
+        let chunk = Chunk { head, index: 0, data: BASE64.encode(&packed) };
+        let (state, session) = (&store.state, &chunk.head.session);
+        assert_eq!(receive(&store, &from, &chunk, now).unwrap(), Err(BadPiece::Unasked));
+        expect(state, &from, session).unwrap();
+        let pieces_dir = coming_dir(state, &from, session);
+        for _ in 0..2 {
+            assert_eq!(receive(&store, &from, &chunk, now).unwrap(), Ok(()));
+            assert!(coming(state, &from, session).unwrap().unwrap().done.is_some());
+            assert_eq!(pieces(&pieces_dir).unwrap(), [0_u32; 0]);
+            // Killed before it was removed: it is still in the mailbox.
+            std::fs::write(pieces_dir.join("0.zst"), &packed).unwrap();
+        }
+    }
 }

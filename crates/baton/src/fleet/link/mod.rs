@@ -70,10 +70,34 @@ pub(crate) fn attend(store: &Store, stop: &UnixStream) -> anyhow::Result<()> {
     runtime.block_on(async {
         let stop = tokio::net::UnixStream::from_std(stop)?;
         let wakeups = bind(&store.state)?;
-        Link::new(store, membership)?.run(&stop, &wakeups).await;
+        if let Some(link) = begin(store, membership, &stop, &wakeups).await {
+            link.run(&stop, &wakeups).await;
+        }
         let _ = std::fs::remove_file(socket(&store.state));
         anyhow::Ok(())
     })
+}
+
+/// What this machine knows of its fleet, as soon as that can be read; `None` if it ends before.
+async fn begin<'a>(
+    store: &'a Store,
+    membership: Membership,
+    stop: &tokio::net::UnixStream,
+    wakeups: &UnixDatagram,
+) -> Option<Link<'a>> {
+    let mut buffer = [0; 8];
+    loop {
+        match Link::new(store, membership.clone()) {
+            Ok(link) => return Some(link),
+            Err(e) => store.log().fault(Timestamp::now(), "take part in the fleet", &format!("{e:#}")),
+        }
+        let ended = Instant::now();
+        tokio::select! {
+            _ = stop.readable() => return None,
+            () = tokio::time::sleep(jittered(LONGEST_PAUSE)) => {}
+            _ = wakeups.recv(&mut buffer) => tokio::time::sleep_until(ended + EAGER_PAUSE).await,
+        }
+    }
 }
 
 fn bind(state: &Path) -> anyhow::Result<UnixDatagram> {
