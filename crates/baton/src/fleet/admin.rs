@@ -64,21 +64,18 @@ pub(crate) async fn init(state: &Path, url: &str) -> anyhow::Result<Founded> {
         version / 10_000
     );
     let before = within(schema::migrate(&mut client)).await.context("could not make the schema")?;
-    let (admin, is_new) = match known {
-        Some(admin) => {
-            let sql = "SELECT 1 FROM baton.fleets WHERE fleet = $1";
-            let is_there = !query(&client, sql, &[(&admin.fleet, Type::TEXT)]).await?.is_empty();
-            // The key comes first: an earlier attempt may have ended there.
-            anyhow::ensure!(
-                is_there || admin.url == url,
-                "this machine has founded a fleet in another database; `baton fleet leave --dissolve` forgets it"
-            );
-            (Admin { url: url.to_owned(), ..admin }, !is_there)
-        }
-        None => {
-            let (fleet, root) = (random_hex::<8>()?, SignKey::random()?.seed());
-            (Admin { fleet, url: url.to_owned(), root, revoked: Vec::new() }, true)
-        }
+    let (admin, is_new) = if let Some(admin) = known {
+        let sql = "SELECT 1 FROM baton.fleets WHERE fleet = $1";
+        let is_there = !query(&client, sql, &[(&admin.fleet, Type::TEXT)]).await?.is_empty();
+        // The key comes first: an earlier attempt may have ended there.
+        anyhow::ensure!(
+            is_there || admin.url == url,
+            "this machine has founded a fleet in another database; `baton fleet leave --dissolve` forgets it"
+        );
+        (Admin { url: url.to_owned(), ..admin }, !is_there)
+    } else {
+        let (fleet, root) = (random_hex::<8>()?, SignKey::random()?.seed());
+        (Admin { fleet, url: url.to_owned(), root, revoked: Vec::new() }, true)
     };
     // The key is on disk before anything can depend on it.
     admin.write(state)?;

@@ -400,7 +400,8 @@ pub(crate) fn depart(store: &Store, config: &Config, departure: &Departure<'_>) 
     }
 }
 
-#[cfg(all(test, feature = "fleet"))]
+#[cfg(test)]
+#[cfg(feature = "fleet")]
 mod tests {
     use jiff::SignedDuration;
 

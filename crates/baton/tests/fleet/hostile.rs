@@ -322,7 +322,7 @@ fn a_database_that_hangs_ends_every_command_of_a_fleet_with_words() {
         let (mut over, mut held) = (false, Some(held));
         std::thread::scope(|scope| {
             let ended = scope.spawn(|| all_at_once(children, || {}));
-            over = poll(Duration::from_secs(60), || ended.is_finished().then_some(())).is_some();
+            over = poll(Duration::from_mins(1), || ended.is_finished().then_some(())).is_some();
             held.take();
             for (ran, (_, args)) in ended.join().unwrap().iter().zip(commands) {
                 let said = format!("{}{}", ran.out, ran.err);
