@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 #[cfg(any(feature = "fleet", test))]
 use std::collections::HashSet;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -28,8 +29,6 @@ const MAX_BYTES: u64 = 512 << 20;
 /// So many bytes of parcels are read at once.
 #[cfg(any(feature = "fleet", test))]
 const MAX_BATCH: u64 = 8 << 20;
-/// The receipts of a busy week are smaller.
-const MAX_RECEIPTS: u64 = 64 << 20;
 
 /// Something for another machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -209,12 +208,17 @@ impl Outbox {
 
     /// How far each parcel has come, by its id in the fleet.
     pub(crate) fn receipts(&self) -> Result<HashMap<String, Receipt>, FileError> {
-        let bytes = fs::read(&self.root.join("receipts.jsonl"), MAX_RECEIPTS)?.unwrap_or_default();
+        let path = self.root.join("receipts.jsonl");
+        let fail = |e: std::io::Error| FileError::new("read", &path, e);
         let mut known: HashMap<String, Receipt> = HashMap::new();
-        // A line that a kill cut short says nothing.
-        for receipt in
-            bytes.split(|b| *b == b'\n').filter_map(|line| serde_json::from_slice::<Receipt>(line).ok())
-        {
+        let file = match fs::open_read(&path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(known),
+            opened => opened.map_err(fail)?,
+        };
+        // However many there are: the database is not used again after a restore before this is read.
+        for line in BufReader::new(file).split(b'\n') {
+            // A line that a kill cut short says nothing.
+            let Ok(receipt) = serde_json::from_slice::<Receipt>(&line.map_err(fail)?) else { continue };
             let joined = match known.remove(&receipt.id) {
                 Some(earlier) => earlier.join(receipt),
                 None => receipt,

@@ -67,8 +67,13 @@ fn shelf_path(state: &Path, machine: &MachineName) -> PathBuf {
     folder(state).join("shelves").join(format!("{machine}.json"))
 }
 
+/// The conversations of a machine that were asked for.
+fn coming_root(state: &Path, machine: &MachineName) -> PathBuf {
+    folder(state).join("coming").join(machine.as_str())
+}
+
 fn coming_dir(state: &Path, machine: &MachineName, session: &SessionId) -> PathBuf {
-    folder(state).join("coming").join(machine.as_str()).join(session.as_str())
+    coming_root(state, machine).join(session.as_str())
 }
 
 fn coming(state: &Path, machine: &MachineName, session: &SessionId) -> Result<Option<Coming>, FileError> {
@@ -78,7 +83,7 @@ fn coming(state: &Path, machine: &MachineName, session: &SessionId) -> Result<Op
 fn keep(state: &Path, machine: &MachineName, session: &SessionId, coming: &Coming) -> Result<(), FileError> {
     let dir = coming_dir(state, machine, session);
     fs::private_dir(&folder(state).join("coming"))?;
-    fs::private_dir(&folder(state).join("coming").join(machine.as_str()))?;
+    fs::private_dir(&coming_root(state, machine))?;
     fs::private_dir(&dir)?;
     record::write(&dir.join("coming.json"), coming)
 }
