@@ -576,6 +576,18 @@ impl Session {
         Ok(tokio::time::timeout(Duration::from_secs(2), woken.recv()).await.is_ok_and(|w| w.is_some()))
     }
 
+    /// Whether the database has ever made this move: its audit forgets nothing, whoever was revoked or purged since.
+    pub(crate) async fn has_made(&self, handoff: &str, moves: &Move) -> anyhow::Result<bool> {
+        let about = format!("{handoff} to {} at {}", moves.to, moves.epoch);
+        let rows = self
+            .query(
+                "SELECT 1 FROM baton.audit WHERE fleet = $1 AND what = 'moved' AND about = $2 LIMIT 1",
+                &[(&self.fleet, Type::TEXT), (&about, Type::TEXT)],
+            )
+            .await?;
+        Ok(!rows.is_empty())
+    }
+
     /// Moves the home of a handoff and posts its document, if there is one to post, in one transaction. Returns the row
     /// afterwards and, if the document was posted, the count of this machine's beats.
     pub(crate) async fn give(

@@ -387,3 +387,71 @@ fn a_restore_that_does_not_know_the_other_machine_holds_up_nothing() {
     fleet.wait_for_stage(0, "all is as ever", "fetched");
     fleet.wait_for_link(0);
 }
+
+/// Takes a settled record of m0 back to before the database has answered.
+fn unanswered(fleet: &Fleet, id: &str, change: impl FnOnce(String) -> String) {
+    let (waiting, settled) = (format!("homes/{id}.json"), format!("homes/settled/{id}.json"));
+    let settled = super::fleet_file(&fleet.homes[0], &settled);
+    let record = std::fs::read_to_string(&settled).unwrap();
+    std::fs::remove_file(settled).unwrap();
+    let record = change(record.replace("\"state\":\"away\"", "\"state\":\"leaving\""));
+    std::fs::write(super::fleet_file(&fleet.homes[0], &waiting), record).unwrap();
+}
+
+/// The database has moved a handoff, and its answer was lost. Before it is asked again, the other machine is revoked: it
+/// may have done the work, so the handoff does not come back.
+#[test]
+fn a_handoff_that_has_left_does_not_come_back_although_the_answer_was_lost_and_its_home_was_revoked() {
+    let Some(fleet) = Fleet::of(2) else { return };
+    for home in &fleet.homes {
+        drop(working(home, "Write the parser"));
+    }
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    let moved = fleet.run(0, &["handoff", "--to", "app@m1", "--json"]).json();
+    let id = moved["handoff"].as_str().unwrap().to_owned();
+    wait_until("it to arrive", || in_state(&fleet.homes[1], "active").contains(&id));
+    fleet.homes[0].run("serve --stop").ok();
+    unanswered(&fleet, &id, |record| record);
+    fleet.run(0, &["fleet", "revoke", "m1"]).ok();
+    fleet.run(0, &["fleet", "purge", "m1"]).ok();
+    fleet.homes[0].run("serve --detach").ok();
+    let settled = super::fleet_file(&fleet.homes[0], &format!("homes/settled/{id}.json"));
+    wait_until("it to be decided", || settled.exists());
+    assert!(in_state(&fleet.homes[0], "active").is_empty());
+    let said = fleet.run(0, &["handoffs", "load", &id]).fails(1);
+    assert!(said.contains("was given to m1"), "{said}");
+}
+
+/// A handoff that this version cannot read stays in the mailbox for the version that can.
+#[test]
+fn a_handoff_of_a_newer_baton_waits_in_the_mailbox_and_delays_no_mail() {
+    let Some(fleet) = Fleet::of(2) else { return };
+    for home in &fleet.homes {
+        drop(working(home, "Write the parser"));
+    }
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    let moved = fleet.run(0, &["handoff", "--to", "app@m1", "--json"]).json();
+    let id = moved["handoff"].as_str().unwrap().to_owned();
+    wait_until("it to arrive", || in_state(&fleet.homes[1], "active").contains(&id));
+    fleet.homes[0].run("serve --stop").ok();
+    let other = format!("{id}-9");
+    unanswered(&fleet, &id, |record| {
+        let channel = record.rfind(",\"channel\":").unwrap();
+        assert!(record[..channel].contains("<!-- FORMAT: 1 -->"), "{record}");
+        record.replace(&id, &other).replace("<!-- FORMAT: 1 -->", "<!-- FORMAT: 99 -->")
+    });
+    let waiting = |id: &str| super::fleet_file(&fleet.homes[0], &format!("homes/{id}.json"));
+    // Nothing on this machine can claim it, so it counts as given up.
+    let mut record: Value = serde_json::from_slice(&std::fs::read(waiting(&id)).unwrap()).unwrap();
+    record.as_object_mut().unwrap().remove("channel");
+    let record = record.to_string().replacen('{', "{\"v\":1,", 1).replacen(",\"v\":1", "", 1);
+    std::fs::remove_file(waiting(&id)).unwrap();
+    std::fs::write(waiting(&other), record).unwrap();
+    fleet.homes[0].run("serve --detach").ok();
+    wait_until("it to stay", || fleet.link(1)["stuck"] == 1);
+    let of_it = format!("SELECT count(*) FROM baton.messages WHERE id = 'm0.h{other}'");
+    assert_eq!(fleet.postgres.sql(&of_it), "1");
+    fleet.run(0, &["send", "user@m1", "all is as ever"]).ok();
+    fleet.wait_for_stage(0, "all is as ever", "fetched");
+    assert_eq!((&fleet.link(1)["stuck"], &fleet.link(1)["refused"]), (&json!(1), &json!(0)));
+}

@@ -281,6 +281,44 @@ fn a_database_that_hangs_is_away_and_delays_nothing_on_the_machine() {
     fleet.wait_for_link(0);
 }
 
+/// An envelope in a format that this version does not know waits for the version that does, if its sender has signed it.
+#[test]
+fn a_newer_envelope_waits_in_the_mailbox_and_a_forged_one_does_not() {
+    use ed25519_dalek::Signer as _;
+    let Some(fleet) = Fleet::of(2) else { return };
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    let config = baton_testkit::home::record(&fleet_file(&fleet.homes[0], "config.json"));
+    let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    let seed = config["sign"].as_str().unwrap();
+    let seed: Vec<u8> = (0..32).map(|n| u8::from_str_radix(&seed[2 * n..2 * n + 2], 16).unwrap()).collect();
+    let key = ed25519_dalek::SigningKey::from_bytes(&seed.try_into().unwrap());
+    let post = |id: &str, is_signed: bool| {
+        let header = format!("{{\"v\":2,\"id\":\"{id}\"}}");
+        let signed = [
+            b"baton fleet envelope 1\0".as_slice(),
+            &(header.len() as u64).to_be_bytes(),
+            header.as_bytes(),
+            b"sealed",
+        ];
+        let signature = if is_signed { key.sign(&signed.concat()).to_bytes() } else { [0; 64] };
+        fleet.postgres.sql(&format!(
+            "ALTER TABLE baton.messages DISABLE TRIGGER admit;
+             INSERT INTO baton.messages (fleet, recipient, seq, id, sender, epoch, header, sealed, signature)
+             SELECT fleet, 'm1', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, '{id}', 'm0', epoch,
+                    '{header}', '\\x{}', '\\x{}' FROM baton.devices WHERE name = 'm0';
+             ALTER TABLE baton.messages ENABLE TRIGGER admit",
+            hex(b"sealed"),
+            hex(&signature)
+        ));
+    };
+    post("m0.newer", true);
+    post("m0.forged", false);
+    fleet.run(0, &["send", "user@m1", "all is as ever"]).ok();
+    fleet.wait_for_stage(0, "all is as ever", "fetched");
+    wait_until("both to be judged", || fleet.link(1)["stuck"] == 1 && fleet.link(1)["refused"] == 1);
+    assert_eq!(fleet.postgres.sql("SELECT id FROM baton.messages WHERE id LIKE 'm0.%er%'"), "m0.newer");
+}
+
 /// What one machine writes into its own row, or an owner changes in the schema, stops no other machine's daemon.
 #[test]
 fn a_row_that_no_machine_writes_stops_nobody() {

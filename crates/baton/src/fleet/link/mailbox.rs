@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use anyhow::Context as _;
 use baton_core::fleet::MachineName;
 use baton_core::fleet::conversation::{Answer, Ask, Chunk};
-use baton_core::fleet::envelope::{self, Header, Kind, MAX_SEALED, Receipts, VERSION};
+use baton_core::fleet::envelope::{self, Disbelief, Header, Kind, MAX_SEALED, Receipts, VERSION};
 use baton_core::fleet::stage::{Receipt, Stage};
-use baton_core::handoff::{HandoffId, Header as Document};
+use baton_core::handoff::HandoffId;
 use jiff::Timestamp;
 
 use crate::fleet::database::{MailboxRow, Refused, Session};
@@ -165,20 +166,21 @@ impl Link<'_> {
     ) -> anyhow::Result<bool> {
         let (header, body) = match self.believe(session, stored).await? {
             Ok(believed) => believed,
+            Err(why) if matches!(why.downcast_ref(), Some(Disbelief::Newer(_))) => {
+                self.leave_in_mailbox(stored, &why);
+                stuck.envelopes += 1;
+                return Ok(false);
+            }
             Err(why) => {
                 self.refuse(stored, &why);
                 return Ok(true);
             }
         };
         let order = order(&header, &body);
-        let (id, from) = (header.id.clone(), header.from.clone());
         if !stuck.orders.contains(&order) {
             match self.store_envelope(stored, header, &body, receipts) {
                 Ok(()) => return Ok(true),
-                Err(e) if self.told_stuck.insert(id.clone()) => {
-                    self.fault(&format!("store the envelope {id} of {from}; it stays in the mailbox"), &e);
-                }
-                Err(_) => {}
+                Err(e) => self.leave_in_mailbox(stored, &e),
             }
             stuck.orders.insert(order);
         }
@@ -186,7 +188,19 @@ impl Link<'_> {
         Ok(false)
     }
 
-    /// Stores what an envelope brings. An error is this machine's own.
+    /// Logs, once, that an envelope stays in the mailbox.
+    fn leave_in_mailbox(&mut self, stored: &MailboxRow, why: &anyhow::Error) {
+        if self.told_stuck.insert(stored.id.clone()) {
+            let (id, from) = (&stored.id, &stored.sender);
+            self.fault(
+                &format!("store the envelope {id} of {from}; it stays in the mailbox"),
+                &format!("{why:#}"),
+            );
+        }
+    }
+
+    /// Stores what an envelope brings. After an error it stays in the mailbox: this machine cannot store it now, or
+    /// cannot read mail or a handoff that its sender has signed, as of a newer baton.
     fn store_envelope(
         &mut self,
         stored: &MailboxRow,
@@ -204,7 +218,7 @@ impl Link<'_> {
                     }
                     receipts.entry(header.from).or_default().push(receipt);
                 }
-                Err(e) => self.refuse(stored, &e),
+                Err(e) => return Err(e).context("its message cannot be read"),
             },
             Kind::Receipts => match serde_json::from_slice::<Receipts>(body) {
                 Ok(told) => {
@@ -247,24 +261,15 @@ impl Link<'_> {
                 },
                 Err(e) => self.refuse(stored, &e),
             },
-            Kind::Handoff => match serde_json::from_slice::<envelope::Handoff>(body) {
-                Ok(handoff) if Document::parse(&handoff.text).is_err() => {
-                    self.refuse(stored, &"its document cannot be read");
-                }
-                Ok(handoff) => {
-                    let config = self.config()?;
-                    let arrived =
-                        arrive::receive(self.store, &self.paths, &config, &header.from, &handoff, now)?;
-                    self.log(
-                        "fleet-arrived",
-                        serde_json::json!({ "envelope": header.id, "outcome": arrived }),
-                    );
-                    let receipt =
-                        Receipt { id: header.id, stage: Stage::Fetched, at: now, evidence: arrived };
-                    receipts.entry(header.from).or_default().push(receipt);
-                }
-                Err(e) => self.refuse(stored, &e),
-            },
+            Kind::Handoff => {
+                let handoff: envelope::Handoff =
+                    serde_json::from_slice(body).context("its handoff cannot be read")?;
+                let config = self.config()?;
+                let arrived = arrive::receive(self.store, &self.paths, &config, &header.from, &handoff, now)?;
+                self.log("fleet-arrived", serde_json::json!({ "envelope": header.id, "outcome": arrived }));
+                let receipt = Receipt { id: header.id, stage: Stage::Fetched, at: now, evidence: arrived };
+                receipts.entry(header.from).or_default().push(receipt);
+            }
         }
         Ok(())
     }

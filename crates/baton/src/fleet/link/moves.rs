@@ -52,11 +52,16 @@ impl Link<'_> {
                     home.local = home.local.settled(&row);
                     is_known = moves.is_known_to(&row);
                 }
-                // The database has refused the whole transaction, so the handoff never left.
                 Err(e) if is_doubt(&e) => {
                     if matches!(before, Local::Leaving { .. }) {
-                        home.why = Some(format!("{e:#}"));
-                        self.bring_back(&mut home)?;
+                        // An earlier attempt may have succeeded, and its answer was lost.
+                        if session.has_made(handoff.as_str(), &moves).await? {
+                            let row = home::Row { home: moves.to.clone(), epoch: moves.epoch };
+                            home.local = home.local.settled(&row);
+                        } else if let Err(e) = self.bring_back(&mut home, &e) {
+                            self.fault("take back a handoff that could not leave", &format!("{e:#}"));
+                            continue;
+                        }
                     }
                 }
                 Err(e) => return Err(e),
@@ -149,8 +154,9 @@ impl Link<'_> {
     }
 
     /// Makes a handoff that could not be given away active here again.
-    pub(super) fn bring_back(&self, home: &mut HomeRecord) -> anyhow::Result<()> {
+    fn bring_back(&self, home: &mut HomeRecord, why: &anyhow::Error) -> anyhow::Result<()> {
         home.local = Local::Here { epoch: home.local.epoch() };
+        home.why = Some(format!("{why:#}"));
         if let Some(channel) = &home.channel {
             self.store.handoffs(&self.config()?).reactivate(channel, &home.handoff, Timestamp::now())?;
         }
