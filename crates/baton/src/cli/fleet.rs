@@ -37,7 +37,7 @@ fn status(app: &App, as_json: bool) -> anyhow::Result<Outcome> {
     let Some(membership) = membership(app)? else { return Ok(Outcome::Nothing) };
     let state = &app.paths.state;
     let (roll, link) = (fresh_roll(state)?, LinkView::read(state)?);
-    let backlog = Outbox::of(state).backlog();
+    let backlog = Outbox::of(state).backlog()?;
     // The daemon's word is as old as the daemon.
     let is_served = crate::daemon::RunDir::new(state).is_locked();
     let link = link.filter(|_| is_served);
@@ -245,7 +245,7 @@ mod verbs {
     use crate::fleet::config::{Admin, Membership, shown};
     use crate::fleet::inspect::inspect;
     use crate::fleet::keys::Invitation;
-    use crate::fleet::{folder, wake};
+    use crate::fleet::{folder, handoffs, wake};
     use crate::sys::fs;
 
     pub(super) fn run(app: &App, command: &FleetCommand) -> anyhow::Result<Outcome> {
@@ -394,7 +394,18 @@ mod verbs {
         let told = block_on(admin::leave(&membership));
         fs::remove(&Membership::path(state))?;
         wake(state);
-        for name in ["outbox", "inbound", "known", "watermark.json", "machines.json", "link.json"] {
+        handoffs::leave(state)?;
+        let of_that_fleet = [
+            "outbox",
+            "inbound",
+            "known",
+            "shelves",
+            "coming",
+            "watermark.json",
+            "machines.json",
+            "link.json",
+        ];
+        for name in of_that_fleet {
             let path = folder(state).join(name);
             if path.exists() {
                 fs::set_aside(&path, &stamp())?;

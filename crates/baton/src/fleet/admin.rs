@@ -5,14 +5,15 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use baton_core::fleet::MachineName;
-use baton_core::fleet::envelope::Kind;
 use baton_core::ids::ChannelName;
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
 use crate::fleet::config::{Admin, Membership, Revoked};
-use crate::fleet::database::{Endpoint, PATIENCE, Session, said, within};
+use crate::fleet::database::{
+    Endpoint, PATIENCE, Param, Session, batch, begin, commit, execute, query, query_one, read, within,
+};
 use crate::fleet::keys::{Card, DeviceKeys, Invitation, SignKey};
 use crate::fleet::outbox::Outbox;
 use crate::fleet::{conversations, schema};
@@ -55,49 +56,44 @@ pub(crate) struct Founded {
 pub(crate) async fn init(state: &Path, url: &str) -> anyhow::Result<Founded> {
     let known = Admin::read(state)?;
     let mut client = owner(url).await?;
-    let version: i32 = within(async {
-        let row = client.query_typed_one("SELECT current_setting('server_version_num')::int", &[]).await;
-        Ok(row.map_err(|e| said(&e))?.get(0))
-    })
-    .await?;
+    let row = query_one(&client, "SELECT current_setting('server_version_num')::int", &[]).await?;
+    let version: i32 = read(&row, 0)?;
     anyhow::ensure!(
         version >= 150_000,
         "this PostgreSQL is version {}; 15 or newer is needed",
         version / 10_000
     );
     let before = within(schema::migrate(&mut client)).await.context("could not make the schema")?;
-    if let Some(admin) = known {
-        let known = client
-            .query_typed("SELECT 1 FROM baton.fleets WHERE fleet = $1", &[(&admin.fleet, Type::TEXT)])
-            .await
-            .map_err(|e| said(&e))?;
+    let (admin, is_new) = if let Some(admin) = known {
+        let sql = "SELECT 1 FROM baton.fleets WHERE fleet = $1";
+        let is_there = !query(&client, sql, &[(&admin.fleet, Type::TEXT)]).await?.is_empty();
+        // The key comes first: an earlier attempt may have ended there.
         anyhow::ensure!(
-            !known.is_empty(),
+            is_there || admin.url == url,
             "this machine has founded a fleet in another database; `baton fleet leave --dissolve` forgets it"
         );
-        Admin { url: url.to_owned(), ..admin.clone() }.write(state)?;
-        return Ok(Founded { fleet: admin.fleet, before, is_new: false });
-    }
-    let (fleet, root) = (random_hex::<8>()?, SignKey::random()?);
+        (Admin { url: url.to_owned(), ..admin }, !is_there)
+    } else {
+        let (fleet, root) = (random_hex::<8>()?, SignKey::random()?.seed());
+        (Admin { fleet, url: url.to_owned(), root, revoked: Vec::new() }, true)
+    };
     // The key is on disk before anything can depend on it.
-    let admin = Admin { fleet: fleet.clone(), url: url.to_owned(), root: root.seed(), revoked: Vec::new() };
     admin.write(state)?;
-    client
-        .execute_typed("INSERT INTO baton.fleets (fleet) VALUES ($1)", &[(&fleet, Type::TEXT)])
-        .await
-        .map_err(|e| said(&e))?;
-    audit(&client, &fleet, "founded", &fleet).await?;
-    Ok(Founded { fleet, before, is_new: true })
+    let fleet = admin.fleet;
+    if is_new {
+        execute(&client, "INSERT INTO baton.fleets (fleet) VALUES ($1)", &[(&fleet, Type::TEXT)]).await?;
+        audit(&client, &fleet, "founded", &fleet).await?;
+    }
+    Ok(Founded { fleet, before, is_new })
 }
 
 async fn audit(client: &Client, fleet: &str, what: &str, about: &str) -> anyhow::Result<()> {
-    client
-        .execute_typed(
-            "INSERT INTO baton.audit (fleet, what, about) VALUES ($1, $2, $3)",
-            &[(&fleet, Type::TEXT), (&what, Type::TEXT), (&about, Type::TEXT)],
-        )
-        .await
-        .map_err(|e| said(&e))?;
+    execute(
+        client,
+        "INSERT INTO baton.audit (fleet, what, about) VALUES ($1, $2, $3)",
+        &[(&fleet, Type::TEXT), (&what, Type::TEXT), (&about, Type::TEXT)],
+    )
+    .await?;
     Ok(())
 }
 
@@ -105,15 +101,14 @@ async fn audit(client: &Client, fleet: &str, what: &str, about: &str) -> anyhow:
 pub(crate) async fn invite(admin: &Admin, name: &MachineName) -> anyhow::Result<String> {
     let mut client = owner(&admin.url).await?;
     let fleet = &admin.fleet;
-    let taken = client
-        .query_typed_opt(
-            "SELECT joined IS NOT NULL FROM baton.devices WHERE fleet = $1 AND name = $2",
-            &[(fleet, Type::TEXT), (&name.as_str(), Type::TEXT)],
-        )
-        .await
-        .map_err(|e| said(&e))?;
+    let taken = query(
+        &client,
+        "SELECT joined IS NOT NULL FROM baton.devices WHERE fleet = $1 AND name = $2",
+        &[(fleet, Type::TEXT), (&name.as_str(), Type::TEXT)],
+    )
+    .await?;
     anyhow::ensure!(
-        !taken.is_some_and(|row| row.get::<_, bool>(0)),
+        !taken.first().map_or(Ok(false), |row| read(row, 0))?,
         "{name} is a machine of this fleet already; choose another name, or revoke and purge it first"
     );
     let expires = Timestamp::now() + INVITED;
@@ -121,30 +116,35 @@ pub(crate) async fn invite(admin: &Admin, name: &MachineName) -> anyhow::Result<
     // Both parts are plain letters and digits, so they are safe inside a statement; the password is fresh.
     let role = format!("baton_{fleet}_{}", name.as_str().replace('-', "_"));
     let password = random_hex::<24>()?;
-    let transaction = client.transaction().await.map_err(|e| said(&e))?;
-    transaction
-        .batch_execute(&format!(
+    let transaction = begin(&mut client).await?;
+    batch(
+        &transaction,
+        &format!(
             "DO $$ BEGIN
                CREATE ROLE {role} LOGIN INHERIT NOCREATEDB NOCREATEROLE IN ROLE baton_device;
              EXCEPTION WHEN duplicate_object THEN NULL;
              END $$;
              ALTER ROLE {role} LOGIN PASSWORD '{password}';"
-        ))
-        .await
-        .map_err(|e| said(&e))
-        .context("could not make a role for the machine")?;
-    transaction
-        .execute_typed(
-            "INSERT INTO baton.devices (fleet, name, role, invited_until)
-             VALUES ($1, $2, $3, clock_timestamp() + interval '24 hours')
-             ON CONFLICT (fleet, name) DO UPDATE SET invited_until = excluded.invited_until",
-            &[(fleet, Type::TEXT), (&name.as_str(), Type::TEXT), (&role, Type::TEXT)],
-        )
-        .await
-        .map_err(|e| said(&e))?;
-    transaction.commit().await.map_err(|e| said(&e))?;
+        ),
+    )
+    .await
+    .context("could not make a role for the machine")?;
+    execute(
+        &transaction,
+        "INSERT INTO baton.devices (fleet, name, role, invited_until)
+         VALUES ($1, $2, $3, clock_timestamp() + interval '24 hours')
+         ON CONFLICT (fleet, name) DO UPDATE SET invited_until = excluded.invited_until",
+        &[(fleet, Type::TEXT), (&name.as_str(), Type::TEXT), (&role, Type::TEXT)],
+    )
+    .await?;
+    commit(transaction).await?;
     audit(&client, fleet, "invited", name.as_str()).await?;
     Ok(invitation.code(&url_for(&admin.url, &role, &password)?))
+}
+
+/// Whether a name is safe inside a statement, as that of every role is that an invitation makes.
+fn is_plain(role: &str) -> bool {
+    !role.is_empty() && role.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
 }
 
 /// The owner's URL with another role. Its other parts stay.
@@ -178,13 +178,8 @@ pub(crate) async fn join(state: &Path, url: &str, invitation: &Invitation) -> an
     let (keys, card) = DeviceKeys::accept(invitation)?;
     let session = Session { client, fleet: invitation.fleet.clone(), me: invitation.name.clone() };
     let password = random_hex::<24>()?;
-    let user =
-        session.client.query_typed_one("SELECT session_user::text", &[]).await.map_err(|e| said(&e))?;
-    let role: String = user.get(0);
-    anyhow::ensure!(
-        role.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'),
-        "the code names a role that no invitation makes"
-    );
+    let role: String = read(&query_one(&session.client, "SELECT session_user::text", &[]).await?, 0)?;
+    anyhow::ensure!(is_plain(&role), "the code names a role that no invitation makes");
     let card = serde_json::to_string(&card)?;
     let membership = Membership {
         fleet: invitation.fleet.clone(),
@@ -196,11 +191,8 @@ pub(crate) async fn join(state: &Path, url: &str, invitation: &Invitation) -> an
         card: card.clone(),
     };
     session.join(&card).await?;
-    session
-        .client
-        .batch_execute(&format!("ALTER ROLE {role} PASSWORD '{password}'"))
+    batch(&session.client, &format!("ALTER ROLE {role} PASSWORD '{password}'"))
         .await
-        .map_err(|e| said(&e))
         .context("could not change the password of this machine's role")?;
     membership.write(state)?;
     Ok(membership)
@@ -214,16 +206,15 @@ pub(crate) async fn leave(membership: &Membership) -> anyhow::Result<()> {
 
 /// Takes a machine out of the fleet. From the next statement on it reads and writes nothing.
 pub(crate) async fn revoke(state: &Path, admin: &Admin, name: &MachineName) -> anyhow::Result<()> {
-    let mut client = owner(&admin.url).await?;
-    let row = client
-        .query_typed_opt(
-            "SELECT role, card FROM baton.devices WHERE fleet = $1 AND name = $2",
-            &[(&admin.fleet, Type::TEXT), (&name.as_str(), Type::TEXT)],
-        )
-        .await
-        .map_err(|e| said(&e))?
-        .with_context(|| format!("there is no machine {name} in the fleet"))?;
-    let card: Option<String> = row.get(1);
+    let client = owner(&admin.url).await?;
+    let rows = query(
+        &client,
+        "SELECT card FROM baton.devices WHERE fleet = $1 AND name = $2",
+        &[(&admin.fleet, Type::TEXT), (&name.as_str(), Type::TEXT)],
+    )
+    .await?;
+    let row = rows.first().with_context(|| format!("there is no machine {name} in the fleet"))?;
+    let card: Option<String> = read(row, 0)?;
     let card: Option<Card> = card.and_then(|text| serde_json::from_str(&text).ok());
     let root = SignKey::from_hex(&admin.root)?;
     // Other machines remember the fleet key's word, whatever backup the database is restored from.
@@ -232,39 +223,30 @@ pub(crate) async fn revoke(state: &Path, admin: &Admin, name: &MachineName) -> a
     admin.revoked.retain(|revoked| revoked.name != *name);
     admin.revoked.push(Revoked { name: name.clone(), tombstone });
     admin.write(state)?;
-    say_revoked(&mut client, &admin).await
+    say_revoked(&client, &admin).await
 }
 
 /// Repeats the revocations that the database does not know.
-async fn say_revoked(client: &mut Client, admin: &Admin) -> anyhow::Result<()> {
+async fn say_revoked(client: &Client, admin: &Admin) -> anyhow::Result<()> {
     for revoked in &admin.revoked {
-        let transaction = client.transaction().await.map_err(|e| said(&e))?;
-        let rows = transaction
-            .query_typed(
-                "UPDATE baton.devices SET revoked = coalesce(revoked, clock_timestamp()), tombstone = $3
-                  WHERE fleet = $1 AND name = $2 RETURNING role",
-                &[
-                    (&admin.fleet, Type::TEXT),
-                    (&revoked.name.as_str(), Type::TEXT),
-                    (&revoked.tombstone, Type::TEXT),
-                ],
-            )
-            .await
-            .map_err(|e| said(&e))?;
-        transaction.commit().await.map_err(|e| said(&e))?;
-        let Some(role) = rows.first().map(|row| row.get::<_, String>(0)) else { continue };
-        anyhow::ensure!(
-            role.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'),
-            "the role {role:?} is none that an invitation makes"
-        );
+        let rows = query(
+            client,
+            "UPDATE baton.devices SET revoked = coalesce(revoked, clock_timestamp()), tombstone = $3
+              WHERE fleet = $1 AND name = $2 RETURNING role",
+            &[
+                (&admin.fleet, Type::TEXT),
+                (&revoked.name.as_str(), Type::TEXT),
+                (&revoked.tombstone, Type::TEXT),
+            ],
+        )
+        .await?;
+        let Some(row) = rows.first() else { continue };
+        let role: String = read(row, 0)?;
+        anyhow::ensure!(is_plain(&role), "the role {role:?} is none that an invitation makes");
         // The policies have shut it out already. That it cannot even log in is more, and not every owner may do it.
-        let _ = client.batch_execute(&format!("ALTER ROLE {role} NOLOGIN")).await;
-        let _ = client
-            .execute_typed(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1",
-                &[(&role, Type::TEXT)],
-            )
-            .await;
+        let _ = batch(client, &format!("ALTER ROLE {role} NOLOGIN")).await;
+        let terminate = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1";
+        let _ = execute(client, terminate, &[(&role, Type::TEXT)]).await;
     }
     Ok(())
 }
@@ -279,23 +261,18 @@ pub(crate) struct Purged {
 /// audit stays.
 pub(crate) async fn purge(admin: &Admin, name: &MachineName) -> anyhow::Result<Purged> {
     let mut client = owner(&admin.url).await?;
-    let row = client
-        .query_typed_opt(
-            "SELECT revoked IS NOT NULL OR gone IS NOT NULL, role FROM baton.devices WHERE fleet = $1 AND name = $2",
-            &[(&admin.fleet, Type::TEXT), (&name.as_str(), Type::TEXT)],
-        )
-        .await
-        .map_err(|e| said(&e))?
-        .with_context(|| format!("there is no machine {name} in the fleet"))?;
-    anyhow::ensure!(
-        row.get::<_, bool>(0),
-        "{name} is still one of the fleet; revoke it, or let it leave, first"
-    );
-    let params = [
-        (&admin.fleet as &(dyn tokio_postgres::types::ToSql + Sync), Type::TEXT),
-        (&name.as_str(), Type::TEXT),
-    ];
-    let transaction = client.transaction().await.map_err(|e| said(&e))?;
+    let name = name.as_str();
+    let params: [Param<'_>; 2] = [(&admin.fleet, Type::TEXT), (&name, Type::TEXT)];
+    let rows = query(
+        &client,
+        "SELECT revoked IS NOT NULL OR gone IS NOT NULL, role FROM baton.devices WHERE fleet = $1 AND name = $2",
+        &params,
+    )
+    .await?;
+    let row = rows.first().with_context(|| format!("there is no machine {name} in the fleet"))?;
+    let (is_out, role): (bool, String) = (read(row, 0)?, read(row, 1)?);
+    anyhow::ensure!(is_out, "{name} is still one of the fleet; revoke it, or let it leave, first");
+    let transaction = begin(&mut client).await?;
     let mut removed = 0;
     for sql in [
         "DELETE FROM baton.messages WHERE fleet = $1 AND (sender = $2 OR recipient = $2)",
@@ -304,15 +281,13 @@ pub(crate) async fn purge(admin: &Admin, name: &MachineName) -> anyhow::Result<P
         "DELETE FROM baton.homes WHERE fleet = $1 AND home = $2",
         "DELETE FROM baton.devices WHERE fleet = $1 AND name = $2",
     ] {
-        removed += transaction.execute_typed(sql, &params).await.map_err(|e| said(&e))?;
+        removed += execute(&transaction, sql, &params).await?;
     }
-    transaction.commit().await.map_err(|e| said(&e))?;
-    let role: String = row.get(1);
-    let is_ours = role.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
-    if is_ours {
-        let _ = client.batch_execute(&format!("DROP ROLE IF EXISTS {role}")).await;
+    commit(transaction).await?;
+    if is_plain(&role) {
+        let _ = batch(&client, &format!("DROP ROLE IF EXISTS {role}")).await;
     }
-    audit(&client, &admin.fleet, "purged", name.as_str()).await?;
+    audit(&client, &admin.fleet, "purged", name).await?;
     // The proof: every table is counted, after the commit.
     let mut left = Vec::new();
     for (table, sql) in [
@@ -325,8 +300,7 @@ pub(crate) async fn purge(admin: &Admin, name: &MachineName) -> anyhow::Result<P
         ("homes", "SELECT count(*) FROM baton.homes WHERE fleet = $1 AND home = $2"),
         ("devices", "SELECT count(*) FROM baton.devices WHERE fleet = $1 AND name = $2"),
     ] {
-        let row = client.query_typed_one(sql, &params).await.map_err(|e| said(&e))?;
-        left.push((table, row.get(0)));
+        left.push((table, read(&query_one(&client, sql, &params).await?, 0)?));
     }
     Ok(Purged { removed, left })
 }
@@ -349,28 +323,28 @@ pub(crate) async fn purge_channel(
     channel: &ChannelName,
 ) -> anyhow::Result<PurgedChannel> {
     let outbox = Outbox::of(state);
-    let ids: Vec<String> = outbox
-        .all(&membership.name)?
-        .into_iter()
-        .filter(|(parcel, _)| parcel.channel.as_ref() == Some(channel) && parcel.kind != Kind::Handoff)
-        .map(|(parcel, _)| parcel.id(&membership.name))
-        .collect();
     let (client, _) = Endpoint::new(&membership.url)?
         .connect()
         .await
         .context("could not reach the database to remove the channel's data; nothing was changed")?;
     let session = Session { client, fleet: membership.fleet.clone(), me: membership.name.clone() };
-    // Do not send waiting parcels any more.
-    let parcels = outbox.purge(channel)?.len();
+    // What waits is not sent any more. What was sent stays on record until the database has removed it, so that a second
+    // try knows about it.
+    let mut parcels = outbox.of_channel(&["new"], channel)?;
+    outbox.remove(&parcels)?;
+    parcels.extend(outbox.of_channel(&["sent", "failed"], channel)?);
+    let ids: Vec<String> = parcels.iter().map(|name| format!("{}.{name}", membership.name)).collect();
     let (removed, left) = session.unsend(&ids, channel.as_str()).await?;
+    outbox.remove(&parcels)?;
+    let parcels = parcels.len();
     let told = conversations::ask_to_forget(state, channel)?;
     Ok(PurgedChannel { parcels, removed, left, told })
 }
 
 /// Tells a database that was restored from a backup again who is revoked. For the founder's daemon.
 pub(crate) async fn say_revoked_again(admin: &Admin) -> anyhow::Result<()> {
-    let mut client = owner(&admin.url).await?;
-    say_revoked(&mut client, admin).await
+    let client = owner(&admin.url).await?;
+    say_revoked(&client, admin).await
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Handoffs that come from other machines: taken in once, in the folder of this machine that they belong to.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -137,7 +138,11 @@ fn place(
     let known = store.agents().all().into_iter().map(|agent| agent.cwd);
     let known = known.chain(store.sessions().all().into_iter().map(|session| session.cwd));
     // Prefer a folder where an agent has worked here over one that only has the same path.
-    let folder = known.chain(std::iter::once(body.cwd.clone())).find(|cwd| fits(cwd));
+    let mut asked = HashSet::new();
+    let folder = known
+        .chain(std::iter::once(body.cwd.clone()))
+        // Many sessions have the same folder, and git takes a while.
+        .find(|cwd| asked.insert(cwd.clone()) && fits(cwd));
     let now = Timestamp::now();
     folder.map(|cwd| Ok((newcomer(paths, config, body, Path::new(&cwd), now)?, true))).transpose()
 }

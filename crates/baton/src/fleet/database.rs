@@ -18,7 +18,7 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::types::{FromSql, ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Socket};
+use tokio_postgres::{AsyncMessage, Client, Config, GenericClient, NoTls, Row, Socket, Transaction};
 
 use crate::fleet::keys::Envelope;
 
@@ -179,6 +179,45 @@ async fn within_for<T>(bytes: u64, work: impl Future<Output = anyhow::Result<T>>
     }
 }
 
+/// Statements outside a [`Session`], each with the same deadline.
+pub(crate) async fn query(
+    client: &impl GenericClient,
+    sql: &str,
+    params: &[Param<'_>],
+) -> anyhow::Result<Vec<Row>> {
+    within(async { client.query_typed(sql, params).await.map_err(|e| said(&e)) }).await
+}
+
+/// The one row that the statement must return.
+pub(crate) async fn query_one(
+    client: &impl GenericClient,
+    sql: &str,
+    params: &[Param<'_>],
+) -> anyhow::Result<Row> {
+    query(client, sql, params).await?.pop().context("the database gave no answer")
+}
+
+pub(crate) async fn execute(
+    client: &impl GenericClient,
+    sql: &str,
+    params: &[Param<'_>],
+) -> anyhow::Result<u64> {
+    within(async { client.execute_typed(sql, params).await.map_err(|e| said(&e)) }).await
+}
+
+/// Several statements without parameters.
+pub(crate) async fn batch(client: &impl GenericClient, sql: &str) -> anyhow::Result<()> {
+    within(async { client.batch_execute(sql).await.map_err(|e| said(&e)) }).await
+}
+
+pub(crate) async fn begin(client: &mut Client) -> anyhow::Result<Transaction<'_>> {
+    within(async { client.transaction().await.map_err(|e| said(&e)) }).await
+}
+
+pub(crate) async fn commit(transaction: Transaction<'_>) -> anyhow::Result<()> {
+    within(async { transaction.commit().await.map_err(|e| said(&e)) }).await
+}
+
 /// Why the database refused this machine, where it matters.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
@@ -195,7 +234,8 @@ fn refused(error: &tokio_postgres::Error) -> anyhow::Error {
     match error.code().map(SqlState::code) {
         Some("BT001" | "42501") => Refused::Revoked.into(),
         Some("BT002") => Refused::Fenced.into(),
-        Some("BT003") => Refused::NoSuchMachine.into(),
+        // A restored database may not know a machine that has joined since: neither its mailbox nor its row.
+        Some("BT003" | "23503") => Refused::NoSuchMachine.into(),
         Some("28000") if error.as_db_error().is_some_and(|db| is_shut_out(db.message())) => {
             Refused::Revoked.into()
         }
@@ -236,11 +276,16 @@ pub(crate) struct DeviceRow {
     pub signature: Option<Vec<u8>>,
 }
 
-type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+/// A parameter with its type.
+pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// A column, of whatever a broken database may have answered.
-fn read<'a, T: FromSql<'a>>(row: &'a tokio_postgres::Row, column: usize) -> anyhow::Result<T> {
+pub(crate) fn read<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> anyhow::Result<T> {
     row.try_get(column).map_err(|e| said(&e))
+}
+
+fn number(row: &Row, column: usize) -> anyhow::Result<u64> {
+    Ok(unsigned(read(row, column)?))
 }
 
 fn unsigned(n: i64) -> u64 {
@@ -259,7 +304,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    async fn query(&self, sql: &str, params: &[Param<'_>]) -> anyhow::Result<Vec<tokio_postgres::Row>> {
+    async fn query(&self, sql: &str, params: &[Param<'_>]) -> anyhow::Result<Vec<Row>> {
         within(async { self.client.query_typed(sql, params).await.map_err(|e| refused(&e)) }).await
     }
 
@@ -278,9 +323,8 @@ impl Session {
             )
             .await?;
         let row = rows.first().ok_or(Refused::Revoked)?;
-        let found =
-            Counters { beats: unsigned(row.get(0)), epoch: unsigned(row.get(1)), last: unsigned(row.get(3)) };
-        Ok((found, row.get(2)))
+        let found = Counters { beats: number(row, 0)?, epoch: number(row, 1)?, last: number(row, 3)? };
+        Ok((found, read(row, 2)?))
     }
 
     /// Begins an incarnation, later than every one before; its epoch.
@@ -302,7 +346,7 @@ impl Session {
             )
             .await?;
         let row = rows.first().ok_or(Refused::Revoked)?;
-        Ok(unsigned(row.get(0)))
+        number(row, 0)
     }
 
     /// Sends a heartbeat. The lease runs on the database's clock.
@@ -322,9 +366,9 @@ impl Session {
             return Err(Refused::Fenced.into());
         };
         Ok(Beat {
-            beats: unsigned(row.get(0)),
-            clock: row.get(1),
-            last: unsigned(row.get::<_, Option<i64>>(2).unwrap_or_default()),
+            beats: number(row, 0)?,
+            clock: read(row, 1)?,
+            last: unsigned(read::<Option<i64>>(row, 2)?.unwrap_or_default()),
         })
     }
 
@@ -470,36 +514,42 @@ impl Session {
         let name = name.map(MachineName::as_str);
         let rows = self
             .query(
-                "SELECT d.name, d.card, d.tombstone, d.gone IS NOT NULL OR d.revoked IS NOT NULL, d.beat,
-                        (extract(epoch FROM clock_timestamp() - d.beat) * 1000)::bigint, d.every_seconds, d.stopped,
+                // A machine writes its own beat: one at the end of time must not fail the statement for the others.
+                "SELECT d.name, d.card, d.tombstone, d.gone IS NOT NULL OR d.revoked IS NOT NULL, b.beat,
+                        (extract(epoch FROM clock_timestamp() - b.beat) * 1000)::bigint, d.every_seconds, d.stopped,
                         p.body, p.signature
-                   FROM baton.devices d LEFT JOIN baton.presence p ON p.fleet = d.fleet AND p.machine = d.name
+                   FROM baton.devices d
+                  CROSS JOIN LATERAL (SELECT CASE WHEN d.beat IS NOT NULL
+                                             THEN greatest(least(d.beat, clock_timestamp()), 'epoch') END AS beat) b
+                   LEFT JOIN baton.presence p ON p.fleet = d.fleet AND p.machine = d.name
                   WHERE d.fleet = $1 AND ($2::text IS NULL OR d.name = $2) ORDER BY d.name",
                 &[(&self.fleet, Type::TEXT), (&name, Type::TEXT)],
             )
             .await?;
-        let device = |row: tokio_postgres::Row| DeviceRow {
-            name: row.get(0),
-            card: row.get(1),
-            tombstone: row.get(2),
-            is_gone: row.get(3),
-            beat: row.get(4),
-            silence: row.get::<_, Option<i64>>(5).map(|ms| Duration::from_millis(unsigned(ms))),
-            every: Duration::from_secs(u64::try_from(row.get::<_, i32>(6)).unwrap_or(15)),
-            stopped: row.get(7),
-            body: row.get(8),
-            signature: row.get(9),
+        let device = |row: &Row| {
+            Ok(DeviceRow {
+                name: read(row, 0)?,
+                card: read(row, 1)?,
+                tombstone: read(row, 2)?,
+                is_gone: read(row, 3)?,
+                beat: read(row, 4)?,
+                silence: read::<Option<i64>>(row, 5)?.map(|ms| Duration::from_millis(unsigned(ms))),
+                every: Duration::from_secs(u64::try_from(read::<i32>(row, 6)?).unwrap_or(15)),
+                stopped: read(row, 7)?,
+                body: read(row, 8)?,
+                signature: read(row, 9)?,
+            })
         };
-        Ok(rows.into_iter().map(device).collect())
+        rows.iter().map(device).collect()
     }
 
     /// Takes back these envelopes of this machine; how many were removed, and how many are left.
     pub(crate) async fn unsend(&self, ids: &[String], channel: &str) -> anyhow::Result<(u64, u64)> {
-        let count = |rows: Vec<tokio_postgres::Row>| rows.first().map_or(0, |row| unsigned(row.get(0)));
+        let count = |rows: Vec<Row>| number(rows.first().context("the database gave no answer")?, 0);
         let removed = self.query("SELECT baton.unsend($1)", &[(&ids, Type::TEXT_ARRAY)]).await?;
         self.query("SELECT baton.note_purge($1)::text", &[(&channel, Type::TEXT)]).await?;
         let left = self.query("SELECT baton.unfetched($1)", &[(&ids, Type::TEXT_ARRAY)]).await?;
-        Ok((count(removed), count(left)))
+        Ok((count(removed)?, count(left)?))
     }
 
     /// Asks to be woken, and whether that works: not behind a pooler that shares sessions.
@@ -510,7 +560,7 @@ impl Session {
                 &[(&self.fleet, Type::TEXT), (&self.me.as_str(), Type::TEXT)],
             )
             .await?;
-        let channel: String = rows.first().context("the database gave no answer")?.get(0);
+        let channel: String = read(rows.first().context("the database gave no answer")?, 0)?;
         anyhow::ensure!(
             channel.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'),
             "the database answers nonsense"
@@ -526,16 +576,29 @@ impl Session {
         Ok(tokio::time::timeout(Duration::from_secs(2), woken.recv()).await.is_ok_and(|w| w.is_some()))
     }
 
-    /// Moves the home of a handoff and posts its document, in one transaction. Returns the row afterwards and, if that
-    /// names the reader, the count of this machine's beats.
+    /// Whether the database has ever made this move: its audit forgets nothing, whoever was revoked or purged since.
+    pub(crate) async fn has_made(&self, handoff: &str, moves: &Move) -> anyhow::Result<bool> {
+        let about = format!("{handoff} to {} at {}", moves.to, moves.epoch);
+        let rows = self
+            .query(
+                "SELECT 1 FROM baton.audit WHERE fleet = $1 AND what = 'moved' AND about = $2 LIMIT 1",
+                &[(&self.fleet, Type::TEXT), (&about, Type::TEXT)],
+            )
+            .await?;
+        Ok(!rows.is_empty())
+    }
+
+    /// Moves the home of a handoff and posts its document, if there is one to post, in one transaction. Returns the row
+    /// afterwards and, if the document was posted, the count of this machine's beats.
     pub(crate) async fn give(
         &mut self,
         handoff: &str,
         moves: &Move,
-        (sender_epoch, id, envelope): (u64, String, Envelope),
+        document: Option<(u64, String, Envelope)>,
     ) -> anyhow::Result<(HomeRow, Option<u64>)> {
         let (fleet, me) = (self.fleet.clone(), self.me.clone());
-        let (ids, columns) = ([id], Columns::of(vec![envelope]));
+        let document = document.map(|(epoch, id, envelope)| (epoch, [id], Columns::of(vec![envelope])));
+        let bytes = document.as_ref().map_or(0, |(_, _, columns)| columns.bytes());
         let (to, epoch) = (moves.to.as_str().to_owned(), signed(moves.epoch));
         let work = async {
             let transaction = self.client.transaction().await.map_err(|e| refused(&e))?;
@@ -572,19 +635,20 @@ impl Session {
                 )
                 .await
                 .map_err(|e| refused(&e))?;
-            let (home, at): (String, i64) = (row.get(0), row.get(1));
+            let home: String = read(&row, 0)?;
             let home = MachineName::new(home).context("the database names no machine")?;
-            let row = HomeRow { home, epoch: unsigned(at) };
+            let row = HomeRow { home, epoch: number(&row, 1)? };
             let mut beats = None;
-            if row.home == moves.to && row.epoch == moves.epoch {
-                let params = columns.params(&fleet, &to, &me, sender_epoch, &ids);
+            let is_done = row.home == moves.to && row.epoch == moves.epoch;
+            if let Some((sender_epoch, ids, columns)) = document.as_ref().filter(|_| is_done) {
+                let params = columns.params(&fleet, &to, &me, *sender_epoch, ids);
                 let rows = transaction.query_typed(POST, &borrowed(&params)).await;
                 beats = Some(beaten(&rows.map_err(|e| refused(&e))?)?);
             }
             transaction.commit().await.map_err(|e| refused(&e))?;
             Ok((row, beats))
         };
-        within_for(columns.bytes(), work).await
+        within_for(bytes, work).await
     }
 }
 
@@ -605,8 +669,8 @@ const POST: &str = "WITH alive AS (
   SELECT beats FROM alive";
 
 /// The count of beats after a [`POST`]. None: it was not admitted, as of an incarnation that is over.
-fn beaten(rows: &[tokio_postgres::Row]) -> anyhow::Result<u64> {
-    Ok(unsigned(read(rows.first().ok_or(Refused::Fenced)?, 0)?))
+fn beaten(rows: &[Row]) -> anyhow::Result<u64> {
+    number(rows.first().ok_or(Refused::Fenced)?, 0)
 }
 
 /// Envelopes as the columns of one statement.

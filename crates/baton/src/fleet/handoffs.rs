@@ -3,7 +3,13 @@
 //! `fleet/homes/{handoff}.json` says where a handoff that was ever given to another machine is, as far as this machine
 //! knows. It is written before the database is asked, and the hooks here can no longer claim the handoff then, so at
 //! no instant two machines may. `baton_core::fleet::home` has the rules.
+//!
+//! A record about which the database has nothing more to hear goes to `homes/settled/`, by a rename after its last
+//! change, so a wake of the daemon reads only what has yet to move. Where both folders have a record of a handoff, the
+//! one in `homes/` is the newer one.
 
+#[cfg(feature = "fleet")]
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -11,6 +17,8 @@ use anyhow::Context as _;
 use baton_core::fleet::MachineName;
 use baton_core::fleet::envelope::{Handoff, Kind};
 use baton_core::fleet::home::Local;
+#[cfg(feature = "fleet")]
+use baton_core::fleet::{home::Move, watermark};
 use baton_core::handoff::{HandoffId, Header};
 use baton_core::ids::{AgentId, ChannelName};
 use baton_core::session::Session;
@@ -31,6 +39,8 @@ use crate::store::log::LogLine;
 use crate::store::{Store, record};
 use crate::sys::fs::{self, FileError};
 
+/// The folder of the settled records, below the others.
+const SETTLED: &str = "settled";
 /// How long a command waits for the database to move a handoff.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// And for the daemon to try a database once more that was away.
@@ -41,6 +51,7 @@ const SECOND_TRY: Duration = Duration::from_secs(3);
 pub(crate) struct HomeRecord {
     pub handoff: HandoffId,
     pub local: Local,
+    /// Since when: of a move, when the database acknowledged it.
     pub at: Timestamp,
     /// The machine it came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,22 +73,130 @@ pub(crate) struct HomeRecord {
     pub why: Option<String>,
 }
 
+impl HomeRecord {
+    /// Whether the database has nothing more to hear about it.
+    fn is_settled(&self) -> bool {
+        match self.local {
+            Local::Here { .. } => true,
+            Local::Leaving { .. } => false,
+            Local::Away { .. } => !self.again,
+        }
+    }
+
+    /// The machine that it was given to.
+    #[cfg(feature = "fleet")]
+    pub(super) fn gone_to(self) -> Option<MachineName> {
+        match self.local {
+            Local::Here { .. } => None,
+            Local::Leaving { to, .. } | Local::Away { to, .. } => Some(to),
+        }
+    }
+
+    /// The move that the database has yet to hear of.
+    #[cfg(feature = "fleet")]
+    pub(super) fn unsaid(&self, me: &MachineName) -> Option<Move> {
+        self.local.wanted_move(me).filter(|_| !self.is_settled())
+    }
+
+    /// The database was restored from a backup: a move that it acknowledged in the last days is said again, with the
+    /// document unless the other side has that. Whether this changes the record.
+    #[cfg(feature = "fleet")]
+    pub(super) fn say_again(&mut self, is_there: impl Fn(&Parcel) -> bool, now: Timestamp) -> bool {
+        let local = self.local.after_restore();
+        let has_changed = local != self.local;
+        if has_changed {
+            (self.local, self.at) = (local, now);
+        }
+        let is_again =
+            matches!(self.local, Local::Away { .. }) && now.duration_since(self.at) < watermark::KEPT;
+        let was_again = std::mem::replace(&mut self.again, is_again);
+        let is_dropped = is_again && self.parcel.take_if(|parcel| is_there(parcel)).is_some();
+        has_changed || was_again != is_again || is_dropped
+    }
+
+    /// A move is not said again after a week, so its document is not needed any more. Whether this changes the record.
+    #[cfg(feature = "fleet")]
+    pub(super) fn forget_move(&mut self, now: Timestamp) -> bool {
+        let is_over =
+            matches!(self.local, Local::Away { .. }) && now.duration_since(self.at) >= watermark::KEPT;
+        is_over && (std::mem::take(&mut self.again) | self.parcel.take().is_some())
+    }
+}
+
+/// The folder of the records, and of the patches that came with handoffs.
 pub(super) fn dir(state: &Path) -> PathBuf {
     folder(state).join("homes")
 }
 
+fn settled_dir(state: &Path) -> PathBuf {
+    dir(state).join(SETTLED)
+}
+
+fn file(handoff: &HandoffId) -> String {
+    format!("{handoff}.json")
+}
+
 pub(crate) fn read(state: &Path, handoff: &HandoffId) -> Result<Option<HomeRecord>, FileError> {
-    record::read(&dir(state).join(format!("{handoff}.json")))
+    // In this order: a record that is moved in between is found in the second place.
+    match record::read(&dir(state).join(file(handoff)))? {
+        Some(home) => Ok(Some(home)),
+        None => record::read(&settled_dir(state).join(file(handoff))),
+    }
+}
+
+/// The handoffs whose records are not among the settled ones.
+#[cfg(feature = "fleet")]
+pub(super) fn unsettled(state: &Path) -> Result<BTreeSet<HandoffId>, FileError> {
+    handoffs_in(&dir(state))
+}
+
+/// All handoffs that left this machine or came to it.
+#[cfg(feature = "fleet")]
+pub(super) fn all(state: &Path) -> Result<BTreeSet<HandoffId>, FileError> {
+    let mut all = unsettled(state)?;
+    all.extend(handoffs_in(&settled_dir(state))?);
+    Ok(all)
 }
 
 #[cfg(feature = "fleet")]
-pub(crate) fn all(state: &Path) -> Vec<HomeRecord> {
-    record::all_readable(&dir(state))
+fn handoffs_in(dir: &Path) -> Result<BTreeSet<HandoffId>, FileError> {
+    let names = fs::names(dir)?;
+    Ok(names.iter().filter_map(|name| HandoffId::new(name.strip_suffix(".json")?).ok()).collect())
 }
 
+/// Stores a record.
 pub(crate) fn keep(state: &Path, home: &HomeRecord) -> Result<(), FileError> {
-    fs::private_dir(&dir(state))?;
-    record::write_synced(&dir(state).join(format!("{}.json", home.handoff)), home)
+    fs::private_dirs(&dir(state), &[SETTLED])?;
+    record::write_synced(&dir(state).join(file(&home.handoff)), home)?;
+    settle(state, home)
+}
+
+/// Puts a stored record among the settled ones, if it is one of them.
+pub(super) fn settle(state: &Path, home: &HomeRecord) -> Result<(), FileError> {
+    if !home.is_settled() {
+        return Ok(());
+    }
+    fs::private_dirs(&dir(state), &[SETTLED])?;
+    let (from, to) = (dir(state).join(file(&home.handoff)), settled_dir(state).join(file(&home.handoff)));
+    // Not synced: if the machine loses power, the record is in its first place again.
+    match std::fs::rename(&from, &to) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(FileError::new("settle", &from, e)),
+        _ => Ok(()),
+    }
+}
+
+/// This machine leaves its fleet: what has left is said to nobody any more, and least of all to the next fleet. What is
+/// on its way may have arrived, so it counts as given away.
+#[cfg(feature = "fleet")]
+pub(crate) fn leave(state: &Path) -> Result<(), FileError> {
+    for handoff in all(state)? {
+        let Some(home) = read(state, &handoff)? else { continue };
+        if home.parcel.is_some() || !home.is_settled() {
+            let local = home.local.after_restore();
+            keep(state, &HomeRecord { local, parcel: None, again: false, ..home })?;
+        }
+    }
+    Ok(())
 }
 
 /// Why a handoff cannot be loaded here, if its home is another machine.
@@ -242,10 +361,19 @@ pub(crate) fn depart(store: &Store, config: &Config, departure: &Departure<'_>) 
         why: None,
     };
     let given = handoffs.give_away(&session.channel, &id, || keep(state, &home), now);
-    if !matches!(given, Ok(Ok(()))) {
-        fs::remove(&dir(state).join(format!("{id}.json")))?;
+    match given {
+        Ok(Ok(())) => {}
+        Ok(Err(refusal)) => anyhow::bail!("{refusal}; nothing was moved"),
+        // What is on record is carried out by the daemon, as after a kill.
+        Err(e) if read(state, &id)?.is_some() => {
+            return Err(e).with_context(|| {
+                format!(
+                    "{id} goes to {machine} as soon as this is mended, unless somebody here takes it first"
+                )
+            });
+        }
+        Err(e) => return Err(e).context("nothing was moved"),
     }
-    given?.map_err(|refusal| anyhow::anyhow!("{refusal}; nothing was moved"))?;
     wake(state);
     let until = Instant::now() + PATIENCE;
     loop {
@@ -269,5 +397,110 @@ pub(crate) fn depart(store: &Store, config: &Config, departure: &Departure<'_>) 
             Local::Leaving { .. } if Instant::now() >= until => return Ok(Departed::Undecided(id)),
             Local::Leaving { .. } => std::thread::sleep(Duration::from_millis(10)),
         }
+    }
+}
+
+#[cfg(test)]
+#[cfg(feature = "fleet")]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    fn away(at: Timestamp) -> HomeRecord {
+        let (handoff, to) =
+            (HandoffId::new("HO-20261117-195533-11111111").unwrap(), MachineName::new("desk").unwrap());
+        let parcel = Parcel {
+            name: format!("h{handoff}"),
+            to: to.clone(),
+            kind: Kind::Handoff,
+            at,
+            expires: None,
+            body: serde_json::json!({ "text": "the work" }),
+            channel: None,
+        };
+        let local = Local::Away { to, epoch: 2 };
+        let (from, channel, waits, why) = (None, None, None, None);
+        HomeRecord { handoff, local, at, from, channel, parcel: Some(parcel), again: false, waits, why }
+    }
+
+    fn places(state: &Path) -> (usize, usize) {
+        (unsettled(state).unwrap().len(), handoffs_in(&settled_dir(state)).unwrap().len())
+    }
+
+    #[test]
+    fn a_record_is_apart_from_when_nothing_is_to_be_said_until_something_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let (state, now) = (dir.path(), Timestamp::now());
+        let mut home = away(now);
+        home.local = Local::Leaving { to: MachineName::new("desk").unwrap(), epoch: 2 };
+        keep(state, &home).unwrap();
+        assert_eq!(places(state), (1, 0));
+        keep(state, &away(now)).unwrap();
+        assert_eq!(places(state), (0, 1));
+        // A restore says it again. The record that is newer counts.
+        let mut home = read(state, &home.handoff).unwrap().unwrap();
+        assert!(home.say_again(|_| false, now) && home.parcel.is_some());
+        keep(state, &home).unwrap();
+        assert_eq!(places(state), (1, 1));
+        assert!(read(state, &home.handoff).unwrap().unwrap().again);
+        assert!(!home.say_again(|_| false, now), "once is enough");
+        home.again = false;
+        keep(state, &home).unwrap();
+        assert_eq!(places(state), (0, 1));
+        assert!(!read(state, &home.handoff).unwrap().unwrap().again);
+        assert_eq!(all(state).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_record_of_the_earlier_layout_is_read_and_moved() {
+        let dir = tempfile::tempdir().unwrap();
+        let (state, home) = (dir.path(), away(Timestamp::now()));
+        fs::private_dir(&super::dir(state)).unwrap();
+        record::write(&super::dir(state).join(file(&home.handoff)), &home).unwrap();
+        assert_eq!(is_elsewhere(state, &home.handoff).unwrap().unwrap().split(' ').next_back(), Some("desk"));
+        settle(state, &home).unwrap();
+        assert_eq!(places(state), (0, 1));
+        assert!(is_elsewhere(state, &home.handoff).unwrap().is_some());
+        settle(state, &home).unwrap();
+    }
+
+    #[test]
+    fn after_a_restore_a_move_is_said_again_for_a_week_and_its_document_unless_the_other_side_has_it() {
+        let now = Timestamp::now();
+        let mut home = away(now);
+        assert!(home.say_again(|parcel| parcel.name.ends_with("11111111"), now));
+        assert!(home.again && home.parcel.is_none());
+        let mut home = away(now - SignedDuration::from_hours(8 * 24));
+        assert!(!home.say_again(|_| false, now) && !home.again);
+        assert!(home.forget_move(now) && home.parcel.is_none() && !home.forget_move(now));
+        assert!(!away(now).forget_move(now));
+        // What has waited for longer may have moved a moment ago.
+        let mut home = away(now - SignedDuration::from_hours(8 * 24));
+        home.local = Local::Leaving { to: MachineName::new("desk").unwrap(), epoch: 2 };
+        assert!(home.say_again(|_| false, now) && home.again && home.parcel.is_some());
+        assert!(!home.forget_move(now));
+        // It was said again for a week, and nobody has heard it.
+        assert!(home.forget_move(now + watermark::KEPT) && home.is_settled());
+    }
+
+    #[test]
+    fn a_machine_that_leaves_its_fleet_says_nothing_to_the_next_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let (state, mut home) = (dir.path(), away(Timestamp::now()));
+        home.local = Local::Leaving { to: MachineName::new("desk").unwrap(), epoch: 2 };
+        keep(state, &home).unwrap();
+        leave(state).unwrap();
+        assert_eq!(places(state), (0, 1));
+        let home = read(state, &home.handoff).unwrap().unwrap();
+        assert!(home.parcel.is_none() && home.gone_to().is_some());
+    }
+
+    #[test]
+    fn records_that_cannot_be_listed_are_not_none() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::private_dir(&folder(dir.path())).unwrap();
+        std::fs::write(super::dir(dir.path()), "no folder").unwrap();
+        assert!(unsettled(dir.path()).is_err() && all(dir.path()).is_err());
     }
 }

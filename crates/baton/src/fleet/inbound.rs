@@ -79,6 +79,7 @@ pub(super) struct Tracker {
 impl Tracker {
     pub(super) fn open(state: &Path) -> Self {
         let dir = folder(state).join("inbound");
+        // Of one that cannot be read now, the next daemon tells the sender.
         let waiting = record::all_readable::<Tracked>(&dir).into_iter().map(|t| (t.id.clone(), t)).collect();
         Self { dir, waiting, offsets: HashMap::new() }
     }

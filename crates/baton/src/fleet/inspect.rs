@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use crate::fleet::config::{Membership, shown};
-use crate::fleet::database::{Endpoint, Session, said};
+use crate::fleet::database::{Endpoint, Session, query_one, read};
 use crate::fleet::schema;
 
 /// The result of one check.
@@ -37,11 +37,8 @@ async fn look(membership: &Membership, findings: &mut Vec<Finding>) -> anyhow::R
         format!("the way to {} is {way}", shown(&membership.url)),
     );
     let (client, mut woken) = endpoint.connect().await?;
-    let row = client
-        .query_typed_one("SELECT current_setting('server_version'), clock_timestamp()", &[])
-        .await
-        .map_err(|e| said(&e))?;
-    let (version, clock): (String, Timestamp) = (row.get(0), row.get(1));
+    let row = query_one(&client, "SELECT current_setting('server_version'), clock_timestamp()", &[]).await?;
+    let (version, clock): (String, Timestamp) = (read(&row, 0)?, read(&row, 1)?);
     add(true, format!("PostgreSQL {version} answers; no extension is needed"));
     let skew = i64::try_from(Timestamp::now().duration_since(clock).as_millis()).unwrap_or(i64::MAX);
     add(
@@ -50,17 +47,16 @@ async fn look(membership: &Membership, findings: &mut Vec<Finding>) -> anyhow::R
     );
     schema::check(&client).await?;
     add(true, format!("the schema has version {}", schema::VERSION));
-    let row = client
-        .query_typed_one(
-            "SELECT r.rolsuper OR r.rolbypassrls OR r.rolcreaterole,
-                    EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-                             WHERE n.nspname = 'baton' AND c.relowner = r.oid)
-               FROM pg_roles r WHERE r.rolname = session_user",
-            &[],
-        )
-        .await
-        .map_err(|e| said(&e))?;
-    let (is_mighty, is_owner): (bool, bool) = (row.get(0), row.get(1));
+    let row = query_one(
+        &client,
+        "SELECT r.rolsuper OR r.rolbypassrls OR r.rolcreaterole,
+                EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                         WHERE n.nspname = 'baton' AND c.relowner = r.oid)
+           FROM pg_roles r WHERE r.rolname = session_user",
+        &[],
+    )
+    .await?;
+    let (is_mighty, is_owner): (bool, bool) = (read(&row, 0)?, read(&row, 1)?);
     add(
         !is_mighty && !is_owner,
         if is_mighty || is_owner {
@@ -75,9 +71,8 @@ async fn look(membership: &Membership, findings: &mut Vec<Finding>) -> anyhow::R
     // Asked twice: a pooler that shares sessions may answer from two.
     let mut pids = Vec::new();
     for _ in 0..2 {
-        let row =
-            session.client.query_typed_one("SELECT pg_backend_pid()", &[]).await.map_err(|e| said(&e))?;
-        pids.push(row.get::<_, i32>(0));
+        let row = query_one(&session.client, "SELECT pg_backend_pid()", &[]).await?;
+        pids.push(read::<i32>(&row, 0)?);
     }
     let wakes = session.listen(&mut woken).await?;
     add(

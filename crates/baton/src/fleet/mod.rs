@@ -7,7 +7,7 @@
 //!                        failed/ what it will never take; receipts.jsonl says how far each has come
 //! fleet/inbound/         messages that came and were not seen yet; their senders wait for a receipt
 //! fleet/known/           the keys of other machines, as they were when they were first proved
-//! fleet/homes/           handoffs that left this machine or came to it
+//! fleet/homes/           handoffs that leave this machine; settled/ those that have left it or come to it
 //! fleet/shelves/         what other machines said about the conversations that they share
 //! fleet/coming/          conversations that were asked for, piece by piece until they are whole
 //! fleet/machines.json    all machines and their agents, as last heard

@@ -2,6 +2,9 @@
 //! shows whether the database has it; `receipts.jsonl` shows how far it has come.
 
 use std::collections::HashMap;
+#[cfg(any(feature = "fleet", test))]
+use std::collections::HashSet;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -26,8 +29,6 @@ const MAX_BYTES: u64 = 512 << 20;
 /// So many bytes of parcels are read at once.
 #[cfg(any(feature = "fleet", test))]
 const MAX_BATCH: u64 = 8 << 20;
-/// The receipts of a busy week are smaller.
-const MAX_RECEIPTS: u64 = 64 << 20;
 
 /// Something for another machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -109,14 +110,14 @@ impl Outbox {
         channel: Option<ChannelName>,
         now: Timestamp,
     ) -> Result<Parcel, OutboxError> {
-        let backlog = self.backlog();
+        let backlog = self.backlog()?;
         if backlog.parcels >= MAX_WAITING || backlog.bytes >= MAX_BYTES {
             return Err(OutboxError::Full { waiting: backlog.parcels, bytes: backlog.bytes });
         }
         fs::private_dirs(&self.root, &["new", "sent", "failed"])?;
         // If the clock was set back, the parcel must still sort after those that wait already.
         let class = class(kind);
-        let waiting = names(&self.dir("new"));
+        let waiting = names(&self.dir("new"))?;
         let last = waiting.iter().rev().find(|name| name.starts_with(class)).and_then(|name| stamp(name));
         let stamp = last.map_or(now.as_nanosecond(), |last| now.as_nanosecond().max(last + 1));
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -130,10 +131,10 @@ impl Outbox {
 
     #[cfg(any(feature = "fleet", test))]
     /// The oldest parcels that wait, at most `n`. An unreadable one waits for a person and does not delay the others.
-    pub(crate) fn waiting(&self, n: usize) -> Vec<Parcel> {
+    pub(crate) fn waiting(&self, n: usize) -> Result<Vec<Parcel>, FileError> {
         let dir = self.dir("new");
         let (mut parcels, mut bytes) = (Vec::new(), 0);
-        for name in names(&dir) {
+        for name in names(&dir)? {
             if parcels.len() == n || bytes >= MAX_BATCH {
                 break;
             }
@@ -146,21 +147,21 @@ impl Outbox {
                 parcels.push(parcel);
             }
         }
-        parcels
+        Ok(parcels)
     }
 
-    pub(crate) fn backlog(&self) -> Backlog {
+    pub(crate) fn backlog(&self) -> Result<Backlog, FileError> {
         let mut backlog = Backlog::default();
-        for entry in std::fs::read_dir(self.dir("new")).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let parcel = name.to_str().and_then(|name| name.strip_suffix(".json"));
-            let Some(stamp) = parcel.and_then(stamp) else { continue };
+        let dir = self.dir("new");
+        for name in names(&dir)? {
+            let Some(stamp) = stamp(&name) else { continue };
             backlog.parcels += 1;
-            backlog.bytes += entry.metadata().map_or(0, |meta| meta.len());
+            // It may have been sent since.
+            backlog.bytes += std::fs::metadata(dir.join(format!("{name}.json"))).map_or(0, |meta| meta.len());
             let at = Timestamp::from_nanosecond(stamp).ok();
             backlog.since = backlog.since.into_iter().chain(at).min();
         }
-        backlog
+        Ok(backlog)
     }
 
     #[cfg(any(feature = "fleet", test))]
@@ -207,12 +208,17 @@ impl Outbox {
 
     /// How far each parcel has come, by its id in the fleet.
     pub(crate) fn receipts(&self) -> Result<HashMap<String, Receipt>, FileError> {
-        let bytes = fs::read(&self.root.join("receipts.jsonl"), MAX_RECEIPTS)?.unwrap_or_default();
+        let path = self.root.join("receipts.jsonl");
+        let fail = |e: std::io::Error| FileError::new("read", &path, e);
         let mut known: HashMap<String, Receipt> = HashMap::new();
-        // A line that a kill cut short says nothing.
-        for receipt in
-            bytes.split(|b| *b == b'\n').filter_map(|line| serde_json::from_slice::<Receipt>(line).ok())
-        {
+        let file = match fs::open_read(&path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(known),
+            opened => opened.map_err(fail)?,
+        };
+        // However many there are: the database is not used again after a restore before this is read.
+        for line in BufReader::new(file).split(b'\n') {
+            // A line that a kill cut short says nothing.
+            let Ok(receipt) = serde_json::from_slice::<Receipt>(&line.map_err(fail)?) else { continue };
             let joined = match known.remove(&receipt.id) {
                 Some(earlier) => earlier.join(receipt),
                 None => receipt,
@@ -220,6 +226,20 @@ impl Outbox {
             known.insert(joined.id.clone(), joined);
         }
         Ok(known)
+    }
+
+    #[cfg(any(feature = "fleet", test))]
+    /// The machine that a parcel of this name is for; `None` if it is gone.
+    pub(crate) fn reader(&self, name: &str) -> Result<Option<MachineName>, FileError> {
+        if unsafe_name(name).is_some() {
+            return Ok(None);
+        }
+        for place in ["sent", "new", "failed"] {
+            if let Some(parcel) = record::read::<Parcel>(&self.dir(place).join(format!("{name}.json")))? {
+                return Ok(Some(parcel.to));
+            }
+        }
+        Ok(None)
     }
 
     /// Every parcel on record with how far it has come, oldest first.
@@ -239,20 +259,34 @@ impl Outbox {
     }
 
     #[cfg(feature = "fleet")]
-    /// Removes every parcel of a channel, whatever became of it; their names.
-    pub(crate) fn purge(&self, channel: &ChannelName) -> Result<Vec<String>, FileError> {
-        let mut removed = Vec::new();
-        for place in ["new", "sent", "failed"] {
-            for name in names(&self.dir(place)) {
-                let path = self.dir(place).join(format!("{name}.json"));
-                let parcel = record::read::<Parcel>(&path)?;
+    /// The names of a channel's parcels in these folders. Fails if one cannot be read: it might be one of them.
+    pub(crate) fn of_channel(
+        &self,
+        places: &[&str],
+        channel: &ChannelName,
+    ) -> Result<Vec<String>, FileError> {
+        let mut found = Vec::new();
+        for place in places {
+            for name in names(&self.dir(place))? {
+                let parcel = record::read::<Parcel>(&self.dir(place).join(format!("{name}.json")))?;
                 if parcel.is_some_and(|parcel| parcel.channel.as_ref() == Some(channel)) {
-                    fs::remove(&path)?;
-                    removed.push(name);
+                    found.push(name);
                 }
             }
         }
-        Ok(removed)
+        Ok(found)
+    }
+
+    #[cfg(feature = "fleet")]
+    /// Removes parcels, wherever they are.
+    pub(crate) fn remove(&self, names: &[String]) -> Result<(), FileError> {
+        // In this order: the daemon may be moving them on.
+        for place in ["new", "sent", "failed"] {
+            for name in names {
+                fs::remove(&self.dir(place).join(format!("{name}.json")))?;
+            }
+        }
+        Ok(())
     }
 
     #[cfg(any(feature = "fleet", test))]
@@ -261,7 +295,7 @@ impl Outbox {
     pub(crate) fn send_again(&self, me: &MachineName) -> Result<usize, FileError> {
         let receipts = self.receipts()?;
         let mut again = 0;
-        for name in names(&self.dir("sent")) {
+        for name in names(&self.dir("sent"))? {
             let is_there = receipts.get(&format!("{me}.{name}")).is_some_and(|r| r.stage.is_there());
             if is_there {
                 continue;
@@ -275,33 +309,44 @@ impl Outbox {
     }
 
     #[cfg(any(feature = "fleet", test))]
-    /// Removes parcels that were acknowledged more than a week ago, and their receipts.
+    /// Removes parcels that were acknowledged more than a week ago, and the receipts of parcels that are gone.
     pub(crate) fn sweep(&self, me: &MachineName, now: Timestamp) -> Result<(), FileError> {
-        let is_old = |name: &str| {
-            stamp(name)
-                .and_then(|at| Timestamp::from_nanosecond(at).ok())
-                .is_some_and(|at| now.duration_since(at) > watermark::KEPT)
-        };
-        for place in ["sent", "failed"] {
-            for name in names(&self.dir(place)).into_iter().filter(|name| is_old(name)) {
-                fs::remove(&self.dir(place).join(format!("{name}.json")))?;
+        let is_old = |at: Timestamp| now.duration_since(at) > watermark::KEPT;
+        let mut kept: HashSet<String> = HashSet::new();
+        for place in ["sent", "failed", "new"] {
+            for name in names(&self.dir(place))? {
+                let path = self.dir(place).join(format!("{name}.json"));
+                if place != "new" && moved(&path)?.is_some_and(is_old) {
+                    fs::remove(&path)?;
+                } else {
+                    kept.insert(format!("{me}.{name}"));
+                }
             }
         }
-        let all = self.receipts()?;
-        let prefix = format!("{me}.");
-        let kept: Vec<&Receipt> = all
-            .values()
-            .filter(|receipt| receipt.id.strip_prefix(&prefix).is_some_and(|name| !is_old(name)))
-            .collect();
-        if kept.len() < all.len() {
+        let mut receipts = self.receipts()?;
+        let all = receipts.len();
+        // Of a handoff that has moved there is no parcel here.
+        receipts.retain(|id, receipt| kept.contains(id) || !is_old(receipt.at));
+        if receipts.len() < all {
             let path = self.root.join("receipts.jsonl");
             let mut lines = Vec::new();
-            for receipt in kept {
+            for receipt in receipts.values() {
                 lines.extend(record::encode(receipt).map_err(|e| FileError::new("encode", &path, e))?);
             }
             fs::replace(&path, &lines, PRIVATE, Sync::Later)?;
         }
         Ok(())
+    }
+}
+
+/// When a file was renamed to where it is: its status changed then. None: it is gone.
+#[cfg(any(feature = "fleet", test))]
+fn moved(path: &Path) -> Result<Option<Timestamp>, FileError> {
+    use std::os::unix::fs::MetadataExt as _;
+    match std::fs::symlink_metadata(path) {
+        Ok(about) => Ok(Timestamp::from_second(about.ctime()).ok()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(FileError::new("look at", path, e)),
     }
 }
 
@@ -316,10 +361,11 @@ fn stamp(name: &str) -> Option<i128> {
 }
 
 /// Names of parcels in order; a folder that is not there is empty.
-fn names(dir: &Path) -> Vec<String> {
-    let is_parcel = |name: &str| unsafe_name(name).is_none() && !name.contains(".damaged-");
-    let files = fs::sorted_names(dir, |file| file.strip_suffix(".json").is_some_and(is_parcel));
-    files.iter().filter_map(|file| file.strip_suffix(".json")).map(str::to_owned).collect()
+fn names(dir: &Path) -> Result<Vec<String>, FileError> {
+    let is_parcel = |name: &&str| unsafe_name(name).is_none() && !name.contains(".damaged-");
+    let files = fs::names(dir)?;
+    let names = files.iter().filter_map(|file| file.strip_suffix(".json")).filter(is_parcel);
+    Ok(names.map(str::to_owned).collect())
 }
 
 #[cfg(test)]
@@ -345,9 +391,10 @@ mod tests {
         for n in 0..5 {
             put(&outbox, n, now - SignedDuration::from_hours(i64::from(n)));
         }
-        let order: Vec<_> = outbox.waiting(4).iter().map(|p| p.body["n"].as_u64().unwrap()).collect();
+        let order: Vec<_> =
+            outbox.waiting(4).unwrap().iter().map(|p| p.body["n"].as_u64().unwrap()).collect();
         assert_eq!(order, [0, 1, 2, 3]);
-        assert_eq!(outbox.backlog().parcels, 5);
+        assert_eq!(outbox.backlog().unwrap().parcels, 5);
     }
 
     #[test]
@@ -356,7 +403,7 @@ mod tests {
         let (outbox, me, now) = (Outbox::of(dir.path()), machine("laptop"), Timestamp::now());
         let sent: Vec<Parcel> = (0..3).map(|n| put(&outbox, n, now)).collect();
         outbox.settle(&sent.iter().collect::<Vec<_>>(), &me, Stage::Stored, "", now).unwrap();
-        assert_eq!(outbox.backlog(), Backlog::default());
+        assert_eq!(outbox.backlog().unwrap(), Backlog::default());
         let receipt = |n: usize, stage| Receipt { id: sent[n].id(&me), stage, at: now, evidence: "e".into() };
         // Late, twice and out of order.
         outbox.note(&[receipt(1, Stage::Seen), receipt(1, Stage::Fetched)]).unwrap();
@@ -364,7 +411,7 @@ mod tests {
         assert_eq!(stages, [Stage::Stored, Stage::Seen, Stage::Stored]);
         let waiting = put(&outbox, 3, now + SignedDuration::from_secs(1));
         assert_eq!(outbox.send_again(&me).unwrap(), 2);
-        let again: Vec<String> = outbox.waiting(9).into_iter().map(|p| p.name).collect();
+        let again: Vec<String> = outbox.waiting(9).unwrap().into_iter().map(|p| p.name).collect();
         assert_eq!(again, [&sent[0].name, &sent[2].name, &waiting.name].map(Clone::clone));
     }
 
@@ -372,13 +419,50 @@ mod tests {
     fn a_week_after_it_was_acknowledged_a_parcel_goes_with_its_receipts() {
         let dir = tempfile::tempdir().unwrap();
         let (outbox, me, now) = (Outbox::of(dir.path()), machine("laptop"), Timestamp::now());
-        let old = put(&outbox, 0, now - SignedDuration::from_hours(8 * 24));
-        let new = put(&outbox, 1, now);
-        outbox.settle(&[&old, &new], &me, Stage::Stored, "", now).unwrap();
-        let waits = put(&outbox, 2, now - SignedDuration::from_hours(9 * 24));
+        let week = SignedDuration::from_hours(7 * 24);
+        // It has waited for longer than a week: what counts is when the database took it.
+        let late = put(&outbox, 0, now - week * 2);
+        outbox.settle(&[&late], &me, Stage::Stored, "", now).unwrap();
+        let handoff = Receipt {
+            id: "laptop.hHO-1".into(),
+            stage: Stage::Fetched,
+            at: now - week * 2,
+            evidence: String::new(),
+        };
+        outbox.note(&[handoff]).unwrap();
+        let waits = put(&outbox, 1, now - week * 2);
         outbox.sweep(&me, now).unwrap();
-        let left: Vec<String> = outbox.all(&me).unwrap().into_iter().map(|(p, _)| p.name).collect();
-        assert_eq!(left, [waits.name, new.name.clone()], "what waits is never removed");
-        assert_eq!(outbox.receipts().unwrap().into_keys().collect::<Vec<_>>(), [new.id(&me)]);
+        let left = || -> Vec<String> { outbox.all(&me).unwrap().into_iter().map(|(p, _)| p.name).collect() };
+        assert_eq!(left(), [late.name.clone(), waits.name.clone()]);
+        assert_eq!(outbox.receipts().unwrap().into_keys().collect::<Vec<_>>(), [late.id(&me)]);
+        outbox.sweep(&me, now + week + SignedDuration::from_hours(1)).unwrap();
+        assert_eq!(left(), [waits.name], "what waits is never removed");
+        assert!(outbox.receipts().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_listed_is_not_an_empty_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let (outbox, me) = (Outbox::of(dir.path()), machine("laptop"));
+        put(&outbox, 0, Timestamp::now());
+        for place in ["new", "sent"] {
+            let _ = std::fs::remove_dir_all(outbox.dir(place));
+            std::fs::write(outbox.dir(place), "no folder").unwrap();
+        }
+        assert!(outbox.waiting(1).is_err() && outbox.backlog().is_err());
+        assert!(outbox.send_again(&me).is_err(), "what was sent would be lost after a restore");
+        assert!(outbox.sweep(&me, Timestamp::now()).is_err());
+    }
+
+    #[test]
+    fn a_receipt_counts_from_the_machine_that_the_parcel_is_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let outbox = Outbox::of(dir.path());
+        let parcel = put(&outbox, 0, Timestamp::now());
+        assert_eq!(outbox.reader(&parcel.name).unwrap(), Some(machine("desk")));
+        outbox.settle(&[&parcel], &machine("laptop"), Stage::Stored, "", Timestamp::now()).unwrap();
+        assert_eq!(outbox.reader(&parcel.name).unwrap(), Some(machine("desk")));
+        assert_eq!(outbox.reader("m1-1-1").unwrap(), None);
+        assert_eq!(outbox.reader("../config").unwrap(), None);
     }
 }

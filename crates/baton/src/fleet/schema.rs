@@ -4,6 +4,8 @@
 use anyhow::Context as _;
 use tokio_postgres::Client;
 
+use crate::fleet::database::{query_one, read};
+
 /// Each migration once, in order. A released one is never changed.
 const MIGRATIONS: [&str; VERSION as usize] =
     [include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
@@ -11,6 +13,8 @@ const MIGRATIONS: [&str; VERSION as usize] =
 pub(crate) const VERSION: i32 = 2;
 /// One at a time, in the whole database.
 const LOCK: i64 = 0x6261_746f_6e31;
+
+const FOUND: &str = "SELECT coalesce(max(version), 0) FROM baton.meta";
 
 /// Migrates the schema to this program's version, and returns the version that it had. Needs the role that owns it.
 pub(crate) async fn migrate(client: &mut Client) -> anyhow::Result<i32> {
@@ -29,8 +33,7 @@ pub(crate) async fn migrate(client: &mut Client) -> anyhow::Result<i32> {
         )
         .await
         .context("the role must be allowed to make a schema and roles (CREATE on the database, CREATEROLE)")?;
-    let row = transaction.query_typed_one("SELECT coalesce(max(version), 0) FROM baton.meta", &[]).await?;
-    let found: i32 = row.get(0);
+    let found: i32 = read(&transaction.query_typed_one(FOUND, &[]).await?, 0)?;
     anyhow::ensure!(found <= VERSION, newer(found));
     for (migration, version) in MIGRATIONS.iter().zip(1..).skip(usize::try_from(found).unwrap_or_default()) {
         transaction.batch_execute(migration).await.with_context(|| format!("migration {version}"))?;
@@ -47,8 +50,7 @@ pub(crate) async fn migrate(client: &mut Client) -> anyhow::Result<i32> {
 
 /// Refuses a database that this program does not understand.
 pub(crate) async fn check(client: &Client) -> anyhow::Result<()> {
-    let row = client.query_typed_one("SELECT coalesce(max(version), 0) FROM baton.meta", &[]).await?;
-    let found: i32 = row.get(0);
+    let found: i32 = read(&query_one(client, FOUND, &[]).await?, 0)?;
     anyhow::ensure!(found <= VERSION, newer(found));
     anyhow::ensure!(
         found == VERSION,

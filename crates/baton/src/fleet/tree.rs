@@ -29,8 +29,12 @@ fn git(dir: &Path, args: &[&str]) -> anyhow::Result<Option<String>> {
     Ok(ran.status.success().then(|| String::from_utf8_lossy(&ran.stdout).trim_end().to_owned()))
 }
 
-fn lines(text: Option<String>) -> Vec<String> {
-    text.unwrap_or_default().lines().take(MAX_NAMES).map(str::to_owned).collect()
+/// The first lines of what git must know about a repository. If it fails, nobody knows what is missing elsewhere.
+fn lines(dir: &Path, args: &[&str]) -> anyhow::Result<Vec<String>> {
+    let text = git(dir, args)?.with_context(|| {
+        format!("git could not say what is unpushed or changed in {} (git {})", dir.display(), args[0])
+    })?;
+    Ok(text.lines().take(MAX_NAMES).map(str::to_owned).collect())
 }
 
 /// The remote of this folder's branch, without a password in the URL.
@@ -53,19 +57,19 @@ pub(crate) fn remote(dir: &Path) -> anyhow::Result<Option<String>> {
 /// The state of the work tree around `dir`; `with_patch` adds the commits that no remote has.
 pub(crate) fn look(dir: &Path, with_patch: bool) -> anyhow::Result<WorkTree> {
     let Some(commit) = git(dir, &["rev-parse", "--verify", "HEAD"])? else { return Ok(WorkTree::default()) };
-    let unpushed = git(dir, &["log", "--format=%h %s", "HEAD", "--not", "--remotes"])?;
     let mut tree = WorkTree {
         remote: remote(dir)?,
         branch: git(dir, &["rev-parse", "--abbrev-ref", "HEAD"])?.filter(|name| name != "HEAD"),
-        dirty: lines(git(dir, &["status", "--porcelain", "--untracked-files=normal", LEAVE_SUBMODULES])?),
-        unpushed: lines(unpushed),
+        dirty: lines(dir, &["status", "--porcelain", "--untracked-files=normal", LEAVE_SUBMODULES])?,
+        unpushed: lines(dir, &["log", "--format=%h %s", "HEAD", "--not", "--remotes"])?,
         commit: Some(commit),
         base: None,
         patch: None,
     };
     if with_patch && (!tree.dirty.is_empty() || !tree.unpushed.is_empty()) {
         // The oldest commit that no remote has, and what it is based on.
-        let ahead = git(dir, &["rev-list", "HEAD", "--not", "--remotes"])?.unwrap_or_default();
+        let ahead = git(dir, &["rev-list", "HEAD", "--not", "--remotes"])?
+            .context("git could not list the commits that no remote has")?;
         let base = match ahead.lines().last() {
             Some(oldest) => git(dir, &["rev-parse", "--verify", &format!("{oldest}^")])?,
             None => tree.commit.clone(),
@@ -142,6 +146,22 @@ mod tests {
         let tree = look(&top, true).unwrap();
         assert!(tree.patch.is_some_and(|patch| patch.contains("+two")), "the look is of use");
         assert!(!ran.exists(), "a command of the submodule ran");
+    }
+
+    /// A tree that git cannot read may have changes that nobody else has.
+    #[test]
+    fn a_repository_that_git_cannot_read_is_not_one_without_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        git(dir.path(), &["init", "-q"]);
+        std::fs::write(dir.path().join("a"), "one\n").unwrap();
+        git(dir.path(), &["add", "."]);
+        git(dir.path(), &["commit", "-qm", "A"]);
+        git(dir.path(), &["update-ref", "refs/remotes/origin/main", "HEAD"]);
+        std::fs::write(dir.path().join("a"), "two\n").unwrap();
+        assert_eq!(look(dir.path(), false).unwrap().dirty, [" M a"]);
+        std::fs::write(dir.path().join(".git/index"), "damaged").unwrap();
+        let said = look(dir.path(), false).unwrap_err().to_string();
+        assert!(said.contains("changed in") && said.contains("git status"), "{said}");
     }
 
     #[test]

@@ -233,16 +233,15 @@ fn a_handoff_that_comes_again_after_a_kill_is_not_offered_again() {
     fleet.run(1, &["handoffs", "load"]).ok();
     // What the killed daemon has not done yet.
     fleet.homes[1].run("serve --stop").ok();
-    std::fs::remove_file(super::fleet_file(&fleet.homes[1], &format!("homes/{id}.json"))).unwrap();
+    let record = super::fleet_file(&fleet.homes[1], &format!("homes/settled/{id}.json"));
+    std::fs::remove_file(&record).unwrap();
     fleet.postgres.sql(
         "ALTER TABLE baton.messages DISABLE TRIGGER admit;
          INSERT INTO baton.messages SELECT * FROM kept;
          ALTER TABLE baton.messages ENABLE TRIGGER admit",
     );
     fleet.homes[1].run("serve --detach").ok();
-    wait_until("it to come again", || {
-        super::fleet_file(&fleet.homes[1], &format!("homes/{id}.json")).exists()
-    });
+    wait_until("it to come again", || record.exists());
     assert!(in_state(&fleet.homes[1], "active").is_empty());
     assert_eq!(in_state(&fleet.homes[1], "consumed"), [id]);
 }
@@ -291,4 +290,168 @@ fn what_a_restore_has_lost_is_given_again_although_the_connection_breaks_in_betw
     fleet.postgres.sql("DROP TRIGGER breaks ON baton.homes");
     fleet.homes[1].run("serve --detach").ok();
     wait_until("it to arrive", || in_state(&fleet.homes[1], "active").contains(&id));
+}
+
+/// A record of a handoff that went from m0 to m1, as it was written before settled ones had a folder of their own.
+fn was_given(id: &str) -> String {
+    let at = jiff::Timestamp::now();
+    let body = json!({ "epoch": 2, "agent": "app", "provider": "claude", "from": "app", "cwd": "/p", "project": "p",
+        "text": "# The work\n".repeat(500), "carried": null, "tree": {} });
+    let parcel = json!({ "name": format!("h{id}"), "to": "m1", "kind": "handoff", "at": at, "body": body, "channel": "p" });
+    let record = json!({ "handoff": id, "local": { "state": "away", "to": "m1", "epoch": 2 }, "at": at,
+        "channel": "p", "parcel": parcel });
+    format!("{{\"v\":1,{}\n", &record.to_string()[1..])
+}
+
+/// However many handoffs have left this machine, a wake reads only those that have yet to move.
+#[test]
+fn a_wake_reads_no_record_of_a_handoff_that_is_settled() {
+    use baton_testkit::daemon::Served;
+    use baton_testkit::trace;
+    if !trace::available() {
+        return;
+    }
+    let Some(fleet) = Fleet::of(2).map(Fleet::quiet) else { return };
+    let homes = super::fleet_file(&fleet.homes[0], "homes");
+    std::fs::create_dir(&homes).unwrap();
+    std::fs::set_permissions(&homes, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let ids: Vec<String> = (0..300).map(|n| format!("HO-20261117-1955{:02}-{n:08}", n % 60)).collect();
+    for id in &ids {
+        std::fs::write(homes.join(format!("{id}.json")), was_given(id)).unwrap();
+    }
+    let log = fleet.homes[0].path().join("strace.log");
+    let mut command = fleet.homes[0].command("strace");
+    command.args(["-D", "-qq", "-f", "-e", "trace=open,openat", "-o"]).arg(&log);
+    command.arg(fleet.homes[0].binary()).arg("serve");
+    let _served = Served::start(&fleet.homes[0], command);
+    let _desk = fleet.serve(1);
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    let wake = |n: u32| {
+        fleet.run(0, &["send", "user@m1", &format!("word {n}")]).ok();
+        fleet.wait_for_stage(0, &format!("word {n}"), "fetched");
+    };
+    let read = || {
+        let calls = std::fs::read_to_string(&log).unwrap();
+        calls.lines().filter(|line| line.contains("fleet/homes/") && line.contains(".json\"")).count()
+    };
+    wake(0);
+    let before = read();
+    (1..=5).for_each(wake);
+    assert_eq!(read() - before, 0, "opened by five wakes, with {} settled records", ids.len());
+    // They are known all the same.
+    let said = fleet.run(0, &["handoffs", "load", &ids[0]]).fails(1);
+    assert!(said.contains("was given to m1"), "{said}");
+}
+
+/// After a restore the database hears again where a handoff is. The document that its home has is not sent again.
+#[test]
+fn a_restore_sends_no_document_again_that_the_other_side_has() {
+    let Some(fleet) = Fleet::of(2) else { return };
+    for home in &fleet.homes {
+        drop(working(home, "Write the parser"));
+    }
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    let dump = fleet.postgres.dump();
+    let moved = fleet.run(0, &["handoff", "--to", "app@m1", "--json"]).json();
+    let id = moved["handoff"].as_str().unwrap().to_owned();
+    wait_until("it to arrive", || in_state(&fleet.homes[1], "active").contains(&id));
+    wait_until("m0 to hear of that", || {
+        let receipts = super::fleet_file(&fleet.homes[0], "outbox/receipts.jsonl");
+        std::fs::read_to_string(receipts).is_ok_and(|text| text.contains("fetched"))
+    });
+    fleet.postgres.restore(&dump);
+    let row = format!("SELECT home, epoch FROM baton.homes WHERE handoff = '{id}'");
+    wait_until("m0 to say it again", || fleet.postgres.sql(&row) == "m1|2");
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    // Whatever else was sent with it has come when this has.
+    fleet.run(0, &["send", "user@m1", "after it"]).ok();
+    fleet.wait_for_stage(0, "after it", "fetched");
+    let log = fleet.run(1, &["log", "--json", "--all"]).out;
+    assert_eq!(log.matches("\"fleet-arrived\"").count(), 1, "{log}");
+}
+
+/// The backup is older than the machine that a handoff was given to: nothing else waits for that.
+#[test]
+fn a_restore_that_does_not_know_the_other_machine_holds_up_nothing() {
+    let Some(fleet) = Fleet::of(2) else { return };
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    let dump = fleet.postgres.dump();
+    let late = Home::in_memory(crate::BATON);
+    super::run(&late, &["fleet", "join", &super::invite(&fleet.homes[0], "m2")]).ok();
+    drop(working(&fleet.homes[0], "Write the parser"));
+    fleet.run(0, &["handoff", "--to", "app@m2"]).ok();
+    late.run("serve --stop").ok();
+    fleet.postgres.restore(&dump);
+    wait_until("m0 to notice", || fleet.link(0)["restored"].is_string());
+    fleet.run(0, &["send", "user@m1", "all is as ever"]).ok();
+    fleet.wait_for_stage(0, "all is as ever", "fetched");
+    fleet.wait_for_link(0);
+}
+
+/// Takes a settled record of m0 back to before the database has answered.
+fn unanswered(fleet: &Fleet, id: &str, change: impl FnOnce(String) -> String) {
+    let (waiting, settled) = (format!("homes/{id}.json"), format!("homes/settled/{id}.json"));
+    let settled = super::fleet_file(&fleet.homes[0], &settled);
+    let record = std::fs::read_to_string(&settled).unwrap();
+    std::fs::remove_file(settled).unwrap();
+    let record = change(record.replace("\"state\":\"away\"", "\"state\":\"leaving\""));
+    std::fs::write(super::fleet_file(&fleet.homes[0], &waiting), record).unwrap();
+}
+
+/// The database has moved a handoff, and its answer was lost. Before it is asked again, the other machine is revoked: it
+/// may have done the work, so the handoff does not come back.
+#[test]
+fn a_handoff_that_has_left_does_not_come_back_although_the_answer_was_lost_and_its_home_was_revoked() {
+    let Some(fleet) = Fleet::of(2) else { return };
+    for home in &fleet.homes {
+        drop(working(home, "Write the parser"));
+    }
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    let moved = fleet.run(0, &["handoff", "--to", "app@m1", "--json"]).json();
+    let id = moved["handoff"].as_str().unwrap().to_owned();
+    wait_until("it to arrive", || in_state(&fleet.homes[1], "active").contains(&id));
+    fleet.homes[0].run("serve --stop").ok();
+    unanswered(&fleet, &id, |record| record);
+    fleet.run(0, &["fleet", "revoke", "m1"]).ok();
+    fleet.run(0, &["fleet", "purge", "m1"]).ok();
+    fleet.homes[0].run("serve --detach").ok();
+    let settled = super::fleet_file(&fleet.homes[0], &format!("homes/settled/{id}.json"));
+    wait_until("it to be decided", || settled.exists());
+    assert!(in_state(&fleet.homes[0], "active").is_empty());
+    let said = fleet.run(0, &["handoffs", "load", &id]).fails(1);
+    assert!(said.contains("was given to m1"), "{said}");
+}
+
+/// A handoff that this version cannot read stays in the mailbox for the version that can.
+#[test]
+fn a_handoff_of_a_newer_baton_waits_in_the_mailbox_and_delays_no_mail() {
+    let Some(fleet) = Fleet::of(2) else { return };
+    for home in &fleet.homes {
+        drop(working(home, "Write the parser"));
+    }
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    let moved = fleet.run(0, &["handoff", "--to", "app@m1", "--json"]).json();
+    let id = moved["handoff"].as_str().unwrap().to_owned();
+    wait_until("it to arrive", || in_state(&fleet.homes[1], "active").contains(&id));
+    fleet.homes[0].run("serve --stop").ok();
+    let other = format!("{id}-9");
+    unanswered(&fleet, &id, |record| {
+        let channel = record.rfind(",\"channel\":").unwrap();
+        assert!(record[..channel].contains("<!-- FORMAT: 1 -->"), "{record}");
+        record.replace(&id, &other).replace("<!-- FORMAT: 1 -->", "<!-- FORMAT: 99 -->")
+    });
+    let waiting = |id: &str| super::fleet_file(&fleet.homes[0], &format!("homes/{id}.json"));
+    // Nothing on this machine can claim it, so it counts as given up.
+    let mut record: Value = serde_json::from_slice(&std::fs::read(waiting(&id)).unwrap()).unwrap();
+    record.as_object_mut().unwrap().remove("channel");
+    let record = record.to_string().replacen('{', "{\"v\":1,", 1).replacen(",\"v\":1", "", 1);
+    std::fs::remove_file(waiting(&id)).unwrap();
+    std::fs::write(waiting(&other), record).unwrap();
+    fleet.homes[0].run("serve --detach").ok();
+    wait_until("it to stay", || fleet.link(1)["stuck"] == 1);
+    let of_it = format!("SELECT count(*) FROM baton.messages WHERE id = 'm0.h{other}'");
+    assert_eq!(fleet.postgres.sql(&of_it), "1");
+    fleet.run(0, &["send", "user@m1", "all is as ever"]).ok();
+    fleet.wait_for_stage(0, "all is as ever", "fetched");
+    assert_eq!((&fleet.link(1)["stuck"], &fleet.link(1)["refused"]), (&json!(1), &json!(0)));
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use baton_testkit::Home;
 use baton_testkit::hooks::Client;
-use baton_testkit::wait::{wait_for, wait_until};
+use baton_testkit::race::all_at_once;
+use baton_testkit::wait::{poll, wait_for, wait_until};
 
 use super::{Fleet, fleet_file, found, join_founder, run, through_a_wire};
 use crate::BATON;
@@ -278,6 +279,115 @@ fn a_database_that_hangs_is_away_and_delays_nothing_on_the_machine() {
     gives_up();
     drop(held);
     fleet.wait_for_link(0);
+}
+
+/// An envelope in a format that this version does not know waits for the version that does, if its sender has signed it.
+#[test]
+fn a_newer_envelope_waits_in_the_mailbox_and_a_forged_one_does_not() {
+    use ed25519_dalek::Signer as _;
+    let Some(fleet) = Fleet::of(2) else { return };
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    let config = baton_testkit::home::record(&fleet_file(&fleet.homes[0], "config.json"));
+    let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().concat();
+    let seed = config["sign"].as_str().unwrap();
+    let seed: Vec<u8> = (0..32).map(|n| u8::from_str_radix(&seed[2 * n..2 * n + 2], 16).unwrap()).collect();
+    let key = ed25519_dalek::SigningKey::from_bytes(&seed.try_into().unwrap());
+    let post = |id: &str, is_signed: bool| {
+        let header = format!("{{\"v\":2,\"id\":\"{id}\"}}");
+        let signed = [
+            b"baton fleet envelope 1\0".as_slice(),
+            &(header.len() as u64).to_be_bytes(),
+            header.as_bytes(),
+            b"sealed",
+        ];
+        let signature = if is_signed { key.sign(&signed.concat()).to_bytes() } else { [0; 64] };
+        fleet.postgres.sql(&format!(
+            "ALTER TABLE baton.messages DISABLE TRIGGER admit;
+             INSERT INTO baton.messages (fleet, recipient, seq, id, sender, epoch, header, sealed, signature)
+             SELECT fleet, 'm1', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, '{id}', 'm0', epoch,
+                    '{header}', '\\x{}', '\\x{}' FROM baton.devices WHERE name = 'm0';
+             ALTER TABLE baton.messages ENABLE TRIGGER admit",
+            hex(b"sealed"),
+            hex(&signature)
+        ));
+    };
+    post("m0.newer", true);
+    post("m0.forged", false);
+    fleet.run(0, &["send", "user@m1", "all is as ever"]).ok();
+    fleet.wait_for_stage(0, "all is as ever", "fetched");
+    wait_until("both to be judged", || fleet.link(1)["stuck"] == 1 && fleet.link(1)["refused"] == 1);
+    assert_eq!(fleet.postgres.sql("SELECT id FROM baton.messages WHERE id LIKE 'm0.%er%'"), "m0.newer");
+}
+
+/// What one machine writes into its own row, or an owner changes in the schema, stops no other machine's daemon.
+#[test]
+fn a_row_that_no_machine_writes_stops_nobody() {
+    let Some(fleet) = Fleet::of(2) else { return };
+    (0..2).for_each(|n| fleet.wait_for_link(n));
+    let machines = || {
+        let out = fleet.run(0, &["fleet", "machines", "--json"]).json();
+        (out["machines"].clone(), out["at"].as_str().map(str::to_owned))
+    };
+    fleet.homes[1].run("serve --stop").ok();
+    for beat in ["infinity", "-infinity", "200000-01-01"] {
+        let set = format!("UPDATE baton.devices SET beat = '{beat}' WHERE name = 'm1' RETURNING 1");
+        assert_eq!(fleet.postgres.sql_as(&fleet.url(1), &set).as_deref(), Ok("1"));
+        let before = machines().1;
+        wait_until("news of the machines", || machines().1 != before);
+        assert_eq!(machines().0.as_array().unwrap().len(), 2, "{beat}");
+        assert_eq!(fleet.link(0)["state"], "connected", "{beat}: {}", fleet.link(0));
+    }
+    fleet.postgres.sql("ALTER TABLE baton.devices ALTER COLUMN every_seconds TYPE bigint");
+    run(&fleet.homes[0], &["fleet", "machines"]).ok();
+    wait_until("the odd answer to be told", || fleet.link(0)["state"] == "away");
+    fleet.postgres.sql("ALTER TABLE baton.devices ALTER COLUMN every_seconds TYPE integer");
+    fleet.wait_for_link(0);
+}
+
+/// A person waits for these commands. Each gives up at whichever statement hangs, and can be run again.
+#[test]
+fn a_database_that_hangs_ends_every_command_of_a_fleet_with_words() {
+    let Some(fleet) = Fleet::of(2).map(Fleet::quiet) else { return };
+    let (founder, newcomer) = (&fleet.homes[0], Home::in_memory(BATON));
+    let (url, code) = (fleet.postgres.url(), super::invite(founder, "m2"));
+    run(&fleet.homes[1], &["fleet", "leave"]).ok();
+    let give_up = |tables: &[&str], commands: &[(&Home, &[&str])]| {
+        let locks: Vec<String> =
+            tables.iter().map(|table| format!("LOCK TABLE baton.{table} IN ACCESS EXCLUSIVE MODE")).collect();
+        let held = fleet.postgres.holds(&locks.join("; "));
+        let children = commands.iter().map(|(home, args)| home.baton(*args)).collect();
+        // Without a deadline they end when the lock does.
+        let (mut over, mut held) = (false, Some(held));
+        std::thread::scope(|scope| {
+            let ended = scope.spawn(|| all_at_once(children, || {}));
+            over = poll(Duration::from_mins(1), || ended.is_finished().then_some(())).is_some();
+            held.take();
+            for (ran, (_, args)) in ended.join().unwrap().iter().zip(commands) {
+                let said = format!("{}{}", ran.out, ran.err);
+                assert!(said.contains("the database has not answered"), "{args:?}: {said}");
+            }
+        });
+        assert!(over, "they waited for as long as {tables:?} were locked");
+    };
+    let (revoke, purge) = (["fleet", "revoke", "m2"], ["fleet", "purge", "m1"]);
+    give_up(
+        &["meta", "fleets", "devices"],
+        &[
+            (founder, &["fleet", "invite", "m3"]),
+            (founder, &revoke),
+            (founder, &purge),
+            (founder, &["fleet", "doctor"]),
+            (founder, &["fleet", "init", &url]),
+            (&newcomer, &["fleet", "join", &code]),
+        ],
+    );
+    give_up(&["fleets"], &[(founder, &["fleet", "init", &url]), (&newcomer, &["fleet", "init", &url])]);
+    give_up(&["audit"], &[(founder, &["fleet", "invite", "m3"]), (founder, &revoke)]);
+    give_up(&["homes"], &[(founder, &purge)]);
+    super::invite(founder, "m4");
+    found(&newcomer, &url);
+    run(founder, &revoke).ok();
+    run(founder, &purge).ok();
 }
 
 /// Every answer takes a second. Messages come late, and nothing else does.

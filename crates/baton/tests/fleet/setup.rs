@@ -236,3 +236,16 @@ fn two_fleets_share_a_database_without_seeing_each_other() {
     assert_eq!(machines.as_array().unwrap().len(), 1, "{machines}");
     other.run("serve --stop");
 }
+
+/// A file that cannot be read when the daemon starts, as one of a newer baton, keeps it out only for as long.
+#[test]
+fn a_daemon_that_cannot_read_its_place_in_the_fleet_takes_it_as_soon_as_it_can() {
+    let Some(fleet) = Fleet::of(1).map(Fleet::quiet) else { return };
+    let path = fleet_file(&fleet.homes[0], "watermark.json");
+    std::fs::write(&path, "{\"v\":99}\n").unwrap();
+    let _served = fleet.serve(0);
+    wait_until("it to say so", || fleet.run(0, &["log", "--faults"]).out.contains("take part in the fleet"));
+    std::fs::remove_file(&path).unwrap();
+    fleet.run(0, &["fleet", "status"]).ok();
+    fleet.wait_for_link(0);
+}

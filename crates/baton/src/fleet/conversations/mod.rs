@@ -67,8 +67,13 @@ fn shelf_path(state: &Path, machine: &MachineName) -> PathBuf {
     folder(state).join("shelves").join(format!("{machine}.json"))
 }
 
+/// The conversations of a machine that were asked for.
+fn coming_root(state: &Path, machine: &MachineName) -> PathBuf {
+    folder(state).join("coming").join(machine.as_str())
+}
+
 fn coming_dir(state: &Path, machine: &MachineName, session: &SessionId) -> PathBuf {
-    folder(state).join("coming").join(machine.as_str()).join(session.as_str())
+    coming_root(state, machine).join(session.as_str())
 }
 
 fn coming(state: &Path, machine: &MachineName, session: &SessionId) -> Result<Option<Coming>, FileError> {
@@ -78,15 +83,15 @@ fn coming(state: &Path, machine: &MachineName, session: &SessionId) -> Result<Op
 fn keep(state: &Path, machine: &MachineName, session: &SessionId, coming: &Coming) -> Result<(), FileError> {
     let dir = coming_dir(state, machine, session);
     fs::private_dir(&folder(state).join("coming"))?;
-    fs::private_dir(&folder(state).join("coming").join(machine.as_str()))?;
+    fs::private_dir(&coming_root(state, machine))?;
     fs::private_dir(&dir)?;
     record::write(&dir.join("coming.json"), coming)
 }
 
 /// The pieces that are on disk.
-fn pieces(dir: &Path) -> Vec<u32> {
-    let files = fs::sorted_names(dir, |name| name.strip_suffix(".zst").is_some());
-    files.iter().filter_map(|name| name.strip_suffix(".zst")?.parse().ok()).collect()
+fn pieces(dir: &Path) -> Result<Vec<u32>, FileError> {
+    let files = fs::names(dir)?;
+    Ok(files.iter().filter_map(|name| name.strip_suffix(".zst")?.parse().ok()).collect())
 }
 
 /// A conversation of this machine, ready to be sent.
@@ -245,7 +250,10 @@ pub(crate) fn ask_for(store: &Store, machine: &MachineName, session: &SessionId)
     expect(state, machine, session)?;
     let dir = coming_dir(state, machine, session);
     let head = coming(state, machine, session)?.and_then(|coming| coming.head);
-    let have = head.map(|head| Have { parts: head.parts, pieces: pieces(&dir) });
+    let have = match head {
+        Some(head) => Some(Have { parts: head.parts, pieces: pieces(&dir)? }),
+        None => None,
+    };
     put(state, machine, &Ask::Conversation { session: session.clone(), have })?;
     wake(state);
     Ok(())
@@ -275,6 +283,6 @@ pub(crate) fn progress(
     if coming.done.is_some_and(|at| at >= asked) {
         return Ok(Some((all, all)));
     }
-    let have = pieces(&coming_dir(&store.state, machine, session)).len();
+    let have = pieces(&coming_dir(&store.state, machine, session))?.len();
     Ok(Some((have.min(all.saturating_sub(1)), all)))
 }

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 
 use crate::config::Config;
 use crate::fleet::conversations::{
-    Coming, GOOD_FOR, ShelfRecord, coming, coming_dir, cut, keep, pieces, shelf_path,
+    Coming, GOOD_FOR, ShelfRecord, coming, coming_dir, coming_root, cut, keep, pieces, shelf_path,
 };
 use crate::fleet::folder;
 use crate::fleet::outbox::Outbox;
@@ -24,6 +24,7 @@ use crate::project;
 use crate::store::log::LogLine;
 use crate::store::mirror::{Fetched, Meta, rest};
 use crate::store::{Store, record};
+use crate::sys::fs::FileError;
 use crate::sys::paths::Paths;
 use crate::sys::{copy, fs};
 
@@ -104,12 +105,19 @@ fn give(
 fn forget(store: &Store, from: &MachineName, channel: &ChannelName) -> anyhow::Result<usize> {
     let mirror = store.mirror();
     let mut removed = 0;
-    for session in mirror.sessions() {
+    for session in mirror.every_session()? {
         let fetched = mirror.meta(&session)?.fetched;
         if fetched.is_some_and(|it| it.machine == from.as_str() && it.channel == channel.as_str()) {
             mirror.remove(&session)?;
-            remove_coming(&coming_dir(&store.state, from, &session))?;
             removed += 1;
+        }
+    }
+    // Also of those that are not whole yet.
+    for session in fs::names(&coming_root(&store.state, from))? {
+        let Ok(session) = SessionId::new(session) else { continue };
+        let head = coming(&store.state, from, &session)?.and_then(|coming| coming.head);
+        if head.is_some_and(|head| head.channel == *channel) {
+            remove_coming(&coming_dir(&store.state, from, &session))?;
         }
     }
     let path = shelf_path(&store.state, from);
@@ -171,20 +179,19 @@ pub(in crate::fleet) fn receive(
     }
     let (state, session) = (&store.state, &chunk.head.session);
     let Some(mut coming) = coming(state, from, session)? else { return Ok(Err(BadPiece::Unasked)) };
+    let dir = coming_dir(state, from, session);
     if coming.done.is_some() {
         // It is complete; pieces repeated after a restore of the database change nothing.
         let is_same = coming.head.as_ref().is_some_and(|head| head.parts == chunk.head.parts);
+        remove_pieces(&dir)?;
         return Ok(if is_same { Ok(()) } else { Err(BadPiece::Unasked) });
     }
-    let dir = coming_dir(state, from, session);
     match &coming.head {
         Some(head) if head.parts == chunk.head.parts => {}
         // A piece of a version that was replaced.
         Some(head) if head.at > chunk.head.at => return Ok(Ok(())),
         _ => {
-            for index in pieces(&dir) {
-                fs::remove(&dir.join(format!("{index}.zst")))?;
-            }
+            remove_pieces(&dir)?;
             coming.head = Some(chunk.head.clone());
             keep(state, from, session, &coming)?;
         }
@@ -194,7 +201,7 @@ pub(in crate::fleet) fn receive(
         return Ok(Err(BadPiece::Content));
     }
     fs::replace(&dir.join(format!("{}.zst", chunk.index)), &packed, fs::PRIVATE, fs::Sync::Yes)?;
-    if pieces(&dir).len() < usize::try_from(chunk.head.pieces()).unwrap_or(usize::MAX) {
+    if pieces(&dir)?.len() < usize::try_from(chunk.head.pieces()).unwrap_or(usize::MAX) {
         return Ok(Ok(()));
     }
     if let Err(why) = put_together(store, from, &chunk.head, &dir)? {
@@ -202,12 +209,18 @@ pub(in crate::fleet) fn receive(
         remove_coming(&dir)?;
         return Ok(Err(why));
     }
-    for index in pieces(&dir) {
-        fs::remove(&dir.join(format!("{index}.zst")))?;
-    }
+    // Before the pieces go: without them it would be missing again after a kill.
     coming.done = Some(now);
     keep(state, from, session, &coming)?;
+    remove_pieces(&dir)?;
     Ok(Ok(()))
+}
+
+fn remove_pieces(dir: &Path) -> Result<(), FileError> {
+    for index in pieces(dir)? {
+        fs::remove(&dir.join(format!("{index}.zst")))?;
+    }
+    Ok(())
 }
 
 /// The content of a piece, if it has this length.
@@ -267,4 +280,77 @@ fn put_together(
         std::fs::remove_dir_all(&folder).with_context(|| format!("could not remove {}", folder.display()))?;
     }
     Ok(Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_core::fleet::conversation::{PIECE, PartHead};
+
+    use super::*;
+    use crate::fleet::conversations::expect;
+
+    /// The pieces of a conversation of two parts of the channel `app`.
+    fn chunks(parts: [&[u8]; 2]) -> Vec<Chunk> {
+        let part = |(name, raw): (&str, &[u8])| {
+            let (bytes, sha256) = rest::digest(&mut &*raw, &mut |_| true).unwrap();
+            PartHead { name: name.into(), bytes, sha256 }
+        };
+        let head = Head {
+            session: SessionId::new("11111111-2222-4333-8444-555555555555").unwrap(),
+            provider: "claude".into(),
+            channel: ChannelName::new("app").unwrap(),
+            cwd: "/p".into(),
+            transcript: "/t.jsonl".into(),
+            parts: ["main", "agent-1"].into_iter().zip(parts).map(part).collect(),
+            at: Timestamp::now(),
+        };
+        let whole = parts.concat();
+        let packed =
+            |raw: &[u8]| ruzstd::encoding::compress_to_vec(raw, ruzstd::encoding::CompressionLevel::Fastest);
+        let pieces = whole.chunks(usize::try_from(PIECE).unwrap()).zip(0..);
+        pieces
+            .map(|(raw, index)| Chunk { head: head.clone(), index, data: BASE64.encode(&packed(raw)) })
+            .collect()
+    }
+
+    fn store(dir: &tempfile::TempDir) -> (Store, MachineName) {
+        let store = Store { state: dir.path().join("state"), claude: dir.path().join("claude") };
+        (store, MachineName::new("desk").unwrap())
+    }
+
+    #[test]
+    fn a_piece_that_a_kill_has_left_of_a_complete_conversation_goes_when_it_comes_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let ((store, from), now) = (store(&dir), Timestamp::now());
+        let chunks = chunks([b"{\"type\":\"user\"}\n", b"{}\n"]);
+        let [chunk] = &chunks[..] else { panic!("it is small") };
+        let (state, session) = (&store.state, &chunk.head.session);
+        assert_eq!(receive(&store, &from, chunk, now).unwrap(), Err(BadPiece::Unasked));
+        expect(state, &from, session).unwrap();
+        let pieces_dir = coming_dir(state, &from, session);
+        for _ in 0..2 {
+            assert_eq!(receive(&store, &from, chunk, now).unwrap(), Ok(()));
+            assert!(coming(state, &from, session).unwrap().unwrap().done.is_some());
+            assert_eq!(pieces(&pieces_dir).unwrap(), [0_u32; 0]);
+            // Killed before it was removed: it is still in the mailbox.
+            std::fs::write(pieces_dir.join("0.zst"), "left").unwrap();
+        }
+    }
+
+    #[test]
+    fn a_channel_that_is_forgotten_leaves_no_piece_of_a_conversation_that_is_not_whole_yet() {
+        let dir = tempfile::tempdir().unwrap();
+        let ((store, from), now) = (store(&dir), Timestamp::now());
+        let long = vec![b'x'; usize::try_from(PIECE).unwrap()];
+        let chunks = chunks([&long, b"{}\n"]);
+        let (state, session) = (&store.state, &chunks[0].head.session);
+        expect(state, &from, session).unwrap();
+        assert_eq!(receive(&store, &from, &chunks[0], now).unwrap(), Ok(()));
+        assert_eq!(pieces(&coming_dir(state, &from, session)).unwrap(), [0]);
+        forget(&store, &from, &ChannelName::new("other").unwrap()).unwrap();
+        assert_eq!(pieces(&coming_dir(state, &from, session)).unwrap(), [0]);
+        forget(&store, &from, &chunks[0].head.channel).unwrap();
+        assert!(!coming_dir(state, &from, session).exists());
+        assert_eq!(receive(&store, &from, &chunks[1], now).unwrap(), Err(BadPiece::Unasked));
+    }
 }

@@ -2,19 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use anyhow::Context as _;
 use baton_core::fleet::MachineName;
 use baton_core::fleet::conversation::{Answer, Ask, Chunk};
-use baton_core::fleet::envelope::{self, Header, Kind, MAX_SEALED, Receipts, VERSION};
+use baton_core::fleet::envelope::{self, Disbelief, Header, Kind, MAX_SEALED, Receipts, VERSION};
 use baton_core::fleet::stage::{Receipt, Stage};
-use baton_core::handoff::Header as Document;
+use baton_core::handoff::HandoffId;
 use jiff::Timestamp;
 
 use crate::fleet::database::{MailboxRow, Refused, Session};
+use crate::fleet::handoffs::HomeRecord;
 use crate::fleet::link::Link;
 use crate::fleet::link::peers::is_doubt;
 use crate::fleet::outbox::Parcel;
 use crate::fleet::roll::LinkState;
-use crate::fleet::{arrive, conversations, inbound};
+use crate::fleet::{arrive, conversations, handoffs, inbound};
 
 /// Parcels that are sent in one statement.
 const BATCH: usize = 128;
@@ -40,7 +42,7 @@ impl Link<'_> {
     /// Sends waiting parcels, oldest first, machine by machine.
     pub(super) async fn send_all(&mut self, session: &mut Session) -> anyhow::Result<()> {
         loop {
-            let parcels = self.outbox().waiting(BATCH);
+            let parcels = self.outbox().waiting(BATCH)?;
             if parcels.is_empty() {
                 return Ok(());
             }
@@ -137,6 +139,8 @@ impl Link<'_> {
             if !stored.is_empty() {
                 session.acknowledge(&stored).await?;
             }
+            // What is sent is a heartbeat, too: emptying a full mailbox over a slow line takes longer than a lease.
+            self.send_all(session).await?;
             after = last;
         }
         if self.view.stuck != stuck.envelopes {
@@ -162,20 +166,21 @@ impl Link<'_> {
     ) -> anyhow::Result<bool> {
         let (header, body) = match self.believe(session, stored).await? {
             Ok(believed) => believed,
+            Err(why) if matches!(why.downcast_ref(), Some(Disbelief::Newer(_))) => {
+                self.leave_in_mailbox(stored, &why);
+                stuck.envelopes += 1;
+                return Ok(false);
+            }
             Err(why) => {
                 self.refuse(stored, &why);
                 return Ok(true);
             }
         };
         let order = order(&header, &body);
-        let (id, from) = (header.id.clone(), header.from.clone());
         if !stuck.orders.contains(&order) {
             match self.store_envelope(stored, header, &body, receipts) {
                 Ok(()) => return Ok(true),
-                Err(e) if self.told_stuck.insert(id.clone()) => {
-                    self.fault(&format!("store the envelope {id} of {from}; it stays in the mailbox"), &e);
-                }
-                Err(_) => {}
+                Err(e) => self.leave_in_mailbox(stored, &e),
             }
             stuck.orders.insert(order);
         }
@@ -183,7 +188,19 @@ impl Link<'_> {
         Ok(false)
     }
 
-    /// Stores what an envelope brings. An error is this machine's own.
+    /// Logs, once, that an envelope stays in the mailbox.
+    fn leave_in_mailbox(&mut self, stored: &MailboxRow, why: &anyhow::Error) {
+        if self.told_stuck.insert(stored.id.clone()) {
+            let (id, from) = (&stored.id, &stored.sender);
+            self.fault(
+                &format!("store the envelope {id} of {from}; it stays in the mailbox"),
+                &format!("{why:#}"),
+            );
+        }
+    }
+
+    /// Stores what an envelope brings. After an error it stays in the mailbox: this machine cannot store it now, or
+    /// cannot read mail or a handoff that its sender has signed, as of a newer baton.
     fn store_envelope(
         &mut self,
         stored: &MailboxRow,
@@ -201,15 +218,17 @@ impl Link<'_> {
                     }
                     receipts.entry(header.from).or_default().push(receipt);
                 }
-                Err(e) => self.refuse(stored, &e),
+                Err(e) => return Err(e).context("its message cannot be read"),
             },
             Kind::Receipts => match serde_json::from_slice::<Receipts>(body) {
                 Ok(told) => {
-                    // A machine may send receipts only for our own parcels to it.
-                    let ours = format!("{}.", self.me());
-                    let told: Vec<Receipt> =
-                        told.receipts.into_iter().filter(|receipt| receipt.id.starts_with(&ours)).collect();
-                    self.outbox().note(&told)?;
+                    let mut ours = Vec::new();
+                    for receipt in told.receipts {
+                        if self.is_reader(&header.from, &receipt.id)? {
+                            ours.push(receipt);
+                        }
+                    }
+                    self.outbox().note(&ours)?;
                 }
                 Err(e) => self.refuse(stored, &e),
             },
@@ -242,29 +261,39 @@ impl Link<'_> {
                 },
                 Err(e) => self.refuse(stored, &e),
             },
-            Kind::Handoff => match serde_json::from_slice::<envelope::Handoff>(body) {
-                Ok(handoff) if Document::parse(&handoff.text).is_err() => {
-                    self.refuse(stored, &"its document cannot be read");
-                }
-                Ok(handoff) => {
-                    let config = self.config()?;
-                    let arrived =
-                        arrive::receive(self.store, &self.paths, &config, &header.from, &handoff, now)?;
-                    self.log(
-                        "fleet-arrived",
-                        serde_json::json!({ "envelope": header.id, "outcome": arrived }),
-                    );
-                    let receipt =
-                        Receipt { id: header.id, stage: Stage::Fetched, at: now, evidence: arrived };
-                    receipts.entry(header.from).or_default().push(receipt);
-                }
-                Err(e) => self.refuse(stored, &e),
-            },
+            Kind::Handoff => {
+                let handoff: envelope::Handoff =
+                    serde_json::from_slice(body).context("its handoff cannot be read")?;
+                let config = self.config()?;
+                let arrived = arrive::receive(self.store, &self.paths, &config, &header.from, &handoff, now)?;
+                self.log("fleet-arrived", serde_json::json!({ "envelope": header.id, "outcome": arrived }));
+                let receipt = Receipt { id: header.id, stage: Stage::Fetched, at: now, evidence: arrived };
+                receipts.entry(header.from).or_default().push(receipt);
+            }
         }
         Ok(())
     }
 
-    pub(super) fn refuse(&mut self, stored: &MailboxRow, why: &dyn std::fmt::Display) {
+    /// Whether this parcel is ours and for that machine, so that its receipt counts.
+    fn is_reader(&self, machine: &MachineName, id: &str) -> anyhow::Result<bool> {
+        let Some(name) = id.strip_prefix(self.me().as_str()).and_then(|rest| rest.strip_prefix('.')) else {
+            return Ok(false);
+        };
+        let reader = match name.strip_prefix('h').map(HandoffId::new) {
+            Some(Ok(handoff)) => {
+                handoffs::read(&self.store.state, &handoff).map(|home| home.and_then(HomeRecord::gone_to))
+            }
+            _ => self.outbox().reader(name),
+        };
+        match reader {
+            Ok(reader) => Ok(reader.is_some_and(|reader| reader == *machine)),
+            Err(e) if e.may_be_sound() => Err(e.into()),
+            // It waits for the newer baton that wrote it, and the other receipts do not.
+            Err(_) => Ok(false),
+        }
+    }
+
+    fn refuse(&mut self, stored: &MailboxRow, why: &dyn std::fmt::Display) {
         self.view.refused += 1;
         self.fault(&format!("believe the envelope {} of {}", stored.id, stored.sender), why);
         self.show(LinkState::Connected, None);

@@ -17,9 +17,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use baton_core::fleet::MachineName;
 use baton_core::fleet::envelope::VERSION;
-use baton_core::fleet::home::Local;
 use baton_core::fleet::presence::{self, BEAT, Shared, SharedAgent};
-use baton_core::fleet::watermark::{self, Continuity, Watermark};
+use baton_core::fleet::watermark::{Continuity, Watermark};
 use jiff::Timestamp;
 use tokio::net::UnixDatagram;
 use tokio::sync::mpsc;
@@ -27,13 +26,13 @@ use tokio::time::Instant;
 
 use crate::config::Config;
 use crate::fleet::config::{Admin, Membership};
-use crate::fleet::database::{Endpoint, Refused, Session, within};
+use crate::fleet::database::{Endpoint, Refused, Session};
 use crate::fleet::inbound::Tracker;
 use crate::fleet::keys::DeviceKeys;
 use crate::fleet::link::peers::Peer;
 use crate::fleet::outbox::Outbox;
 use crate::fleet::roll::{LinkState, LinkView};
-use crate::fleet::{admin, folder, handoffs, schema, socket};
+use crate::fleet::{admin, folder, schema, socket};
 use crate::store::log::LogLine;
 use crate::store::{Store, record};
 use crate::sys::fs;
@@ -71,10 +70,34 @@ pub(crate) fn attend(store: &Store, stop: &UnixStream) -> anyhow::Result<()> {
     runtime.block_on(async {
         let stop = tokio::net::UnixStream::from_std(stop)?;
         let wakeups = bind(&store.state)?;
-        Link::new(store, membership)?.run(&stop, &wakeups).await;
+        if let Some(link) = begin(store, membership, &stop, &wakeups).await {
+            link.run(&stop, &wakeups).await;
+        }
         let _ = std::fs::remove_file(socket(&store.state));
         anyhow::Ok(())
     })
+}
+
+/// What this machine knows of its fleet, as soon as that can be read; `None` if it ends before.
+async fn begin<'a>(
+    store: &'a Store,
+    membership: Membership,
+    stop: &tokio::net::UnixStream,
+    wakeups: &UnixDatagram,
+) -> Option<Link<'a>> {
+    let mut buffer = [0; 8];
+    loop {
+        match Link::new(store, membership.clone()) {
+            Ok(link) => return Some(link),
+            Err(e) => store.log().fault(Timestamp::now(), "take part in the fleet", &format!("{e:#}")),
+        }
+        let ended = Instant::now();
+        tokio::select! {
+            _ = stop.readable() => return None,
+            () = tokio::time::sleep(jittered(LONGEST_PAUSE)) => {}
+            _ = wakeups.recv(&mut buffer) => tokio::time::sleep_until(ended + EAGER_PAUSE).await,
+        }
+    }
 }
 
 fn bind(state: &Path) -> anyhow::Result<UnixDatagram> {
@@ -170,10 +193,10 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Whether this machine is still the one that joined.
+    /// Whether this machine is still the one that joined, as far as that can be read.
     fn is_member(&self) -> bool {
         let now = Membership::read(&self.store.state);
-        now.is_ok_and(|now| now.is_some_and(|now| now.url == self.membership.url))
+        now.map_or(true, |now| now.is_some_and(|now| now.url == self.membership.url))
     }
 
     async fn run(mut self, stop: &tokio::net::UnixStream, wakeups: &UnixDatagram) {
@@ -240,7 +263,7 @@ impl<'a> Link<'a> {
     /// Connects and exchanges until something breaks.
     async fn connected(&mut self, wakeups: &UnixDatagram) -> anyhow::Result<End> {
         let (client, mut woken) = self.endpoint.connect().await?;
-        within(schema::check(&client)).await?;
+        schema::check(&client).await?;
         let mut session = self.session(client);
         self.begin(&session).await?;
         self.view.hints = session.listen(&mut woken).await?;
@@ -256,19 +279,14 @@ impl<'a> Link<'a> {
         let mut watermark = self.watermark;
         if is_restored {
             let again = self.outbox().send_again(self.me())?;
-            for mut home in handoffs::all(&self.store.state) {
-                home.local = home.local.after_restore();
-                home.again = matches!(home.local, Local::Away { .. })
-                    && Timestamp::now().duration_since(home.at) < watermark::KEPT;
-                handoffs::keep(&self.store.state, &home)?;
-            }
+            self.say_moves_again()?;
             self.view.restored = Some(Timestamp::now());
             self.log(
                 "fleet-restored",
                 serde_json::json!({ "found": format!("{found:?}"), "sent_again": again }),
             );
             if let Some(admin) = Admin::read(&self.store.state)?.filter(|a| !a.revoked.is_empty()) {
-                Box::pin(within(admin::say_revoked_again(&admin))).await?;
+                Box::pin(admin::say_revoked_again(&admin)).await?;
             }
             // A later incarnation, so that other backups of the time before are recognised as such.
             self.incarnation = random()?;
@@ -327,7 +345,7 @@ impl<'a> Link<'a> {
             if !self.tracker.is_empty() {
                 until = until.min(Instant::now() + LOOK);
             }
-            if !self.outbox().waiting(1).is_empty() {
+            if !self.outbox().waiting(1)?.is_empty() {
                 continue;
             }
             tokio::select! {
@@ -378,17 +396,8 @@ impl<'a> Link<'a> {
         if let Err(e) = self.outbox().sweep(self.me(), Timestamp::now()) {
             self.fault("tidy up the outbox of the fleet", &e);
         }
-        // A move older than a week is not repeated; its record stays.
-        for mut home in handoffs::all(&self.store.state) {
-            if home.parcel.is_some()
-                && matches!(home.local, Local::Away { .. })
-                && Timestamp::now().duration_since(home.at) >= watermark::KEPT
-            {
-                home.parcel = None;
-                if let Err(e) = handoffs::keep(&self.store.state, &home) {
-                    self.fault("tidy up the handoffs that have left", &e);
-                }
-            }
+        if let Err(e) = self.forget_moves() {
+            self.fault("tidy up the handoffs that have left", &format!("{e:#}"));
         }
     }
 

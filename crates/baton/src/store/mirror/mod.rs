@@ -124,6 +124,12 @@ impl Mirror {
         entries.filter_map(|e| SessionId::new(e.file_name().into_string().ok()?).ok()).collect()
     }
 
+    #[cfg(feature = "fleet")]
+    /// The same; fails if they cannot all be listed.
+    pub(crate) fn every_session(&self) -> Result<Vec<SessionId>, FileError> {
+        Ok(fs::names(&self.dir)?.into_iter().filter_map(|name| SessionId::new(name).ok()).collect())
+    }
+
     /// The mirror of `session`; `None` if nothing was mirrored.
     pub fn of(&self, session: &SessionId) -> Result<Option<MirroredSession>, FileError> {
         MirroredSession::read(session.clone(), self.folder(session))
