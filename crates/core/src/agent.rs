@@ -96,7 +96,7 @@ pub struct Agent {
     /// Let its permission requests be answered from elsewhere too, whatever the settings say.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub approvals: bool,
-    /// The agent that spawned it and gave it its first prompt; nobody's where a person did.
+    /// The agent that spawned it and gave it its first prompt; `None` if a person did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spawned_by: Option<AgentId>,
     /// Earlier names, oldest first; a notice sent under one of them is not repeated.
@@ -283,13 +283,13 @@ impl Agent {
         }
     }
 
-    /// The refusal of a further context, as long as no person has spoken since.
+    /// Why it gets no further context; `None` once a person has spoken.
     pub fn stopped(&self) -> Option<&Stopped> {
         self.stopped.as_ref().filter(|_| self.in_a_row > 0)
     }
 
-    /// Whether it was given a task of its own, so that it neither takes up others' work nor leaves its own to them.
-    /// A plain client, which a person starts in a project, does both.
+    /// Whether it was started for one task: then it neither picks up the work of other agents nor leaves its own to
+    /// them. A plain client, which a person starts in a project, does both.
     pub fn keeps_to_itself(&self) -> bool {
         self.named || self.parent.is_some()
     }

@@ -15,7 +15,7 @@ const OVERRIDE_RESERVE: u64 = 20_000;
 const KEPT: usize = 5;
 const BELIEVED: usize = 3;
 
-/// Models on which we saw the client compact only after the API refused.
+/// Models for which we saw the client compact only after the API refused a request.
 const REACTIVE: [&str; 2] = ["claude-haiku-4-5", "claude-sonnet-4-5"];
 
 /// Settings and environment that move the compaction point, as found by the caller.

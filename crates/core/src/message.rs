@@ -72,7 +72,7 @@ pub struct Message {
     /// Tell the sender when the turn that read it has ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub notify: bool,
-    /// The message is about this cycle and means nothing in the next, like a warning about a context that is gone.
+    /// The message is about this cycle and means nothing in the next, such as a warning about a context that is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycle: Option<Cycle>,
     /// The sender waits for an answer (`send --ask`).

@@ -63,7 +63,7 @@ impl NeedKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Need {
     pub kind: NeedKind,
-    /// One line, without an age: `since` has that.
+    /// One line, without the age, which follows from `since`.
     pub text: String,
     pub since: Timestamp,
 }

@@ -212,7 +212,7 @@ pub fn due(facts: &Facts<'_>, now: Timestamp) -> Due {
     let fence = facts.rotating.filter(|_| kind == Kind::Idle).and_then(|at| at.checked_add(FENCE).ok());
     match since.checked_add(SETTLE).map(|settled| fence.map_or(settled, |fence| fence.max(settled))) {
         Ok(settled) if settled > now => Due::At(settled),
-        // The first to see it tells it: the hook at the end of that turn uses the same stamp.
+        // The first process to see it sends it: the hook at the end of that turn uses the same stamp.
         _ => Due::Now(if let Some(at) = facts.done.filter(|_| kind == Kind::Idle) {
             Notice { kind: Kind::Done, stamp: at.as_nanosecond() }
         } else {
@@ -228,7 +228,7 @@ fn pending_due(pending: Pending, at: Timestamp, since: Timestamp, now: Timestamp
     let settled = since.checked_add(SETTLE).unwrap_or(since);
     let tell_at = match pending {
         Pending::NextPrompt => settled,
-        // That the person pressed Esc may become known a moment later.
+        // We may learn only a moment later that the person pressed Esc.
         _ if now < settled => return Due::At(settled),
         _ => at.checked_add(FENCE).map_or(settled, |fence| fence.max(settled)),
     };

@@ -1,6 +1,6 @@
 //! A provider's report about its context: tokens, window, time and source.
 //!
-//! Unknown is not zero: before the first answer there is no reading.
+//! Unknown is not zero, so before the first answer there is no reading.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

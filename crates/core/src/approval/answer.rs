@@ -36,10 +36,10 @@ impl RequestId {
         &self.0[..Self::SHORT]
     }
 
-    /// Characters of an id that are enough to mean it.
+    /// How many characters of an id must be given to refer to it.
     pub const LEAST: usize = 4;
 
-    /// Whether `text` is the beginning of this id, and enough of it.
+    /// Whether `text` is a long enough prefix of this id.
     pub fn is_meant_by(&self, text: &str) -> bool {
         text.len() >= Self::LEAST && self.0.starts_with(text)
     }

@@ -121,7 +121,7 @@ impl Request {
             && list(&self.input, "questions").is_some_and(|questions| questions.iter().all(is_plain))
     }
 
-    /// In words, what the client will allow from now on if this is approved for more than one time.
+    /// In words, what the client will allow from now on if this is approved for more than one call.
     pub fn grants(&self) -> Vec<String> {
         let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
         let rule = |rule: &Value| {
@@ -159,7 +159,7 @@ impl Request {
             && self.input.get("plan").and_then(Value::as_str).is_none_or(|p| p.trim().is_empty())
     }
 
-    /// What it asks for in words for people: a tool by its name.
+    /// What it asks for, in words for people; other tools are named.
     pub fn asks_for(&self) -> &str {
         match self.tool.as_str() {
             QUESTION => "an answer",

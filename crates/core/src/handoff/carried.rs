@@ -93,7 +93,7 @@ pub struct Carried {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub narrative: Option<String>,
     /// Whether the agent itself wrote the narrative. Otherwise it is the user's instruction for a compaction, or a note
-    /// of ours.
+    /// by baton.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub wrote: bool,
     /// The reader's first steps.
@@ -205,8 +205,8 @@ impl Carried {
     }
 }
 
-/// The ledger of a session that loaded a document without a record. Its text continues as the words of its author, and
-/// its requests as said in the session: the document proves nothing about the user.
+/// The ledger of a session that loaded a document without a record. Its text counts as its author's words, and its
+/// requests as words said in that session: the document proves nothing about the user.
 pub fn next_of_document(id: &HandoffId, body: &str, session: &str, kind: &Kind, at: Timestamp) -> Ledger {
     let text = body.split("\n## Instructions for ").next().unwrap_or(body).trim().to_owned();
     let mut before = Ledger::new();

@@ -1,5 +1,5 @@
-//! Reads back a document without a ledger: its requests, and the words in its list. Nothing proves any more that the
-//! user said them, so they continue as said in the session.
+//! Reads back a document without a ledger: its requests, and the words in its list. Nothing proves any longer that the
+//! user said them, so they are carried on as words said in the session.
 
 use super::render::FACTS;
 use crate::ledger::{Route, Utterance};
@@ -11,7 +11,7 @@ const WORDS: usize = 20;
 /// The lists of words.
 const SPOKEN: [&str; 2] = ["The user's words", "Said by others"];
 
-/// A heading without the count behind it.
+/// A heading without its count.
 fn title_of(heading: &str) -> &str {
     heading.split_once(" (").map_or(heading, |(title, _)| title)
 }

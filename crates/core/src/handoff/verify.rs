@@ -100,7 +100,7 @@ fn mark_line(line: &str, facts: &Facts<'_>, out: &mut String) {
             continue;
         };
         if !facts.supports(&claim) {
-            // Behind the closing backtick, so that the code span stays whole.
+            // After the closing backtick, so that the code span stays whole.
             let end = at + word.len();
             marks.push(end + usize::from(line[end..].starts_with('`')));
         }

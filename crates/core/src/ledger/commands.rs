@@ -26,7 +26,7 @@ pub struct Command {
     pub text: String,
     pub runs: u32,
     pub outcome: Outcome,
-    /// The line of its last output that says most, verbatim.
+    /// The most informative line of its last output, verbatim.
     pub result: Option<String>,
     /// Whether that line reports a failure, whatever the exit status: a pipe through `tail` hides it.
     pub complains: bool,
@@ -58,7 +58,7 @@ pub struct Failure {
     pub outcome: Outcome,
     pub text: String,
     pub left_out: usize,
-    /// It stopped the work: a command or an edit, not a look for something that is not there.
+    /// It stopped the work: a command or an edit, not a lookup that found nothing.
     pub blocking: bool,
     /// The user refused the call.
     pub refusal: bool,
@@ -98,14 +98,14 @@ impl Commands {
         }
     }
 
-    /// What was run last, the newest first, without the commands that have an entry of their own.
+    /// What was run last, newest first, without the commands that have an entry.
     pub(crate) fn other_recent(&self) -> impl Iterator<Item = &str> {
         let has_entry =
             |line: &str| self.commands.iter().any(|c| text::clip_lines(&c.text, USED_CHARS) == line);
         self.recent.iter().rev().map(String::as_str).filter(move |line| !has_entry(line))
     }
 
-    /// A command whose end had not been seen has ended.
+    /// A command that was still running has ended.
     pub(super) fn settled(&mut self, line: &str, outcome: Outcome) {
         let known = self.commands.items.iter_mut().rev().find(|c| c.text == line.trim());
         if let Some(command) = known.filter(|c| c.outcome == Outcome::Unknown) {
@@ -113,7 +113,7 @@ impl Commands {
         }
     }
 
-    /// The end of a command that was left running comes now: it is the same run.
+    /// A command that was left running has ended: this is the same run, not another one.
     pub(super) fn resumed(&mut self, line: &str) {
         let known = self.commands.items.iter_mut().rev().find(|c| c.text == line.trim());
         if let Some(command) = known.filter(|c| c.outcome == Outcome::Unknown) {
@@ -187,8 +187,8 @@ impl Commands {
         self.errors.push(failure, ERRORS);
     }
 
-    /// Something worked: errors of its topic are over, and if it is another way to do the same, the failed way
-    /// was replaced.
+    /// Something worked: errors of its topic are resolved, and if it was another way to do the same, it replaced the
+    /// failed way.
     pub(crate) fn worked(&mut self, cause: &str, topic: &str, origin: &Origin) {
         if topic.is_empty() {
             return;

@@ -169,7 +169,7 @@ impl Files {
         self.files.last_mut().unwrap_or_else(|| unreachable!("it was pushed just now"))
     }
 
-    /// A file is in play, though nobody has read or changed it yet. Returns its id.
+    /// Adds a file that is in play although nobody has read or changed it yet. Returns its id.
     pub(crate) fn place(&mut self, path: &str, act: u32, origin: &Origin) -> u32 {
         self.at(path, act, origin).id
     }
@@ -190,7 +190,7 @@ impl Files {
         self.next
     }
 
-    /// Which files a search gave lines of: the few that it found are in play.
+    /// Files in which a search found lines. If they are few, they are in play.
     pub(crate) fn searched_in(
         &mut self,
         output: &str,
@@ -397,7 +397,7 @@ fn is_windows(path: &str) -> bool {
     bytes.get(1) == Some(&b':') || (path.contains('\\') && !path.contains('/'))
 }
 
-/// A scratch file: nobody's work. A tree of files below a temporary folder may be a clone that is worked on.
+/// A scratch file, which is not work. A tree of files below a temporary folder may be a clone that somebody works on.
 pub(super) fn is_temporary(path: &str) -> bool {
     const FOLDERS: [&str; 4] = ["/tmp/", "/private/tmp/", "/var/folders/", "/var/tmp/"];
     let lower = path.replace('\\', "/").to_ascii_lowercase();
@@ -408,7 +408,7 @@ pub(super) fn is_temporary(path: &str) -> bool {
         || below.is_some_and(|rest| rest.split('/').count() <= 2 || rest.starts_with("claude"))
 }
 
-/// A long output that the client has put into a file of its own: reading it shows the output.
+/// A long output that the client has moved to a separate file: reading that file shows the output.
 pub(super) fn is_kept_output(path: &str) -> bool {
     path.contains("/.claude/projects/") && path.contains("/tool-results/")
 }

@@ -1,9 +1,9 @@
 //! The facts that a transcript proves, extracted by rule, no model involved.
 //!
-//! A [`Ledger`] is fed line after line and stays small whatever the transcript's size: every list is capped and
-//! counts what it let go. It can be stored and fed on from [`Ledger::read_to`]. A session that continues a task
-//! begins with the ledger of the session before (`Ledger::continued`), so it is the ledger of the task: each fact
-//! knows in which cycle it was read.
+//! A [`Ledger`] is fed line after line and stays small whatever the transcript's size: every list is capped and counts
+//! what it dropped. It can be stored and fed on from [`Ledger::read_to`]. A session that continues a task begins with
+//! the ledger of the session before (`Ledger::continued`), so it is the ledger of the task: each fact knows in which
+//! cycle it was read.
 
 mod capped;
 mod commands;
@@ -47,7 +47,7 @@ use crate::transcript::{Author, Counts, Origin, Parser, Provider};
 /// Facts of one transcript, and of the task before it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Ledger {
-    /// Of this form; a store that holds another one is read again from the transcript.
+    /// The version of the form in which it is stored. A ledger of another form is rebuilt from the transcript.
     #[serde(default)]
     pub version: u32,
     pub session: Option<String>,
@@ -201,7 +201,7 @@ impl Ledger {
 
     /// One line without its newline, which begins at `offset`.
     pub fn feed(&mut self, line: &[u8], offset: u64) {
-        // The parser lends out records of its own memory, so take it out while the ledger reads them.
+        // Records borrow from the parser, so take it out while the ledger reads them.
         let mut parser = std::mem::take(&mut self.parser);
         // The ledger must know the provider meanwhile.
         self.parser.provider = parser.provider;
@@ -211,7 +211,7 @@ impl Ledger {
         self.parser = parser;
     }
 
-    /// Where to read on: the byte behind the last line that was taken.
+    /// Where to continue reading: the byte after the last line that was taken.
     pub fn read_to(&self) -> u64 {
         self.read_to
     }

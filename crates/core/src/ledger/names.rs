@@ -96,7 +96,7 @@ fn url_end(bytes: &[u8], from: usize) -> usize {
     bytes[from..].iter().position(ends).map_or(bytes.len(), |n| from + n)
 }
 
-/// A run with slashes as a path, without the line number behind it.
+/// A run with slashes as a path, without the line number after it.
 fn path(run: &str) -> Option<&str> {
     let drive = run.as_bytes().get(1) == Some(&b':') && matches!(run.as_bytes().get(2), Some(b'\\' | b'/'));
     let from = if drive { 2 } else { 0 };
@@ -206,7 +206,7 @@ fn is_secret_value(text: &str, start: usize) -> bool {
     SECRETS.iter().any(|secret| word.contains(secret))
 }
 
-/// Files whose text is nobody's to carry.
+/// Files whose text must not be carried over.
 pub(crate) fn holds_secrets(path: &str) -> bool {
     let name = path.rsplit(['/', '\\']).next().unwrap_or(path).to_ascii_lowercase();
     name.starts_with(".env")

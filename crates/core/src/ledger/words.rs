@@ -50,7 +50,7 @@ pub struct Utterance {
     /// The agent's question that it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
-    /// The slash command that it was written behind.
+    /// The slash command that it followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// Characters that were not kept; 0 when `text` is whole.
@@ -197,7 +197,7 @@ impl Words {
         self.recent.push(said, RECENT);
     }
 
-    /// The last words were written behind this slash command.
+    /// The last words followed this slash command.
     pub(super) fn with_command(&mut self, name: &str, origin: &Origin) {
         let all = self.first.iter_mut().chain(self.openings.items.iter_mut().rev().take(1));
         for said in all.chain(self.recent.items.iter_mut().rev().take(1)) {
@@ -236,7 +236,7 @@ impl Words {
         self.rules.items.retain(|rule| rule.text != sentence);
         let rule = Rule { text: sentence.to_owned(), strong, origin: origin.clone() };
         if self.rules.items.len() >= RULES {
-            // A wish goes before a rule.
+            // Drop a wish before a rule.
             let old = self.rules.items.iter().position(|rule| !rule.strong).unwrap_or(0);
             self.rules.items.remove(old);
             self.rules.dropped += 1;

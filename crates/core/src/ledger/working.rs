@@ -322,7 +322,7 @@ impl Working {
         (file.map(|file| (file, number)), rest)
     }
 
-    /// The file that an output calls `path`; with a line number it is one, known or not.
+    /// The file that an output calls `path`. With a line number it counts as a file, known or not.
     fn file_of(
         &self,
         path: &str,
@@ -400,7 +400,7 @@ fn around(line: &str, at: usize) -> &str {
     text::floor_char(&line[from..], LINE_CHARS).trim()
 }
 
-/// Every name of a line that the working set kept, as the names there are written.
+/// Every name in a line that the working set kept, as it is written there.
 pub(crate) fn names_of(line: &str, root: Option<&str>, mut found: impl FnMut(&str)) {
     scan(line, |find| match find {
         Find::Word(name) | Find::Url(name) => found(name),

@@ -1,4 +1,4 @@
-//! Usage limits: when one ends, as far as the client's message tells.
+//! Usage limits: when one ends, as far as the client's message says.
 
 mod clock;
 

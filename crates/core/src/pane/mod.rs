@@ -124,8 +124,8 @@ pub enum Effect {
     Begin(RotationRequest),
     /// Type it with Enter, in one piece, if the pane is as it was read; answer with [`Input::Typed`].
     Type(Text),
-    /// Enter alone, if the pane is as it was read: the text is there and was not accepted. Messages in it are held from
-    /// now on. If the key did not go out, answer with [`Input::Typed`].
+    /// Enter alone, if the pane is as it was read: the text is there and was not accepted. Hold its messages from now
+    /// on. If the key did not go out, answer with [`Input::Typed`].
     Enter,
     /// End the running turn.
     Escape,

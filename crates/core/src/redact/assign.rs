@@ -1,7 +1,7 @@
 //! Secrets that only their name reveals: `password=…`, `"api_key": "…"`, `--token …`, `X-Auth-Token: …`.
 //!
-//! The name tells what the value may be, and the value must look like it. Code that only names a variable, types,
-//! labels and placeholders stay.
+//! The name says what the value may be, and the value must look like it. Code that only names a variable, types, labels
+//! and placeholders stay.
 
 use std::ops::Range;
 
@@ -304,8 +304,8 @@ fn separator(reader: &Reader<'_>, name: Range<usize>) -> Option<(Separator, usiz
 /// Tables are not indented deeper than this.
 pub(super) const BLANKS: usize = 80;
 
-/// Where the content of the tag begins that the name is of: `<name>`, `<x:name a="b">`, `<key>name</key><string>`,
-/// `<string name="name">`.
+/// Where the content of the tag with this name begins: `<name>`, `<x:name a="b">`, `<key>name</key><string>`, `<string
+/// name="name">`.
 fn tag_content(reader: &Reader<'_>, name: &Range<usize>) -> Option<usize> {
     static ATTRIBUTES: Class = but(b"<>\n\r");
     const LONGEST: usize = 200;
@@ -328,7 +328,7 @@ fn tag_content(reader: &Reader<'_>, name: &Range<usize>) -> Option<usize> {
     Some(if reader.starts_with(content, DATA) { content + DATA.len() } else { content })
 }
 
-/// Skips `[]` and `[32]` behind the name of an array.
+/// Skips `[]` and `[32]` after the name of an array.
 fn dimension_end(reader: &Reader<'_>, at: usize) -> usize {
     static DIGITS: Class = class(b"0123456789");
     if reader.byte(at) != b'[' {
@@ -348,14 +348,14 @@ fn escaped_sign(reader: &Reader<'_>, at: usize) -> Option<usize> {
     (["%3D", "%3d", "%3A", "%3a"].iter().any(|sign| reader.starts_with(at, sign))).then_some(at + 3)
 }
 
-/// Whether the name is that of a long option: `--password`, or `-Password` as `PowerShell` has them.
+/// Whether the name is that of a long option: `--password`, or `-Password` as in `PowerShell`.
 fn is_option(reader: &Reader<'_>, name: usize) -> bool {
     reader.starts_with(name, "--")
         || (reader.byte(name) == b'-'
             && name.checked_sub(1).is_some_and(|at| matches!(reader.bytes[at], b' ' | b'\t')))
 }
 
-/// Quotes are not behind more backslashes, which is three levels of JSON in JSON.
+/// No quote is escaped by more backslashes; this is three levels of JSON in JSON.
 const MAX_SLASHES: usize = 8;
 
 /// A quote in the escapes of JSON, HTML or a URL.
@@ -465,8 +465,8 @@ fn parameter_end(reader: &Reader<'_>, at: usize) -> usize {
     at + len.unwrap_or(text.len())
 }
 
-/// Skips what literals stand in: `Some("`, `["`, `[]byte("`, the prefixes of strings, the list that Go prints a header
-/// as, a format whose argument is the value.
+/// Skips wrappers around literals: `Some("`, `["`, `[]byte("`, the prefixes of strings, the list that Go prints a
+/// header as, a format whose argument is the value.
 fn unwrapped(reader: &Reader<'_>, at: usize) -> usize {
     const WRAPPERS: [&str; 10] = [
         "Some(",
@@ -509,9 +509,9 @@ fn cap(reader: &Reader<'_>, start: usize, end: usize) -> usize {
     if end - start > MAX_VALUE { reader.text.floor_char_boundary(start + MAX_VALUE) } else { end }
 }
 
-/// The end of the text that a quote opened before `start`: the next quote with as many backslashes. One with more, a
-/// doubled one, and what shells write for a quote in quotes, belong to the text. An unclosed quote belongs to text that
-/// was cut, so take one word.
+/// The end of the text that a quote opened before `start`: the next quote with as many backslashes. A quote with more
+/// backslashes, a doubled quote, and a shell's way to write a quote inside quotes belong to the text. An unclosed quote
+/// means that the text was cut, so take one word.
 fn quoted_end(reader: &Reader<'_>, start: usize, escapes: usize, quote: usize) -> usize {
     /// Quotes inside a value.
     const MOST: usize = 8;

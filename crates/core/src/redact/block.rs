@@ -19,7 +19,7 @@ pub(super) fn private_key(reader: &Reader<'_>, keyword: Range<usize>) -> Option<
     let label_end = label(reader, keyword.end)?;
     let range = if reader.bytes[keyword.clone()].ends_with(b"N") {
         let name = line_prefix(reader, keyword.start);
-        // What stands before BEGIN need not be a file's name: it may be the end of another key, as the next lines are.
+        // The text before BEGIN need not be a file name: like the next lines, it may be the end of another key.
         let end = body(reader, label_end, name, MIN_BODY).max(if name.is_empty() {
             None
         } else {

@@ -155,7 +155,7 @@ static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
 });
 
 impl Engine {
-    /// Tries a rule's shape; for rules that are not code.
+    /// Tries a rule's shape; for rules without code.
     fn try_shape(&self, at: usize, reader: &Reader<'_>, keyword: &Range<usize>) -> Option<Range<usize>> {
         let rule: &Rule = &RULES[at];
         let start = match (rule.how, rule.lead) {

@@ -46,7 +46,7 @@ pub(super) const fn alphanumeric_and(others: &[u8]) -> Class {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slot(pub usize);
 
-/// The slots of rules that are code; those of shapes come after them.
+/// The slots of rules with code; those of shapes come after them.
 pub(super) mod slots {
     use super::Slot;
 

@@ -162,7 +162,7 @@ pub(super) fn parse(line: &[u8]) -> Option<Parsed<'_>> {
                 let kind = line.origin.and_then(|origin| origin.kind);
                 let foreign = kind.as_deref().is_some_and(|kind| kind != "human");
                 user(said.content, line.meta == Some(true), foreign, line.note, &mut items);
-                // A notification tells how a task ended, and that is all it tells.
+                // A notification only reports how a task ended.
                 if kind.is_some_and(|kind| kind == "task-notification") {
                     items.retain(|item| !matches!(item, Item::Told { .. }));
                 }
@@ -367,7 +367,7 @@ struct Input<'a> {
     new_string: Option<Str<'a>>,
     #[serde(borrow)]
     new_source: Option<Str<'a>>,
-    /// A text in `Write`; other tools put other shapes here.
+    /// Text in `Write`; other tools put other shapes here.
     #[serde(borrow)]
     content: Option<&'a RawValue>,
     #[serde(borrow)]

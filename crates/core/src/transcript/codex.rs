@@ -58,7 +58,7 @@ struct Payload<'a> {
     cwd: Option<Str<'a>>,
     #[serde(borrow)]
     git: Option<Git<'a>>,
-    /// Of an event about something that ended.
+    /// For events about something that ended.
     #[serde(borrow)]
     item: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -87,7 +87,7 @@ struct Part<'a> {
     text: Option<Str<'a>>,
 }
 
-/// What an earlier line says about later ones.
+/// What earlier lines say about later ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, Deserialize)]
 pub(super) struct Thread {
     /// Lines with a smaller ordinal are a copy of the parent's.
@@ -103,7 +103,7 @@ pub(super) fn parse<'a>(line: &'a [u8], thread: &mut Thread) -> Option<Parsed<'a
     let mut known = true;
     let copied = line.ordinal.is_some_and(|ordinal| ordinal < thread.starts);
     match line.kind.as_ref() {
-        // The parent's own description is among the copied lines.
+        // The copied lines include the parent's own description.
         "session_meta" if copied && line.ordinal != Some(0) => {}
         "session_meta" => {
             thread.starts = it.subagent_history_start_ordinal.unwrap_or(0);
@@ -402,7 +402,7 @@ fn without_directives(text: Str<'_>) -> Str<'_> {
 
 fn scripted<'a>(source: &str) -> Action<'a> {
     let script = script::read(source);
-    // A script that only looks at a process again is a look, not a script.
+    // A script that only polls a process is a poll, not a script.
     if let [ScriptCall::Poll(process)] = script.calls.as_slice() {
         return Action::Poll { process: process.clone(), text: script.text };
     }

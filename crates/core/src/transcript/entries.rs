@@ -106,7 +106,7 @@ impl Conversation {
         self
     }
 
-    /// Where to read on: the byte behind the last whole line.
+    /// Where to continue reading: the byte after the last whole line.
     pub fn read_to(&self) -> u64 {
         self.read_to
     }
@@ -153,7 +153,7 @@ impl Conversation {
         !self.open.is_empty()
     }
 
-    /// Takes from later lines only how the calls that are kept have ended.
+    /// Takes only the outcomes of the kept calls from later lines.
     pub(super) fn settle(&mut self, later: &[u8]) {
         for line in later.split_inclusive(|b| *b == b'\n') {
             if self.open.is_empty() {
@@ -172,7 +172,7 @@ impl Conversation {
     }
 
     fn feed(&mut self, line: &[u8], offset: u64) {
-        // The parser lends out records of its own memory, so take it out while they are read.
+        // Records borrow from the parser, so take it out while they are read.
         let mut parser = std::mem::take(&mut self.parser);
         if let Some(record) = parser.feed(line, offset).filter(|record| !record.sidechain) {
             self.take(&record);
@@ -257,7 +257,7 @@ impl Conversation {
     }
 }
 
-/// Whose words a prompt is: each message in it is its sender's. Empty for the client's own text.
+/// Who wrote each part of a prompt: a message belongs to its sender. Empty for the client's own text.
 fn spoken(text: &str) -> Vec<Act> {
     let prompt = |from: &str, text: &str| Act::Prompt { from: clean(from, 80), text: clean(text, SPOKEN) };
     match speaker::speaker(text) {
@@ -301,7 +301,7 @@ fn diff_of(action: &Action<'_>) -> Option<String> {
     for change in changes {
         match (change.touch, change.texts.as_slice()) {
             (Touch::Created, [content]) => marked('+', content, &mut out),
-            // A patch has its marks.
+            // A patch has its marks already.
             (_, [patch]) => out.push_str(patch),
             (_, texts) => {
                 for pair in texts.chunks(2) {
@@ -340,12 +340,12 @@ fn marked(mark: char, text: &str, out: &mut String) {
     }
 }
 
-/// Redacted before it is cut: half a secret has no shape any more.
+/// Redact before cutting: half a secret no longer matches a rule.
 fn clean(text: &str, most: usize) -> String {
     clean_lines(text.trim(), most)
 }
 
-/// The same with the white space at its beginning, which means something in a diff.
+/// The same, but keeps leading white space, which matters in a diff.
 fn clean_lines(text: &str, most: usize) -> String {
     let near: String = text.chars().take(4 * most).collect();
     let whole = redact(&plain(&near)).text.into_owned();

@@ -10,7 +10,7 @@ use super::entries::{Conversation, Entry};
 const FIRST: u64 = 128 << 10;
 /// A page is searched in so many bytes at most. A longer stretch without an entry gives an empty page with a cursor.
 const REACH: u64 = 32 << 20;
-/// How far behind a page to look for the outcomes of its last calls.
+/// How far after a page to look for the outcomes of its last calls.
 const AHEAD: u64 = 1 << 20;
 
 /// Entries in their order, oldest first.
@@ -98,7 +98,7 @@ fn backward<R: Read + Seek>(
             from = entries[first].offset;
             entries.drain(..first);
         }
-        // A line longer than our reach is passed over in pieces.
+        // A line longer than our reach is skipped in pieces.
         let from = if from >= end { start } else { from };
         return Ok(ConversationPage { entries, more: from > 0, next: (from > 0).then_some(from) });
     }

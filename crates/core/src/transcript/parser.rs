@@ -20,7 +20,7 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// Whose form the transcripts of the provider of this name have.
+    /// The format of the transcripts of the provider with this name.
     pub fn of(name: &str) -> Self {
         if matches!(name, "codex" | "codex-app") { Self::Codex } else { Self::Claude }
     }
@@ -71,7 +71,7 @@ pub struct Parser {
     #[serde(default)]
     thread: codex::Thread,
     ids: Recent,
-    /// Ids of the current assistant message and the hashes of its blocks: streaming may repeat a block.
+    /// The hashes of the current assistant message's id and of its blocks: streaming may repeat a block.
     message: (u64, Vec<u64>),
     #[serde(skip)]
     mended: String,
@@ -143,7 +143,7 @@ fn parse<'a>(provider: Option<Provider>, line: &'a [u8], thread: &mut codex::Thr
     match provider {
         Some(Provider::Claude) => claude::parse(line),
         Some(Provider::Codex) => codex::parse(line, thread),
-        // The first line tells: only a rollout wraps everything in a payload.
+        // The first line decides: only a rollout wraps everything in a payload.
         None => codex::parse(line, thread).or_else(|| claude::parse(line)),
     }
 }

@@ -140,7 +140,7 @@ fn claude_block(role: Role, mut block: Value) -> Option<Passage> {
     }
 }
 
-/// The user's own words or the agent's; words that the client writes as the user are nobody's.
+/// The user's own words or the agent's; words that the client writes in the user's place are dropped.
 fn said(role: Role, text: String) -> Option<Passage> {
     let text = match role {
         Role::User => match claude::prompt(text.into(), false)? {

@@ -26,7 +26,7 @@ const MAX_TITLE: usize = 400;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ending {
-    /// The end of the file tells nothing.
+    /// The end of the file does not show it.
     #[default]
     Unknown,
     /// The agent had answered.
@@ -73,7 +73,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Reads the first bytes of a transcript. `false`: more of them would tell more.
+    /// Reads the first bytes of a transcript. Returns `false` if more of them would add something.
     pub fn head(&mut self, bytes: &[u8]) -> bool {
         let mut command = None;
         for line in lines(bytes) {
@@ -112,8 +112,8 @@ impl Summary {
         false
     }
 
-    /// Reads the last bytes of a transcript; `bytes` may begin in the middle of a line. `false`: more of them would
-    /// tell more.
+    /// Reads the last bytes of a transcript; `bytes` may begin in the middle of a line. Returns `false` if more of them
+    /// would add something.
     pub fn tail(&mut self, bytes: &[u8]) -> bool {
         let mut rest = bytes;
         (self.last, self.ending) = (None, Ending::Unknown);
@@ -134,7 +134,8 @@ impl Summary {
                 let ending = if seen.sidechain { Ending::Unknown } else { seen.ending };
                 (seen.time.and_then(|t| t.parse().ok()), ending)
             } else {
-                // A compaction may be the last record on how full it was, or one that a glance did not understand.
+                // A compaction, or a record that `glance` did not understand, may be the last one that says how full it
+                // was.
                 is_last &= !BOUNDARY.is_in(line) && !USAGE.is_in(line);
                 self.last_of(line)
             };
@@ -194,7 +195,7 @@ impl Summary {
         let line = line.trim_ascii();
         let parsed = match self.provider {
             Some(Provider::Codex) => codex::parse(line, &mut codex::Thread::default()),
-            // All that Codex writes is the payload of something.
+            // Every record of Codex is wrapped in a payload.
             None if PAYLOAD.is_in(line) => {
                 codex::parse(line, &mut codex::Thread::default()).or_else(|| claude::parse(line))
             }
@@ -215,7 +216,7 @@ impl Summary {
         }
     }
 
-    /// The newest name in the end of the file: a conversation is renamed by another record.
+    /// The newest name near the end of the file: each renaming adds another record.
     fn last_title(&mut self, bytes: &[u8]) {
         if let Some(at) = TITLE.last(bytes) {
             let start = memrchr(b'\n', &bytes[..at]).map_or(0, |n| n + 1);

@@ -5,7 +5,7 @@ use crate::ledger::text::{clip, clip_lines, clip_words, fits, fold, sentences};
 use crate::ledger::{Answer, Command, Failure, File, Outcome, Replaced, Route, Utterance, rule_strength};
 use crate::transcript::Author;
 
-/// Who asked, where that is not the user, and with which slash command.
+/// Who asked, if not the user, and with which slash command.
 pub(super) fn by(said: &Utterance) -> String {
     let with = said.command.as_ref().map_or_else(String::new, |name| format!(" with {}", code(name)));
     match &said.author {
@@ -15,7 +15,7 @@ pub(super) fn by(said: &Utterance) -> String {
     }
 }
 
-/// Words behind their label: at each of `sizes`, the largest first, then on one line of at least `least` characters.
+/// The label and the words: at each of `sizes`, largest first, then on one line of at least `least` characters.
 pub(super) fn quoted(label: &str, said: &Utterance, sizes: &[usize], least: usize) -> Vec<String> {
     let mut forms: Vec<String> = Vec::new();
     for &max in sizes {
@@ -68,7 +68,7 @@ pub(super) fn concluding(label: &str, said: &Utterance, max: usize) -> Option<St
     Some(format!("{label} in part ({left} more characters between)\n{}\n{}", fenced(head), fenced(tail)))
 }
 
-/// Of a long message: how it begins and the sentences that set a rule, each whole.
+/// A long message reduced to its beginning and the sentences that set a rule, each whole.
 pub(super) fn digest(text: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     let mut seen = 0;
@@ -86,7 +86,7 @@ pub(super) fn digest(text: &str) -> String {
     kept.join("\n")
 }
 
-/// The label before somebody's words: how they arrived, and whose they are if not the user's.
+/// The label before quoted words: how they arrived, and who said them if not the user.
 pub(super) fn label(said: &Utterance) -> String {
     let by = match &said.author {
         Author::User => String::new(),

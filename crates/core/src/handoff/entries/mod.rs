@@ -29,7 +29,7 @@ use crate::transcript::{Author, Origin, TodoStatus};
 #[derive(Debug)]
 pub(super) struct Entry {
     pub section: Section,
-    /// What the next turn needs most has the highest.
+    /// Higher means that the next turn needs it more.
     pub value: i32,
     /// The text at full length, then shorter forms of the same; never empty.
     pub forms: Vec<String>,
@@ -48,7 +48,7 @@ impl Share {
     }
 }
 
-/// All entries of a ledger, and how many more facts of a section the ledger saw and let go.
+/// All entries of a ledger, and how many facts of each section the ledger has dropped.
 #[derive(Debug)]
 pub(super) struct Entries {
     pub list: Vec<Entry>,
@@ -142,7 +142,7 @@ struct List {
 
 impl List {
     fn add(&mut self, section: Section, value: i32, mut forms: Vec<String>) {
-        // A text without anything to show gives no entry.
+        // A text with nothing to show gives no entry.
         forms.retain(|form| !form.is_empty());
         if !forms.is_empty() {
             self.out.push(Entry { section, value, forms, context: None, said: None });
@@ -292,7 +292,7 @@ impl List {
         let plain =
             words.recent.iter().find(|s| s.origin.cycle == now && s.is_request() && s.way != Route::Command);
         let mut rank = 0;
-        // So many messages are worth more than any list of facts: a small document has room for few.
+        // This many messages are worth more than any list of facts; a small document has room for few.
         let last = i32::try_from((self.share.0 / 450).saturating_sub(7).min(40)).unwrap_or(40);
         for said in words.recent.iter().rev().filter(|s| s.origin.cycle == now && !elsewhere(s)) {
             let user = said.author == Author::User;
@@ -341,7 +341,7 @@ impl List {
         }
     }
 
-    /// The words of an earlier agent, where the last one wrote none.
+    /// An earlier agent's words, if the last one wrote none.
     fn own(&mut self, ledger: &Ledger) {
         let Some(narrative) = ledger.narrative.as_ref().filter(|n| n.cycle < self.now) else { return };
         let label = format!("In context {}, {} wrote:", narrative.cycle + 1, narrative.agent);
@@ -424,11 +424,11 @@ impl List {
             let forms = [most, most.min(500), most.min(250)].map(|max| failure(error, max, is_named));
             let forms = forms.to_vec();
             self.add(section, value, forms);
-            // Behind a refusal the last real error is still the newest.
+            // After a refusal, the last real error still counts as the newest.
             newest &= error.refusal;
         }
         for (rank, entry) in ledger.commands.replaced.iter().rev().enumerate() {
-            // The command's own line says it.
+            // The command's own line already shows it.
             if ledger.commands.commands.iter().any(|command| is_try(command, entry)) {
                 continue;
             }

@@ -131,7 +131,7 @@ impl Manifest {
         self.current.iter_mut().chain(&mut self.waiting).find(|e| &e.id == id)
     }
 
-    /// Makes `entry` the current handoff. Returns the entries whose life ends by it, for the history.
+    /// Makes `entry` the current handoff. Returns the entries that this ends, for the history.
     ///
     /// An addressed handoff that is still wanted does not end: it waits for its addressee. An unaddressed one is ended
     /// only by another unaddressed one, and a person's only by another person's. One that a living session is loading

@@ -74,7 +74,7 @@ fn entry_lines(entries: &Entries, choice: &Choice, section: Section) -> Vec<Stri
 fn shares(line: &mut String, next: &str) -> bool {
     let Some((status, command)) = next.split_once(" · ") else { return false };
     let same = line.strip_prefix(status).is_some_and(|rest| rest.starts_with(" · `"));
-    // A result behind an arrow belongs to the one command before it.
+    // A result after an arrow belongs to the one command before it.
     if !same || line.contains('→') || chars(line) + chars(command) > NEAR {
         return false;
     }

@@ -20,7 +20,7 @@ pub(in crate::handoff) struct Choice {
     pub(super) order: Vec<usize>,
     /// Which names come with their line number.
     pub(super) numbered: Vec<bool>,
-    /// Entries whose words another one shows: not chosen, and not left out either.
+    /// Entries whose words another one shows: neither chosen nor counted as left out.
     pub(super) repeated: HashSet<usize>,
 }
 
@@ -64,7 +64,7 @@ impl Choice {
             .collect();
         let mut saved = 0;
         for (i, said, text) in &shown {
-            // Of two that say the same the first stays.
+            // Of two with the same words, the first stays.
             let elsewhere = |(j, other, form): &(usize, &Quote, String)| {
                 j != i
                     && self.entries[*j].is_some()

@@ -30,8 +30,8 @@ pub fn chars_for_tokens(tokens: usize) -> usize {
     tokens.saturating_mul(4)
 }
 
-/// The ledger (behind the narrative, if there is one) in at most `budget` characters. `pointer` says where the
-/// whole is: a path or a command.
+/// The ledger (after the narrative, if there is one) in at most `budget` characters. `pointer` says where the whole is:
+/// a path or a command.
 pub fn pack(ledger: &Ledger, narrative: Option<&str>, budget: usize, pointer: &str) -> Packed {
     let narrative = narrative.map(str::trim).filter(|n| !n.is_empty());
     let Some(narrative) = narrative else { return pack_facts(ledger, budget, pointer) };
@@ -77,7 +77,7 @@ fn pack_facts(ledger: &Ledger, budget: usize, pointer: &str) -> Packed {
         if chars(&text) <= budget {
             return Packed { text, dropped };
         }
-        // The estimate was short of some characters; only a budget that does not hold the footer gives up all.
+        // The estimate was a few characters short; only a budget too small for the footer drops everything.
         if !choice.shorten(chars(&text) - budget, &entries) {
             let dropped = counts(&entries, &Choice::nothing(&entries));
             return Packed { text: first_chars(&whole, budget).to_owned(), dropped };

@@ -37,7 +37,7 @@ pub(super) struct Packer<'e> {
     loose: usize,
     headed: HashSet<Section>,
     contexts: HashSet<u32>,
-    /// Characters of names behind each file's line, and how many lines it has.
+    /// Characters of names after each file's line, and how many lines it has.
     widths: Vec<usize>,
     /// Words that are shown already, in folded lines, and the records that they come from.
     shown: Vec<(&'e Origin, String)>,
@@ -352,7 +352,7 @@ impl<'e> Packer<'e> {
                     let line = &self.entries.map.files[file];
                     let head = match self.choice.files[file] {
                         Some(_) => 0,
-                        // Behind others of its kind.
+                        // After others of its kind.
                         None if name.is_path => self.head(Candidate::File(file)) + chars(&line.path) + 5,
                         None => self.head(Candidate::File(file)) + chars(shortest(line)) + 1,
                     };

@@ -18,7 +18,7 @@ const OPEN: usize = 128;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(in crate::ledger) struct OpenCalls {
     calls: VecDeque<(String, Act)>,
-    /// How many calls the client has reported by itself so far; those need no second look.
+    /// How many calls the client itself has reported so far; those are not recorded twice.
     pub(super) reports: u64,
     /// The working folder of the call whose outcome is being read, if known.
     #[serde(skip)]

@@ -84,7 +84,7 @@ impl Ledger {
             Item::Interrupted => self.words.answered = Answered::Interrupted,
             Item::TaskEnded { id, status, result } => {
                 self.names(&result, By::Tool, &Position::NOWHERE, recent);
-                // The client tells how a command ended that it ran in the background.
+                // The client reports how a command in the background ended.
                 let ended = match status.as_ref() {
                     "completed" => Some(Outcome::Exit(0)),
                     "failed" => Some(Outcome::Failed),
@@ -151,7 +151,7 @@ impl Ledger {
         }
     }
 
-    /// Words in the place of a prompt that the client does not say are someone else's.
+    /// Words in the place of a prompt, unless the client attributes them to someone else.
     fn prompted(&mut self, words: &str, way: Route, origin: &Origin, recent: bool) {
         let typed = without_foreign(words);
         let Speaker::Person(words) = speaker(&typed) else { return };
@@ -190,7 +190,7 @@ impl Ledger {
     }
 }
 
-/// Commands of the client about itself: no request to the agent.
+/// Commands about the client itself, which ask nothing of the agent.
 fn is_housekeeping(name: &str) -> bool {
     const OWN: [&str; 42] = [
         "clear",

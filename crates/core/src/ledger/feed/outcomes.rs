@@ -50,7 +50,7 @@ impl Ledger {
             return;
         }
         self.words.answered = Answered::Interrupted;
-        // A refused question comes back with a text of the client's around it.
+        // A refused question comes back wrapped in the client's own text.
         let from_client = said.starts_with("The user wants to clarify these questions");
         if !said.is_empty() && !from_client {
             self.said(said, Route::Refusal, &Author::User, origin, recent);
@@ -87,7 +87,7 @@ impl Ledger {
                 let topic = format!("file {path}");
                 self.commands.failed(&path, Some(topic), Outcome::Failed, output, origin);
             }
-            // A file that could not be read is a look in the wrong place; nothing waits for it.
+            // A failed read only looked in the wrong place; it blocks nothing.
             Act::Read { path, .. } => self.commands.failed(&path, None, Outcome::Failed, output, origin),
             Act::Asked(_) => {}
             Act::Other(name) => {
@@ -246,7 +246,8 @@ impl Ledger {
         }
     }
 
-    /// A call that the user refused from elsewhere, in their words: the client's record does not tell whose they are.
+    /// Records that the user refused a call outside the client, with their words: the client's record does not say
+    /// whose they are.
     pub fn refused_by_user(&mut self, reason: &str) {
         let reason = reason.trim();
         let is_it = |said: &Utterance| {
@@ -258,8 +259,8 @@ impl Ledger {
         }
     }
 
-    /// The agent's questions were answered: the client notes which with what. An agent that answered in the user's place
-    /// is named in the answer, and its words are not theirs.
+    /// The agent's questions were answered, and the client has recorded each question with its answer. If an agent
+    /// answered in the user's place, the answer names it, and its words are not the user's.
     pub(super) fn asked(
         &mut self,
         questions: &[String],

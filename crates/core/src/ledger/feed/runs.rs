@@ -28,13 +28,13 @@ impl Ledger {
         }
         let output = outcome.body.text();
         if let Some(cell) = cell_of(&output) {
-            // It runs on in its cell; the next look finds it under that name.
+            // It keeps running in its cell; the next poll uses the cell's name.
             self.open.open(cell, Act::Script { calls, reports, folder });
             return;
         }
         self.open.folder = folder;
         let results = &outcome.results;
-        // Each call printed its result, or the only one printed its output alone.
+        // Either each call printed its result, or the only call printed just its output.
         if let [call] = calls.as_slice() {
             let result = results.last().cloned().unwrap_or_default();
             let own = if result.output.is_some() {
@@ -64,7 +64,7 @@ impl Ledger {
                 }
             }
         }
-        // Nothing tells which of the commands a new process belongs to; the last one ran last.
+        // Nothing says which command a new process belongs to, so assume the last one.
         for process in running {
             if !self.jobs.look(process, origin)
                 && let Some(command) = commands_of(&calls).last()
@@ -112,7 +112,7 @@ impl Ledger {
         }
     }
 
-    /// One more look at a process.
+    /// A process was polled once more.
     pub(super) fn polled(
         &mut self,
         process: &str,
@@ -123,12 +123,12 @@ impl Ledger {
         let output = outcome.body.text();
         if let Some(cell) = cell_of(&output) {
             if cell != process {
-                // The look itself runs on in a cell.
+                // The poll itself keeps running in a cell.
                 self.open.open(cell, Act::Poll(process.to_owned()));
             }
             return;
         }
-        // A look that was cut short shows nothing.
+        // An aborted poll shows nothing.
         if output.starts_with("aborted by user") {
             return;
         }
@@ -153,7 +153,7 @@ impl Ledger {
         self.process_ended(process, outcome, origin, recent);
     }
 
-    /// A look at a process does not show that it runs: it has ended, with the status that was printed, if one was.
+    /// A poll did not show the process running: it has ended, with the printed status, if any.
     pub(super) fn process_ended(
         &mut self,
         process: &str,
@@ -266,7 +266,7 @@ impl Ledger {
         self.names(rest, By::Tool, &place(None), true);
     }
 
-    /// A file that a command printed; a temporary one is nobody's work.
+    /// A file that a command printed; temporary files are not work.
     pub(super) fn looked_at(&mut self, path: &str, origin: &Origin) -> Option<u32> {
         let path = self.path(path);
         (!is_temporary(&path)).then(|| self.files.touch(Touch::Read, &path, self.working.act, origin))
@@ -296,8 +296,8 @@ fn without_head(output: &str) -> &str {
     }
 }
 
-/// How many bytes of `output` each of `parts` printed; nothing where its lines do not add up, as when a file ended
-/// early or the client left lines out.
+/// How many bytes of `output` each of `parts` printed; `None` if the lines do not add up, as when a file ended early or
+/// the client left lines out.
 fn ends(parts: &[shell::Stretch], output: &str) -> Option<Vec<usize>> {
     let (last, before) = parts.split_last()?;
     if output.contains("tokens truncated") || output.contains("chars truncated") {

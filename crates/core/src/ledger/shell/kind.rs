@@ -39,7 +39,7 @@ const VALUED: [&str; 13] = [
 /// How many words of options may precede the command that a container runs.
 const INSIDE: usize = 24;
 
-/// The words behind the program `name`, without the values of its options.
+/// The words after the program `name`, without the values of its options.
 fn operands<'w>(name: &str, words: &'w [String]) -> Vec<&'w str> {
     let mut rest: Vec<&str> = Vec::with_capacity(words.len());
     let mut valued = false;
