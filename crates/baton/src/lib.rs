@@ -1,4 +1,4 @@
-//! The effects and the binary; everything may ask `core`.
+//! The effects and the binary. Every room may use `core`.
 //!
 //! A library only so that tests, benchmarks and fuzz targets reach a few parts; its interface is the command line.
 

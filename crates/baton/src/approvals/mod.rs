@@ -373,7 +373,7 @@ fn log(store: &Store, case: &Case, event: &str, mut detail: Value, now: Timestam
 
 /// A request's subject on one line for logs and notifications: redacted and cut.
 pub(crate) fn summary(request: &Request, width: usize) -> String {
-    // Far more than is shown, and far less than an input may hold.
+    // Far more than is shown, and far less than an input may contain.
     const ENOUGH: usize = 4_000;
     let subject: String = request.subject().chars().take(ENOUGH).collect();
     let plain = baton_core::plain::plain(&subject);

@@ -20,7 +20,7 @@ pub(crate) fn tool_ran(store: &Store, session: &Session, tool: &str, input: Valu
     forget(store, session, now);
 }
 
-/// The askers whose requests an event ends.
+/// Whose requests an event ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asker<'a> {
     /// The agent itself; its subagents may still work.

@@ -18,7 +18,7 @@ use crate::rotation::actuators::tmux::server::{Facts, Server};
 use crate::sys::process;
 
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
-/// The client is a large program and may need a while to list what it runs.
+/// The client is a large program and may need a while to list its sessions.
 const CLIENT: std::time::Duration = std::time::Duration::from_secs(10);
 const MOST_LISTED: u64 = 1 << 20;
 

@@ -42,7 +42,7 @@ pub(super) fn run(app: &App, args: &ApproveArgs) -> anyhow::Result<Outcome> {
     give(app, &case, args.door, &Reply::Approve { grant, input })
 }
 
-/// Gives a reply by this door, and says how that went.
+/// Gives a reply through this door, and reports the result.
 pub(super) fn give(app: &App, case: &Case, door: DoorArg, reply: &Reply) -> anyhow::Result<Outcome> {
     let door = match door {
         DoorArg::Cli => Door::Cli,
@@ -189,7 +189,7 @@ fn screen(app: &App) -> anyhow::Result<Outcome> {
             continue;
         }
         drawn = None;
-        // Several keys at once were typed before their effect was visible, so they answer nothing.
+        // Several keys at once were typed before their effect was visible, so ignore them.
         let text = String::from_utf8_lossy(typed).into_owned();
         let step = match &mut typing {
             Some((prompt, line)) => match type_on(line, &text) {

@@ -24,7 +24,7 @@ pub(super) fn run(app: &App, args: &FleetArgs) -> anyhow::Result<Outcome> {
     }
 }
 
-/// This machine's place in its fleet; says so where it has none.
+/// This machine's place in its fleet; prints a message if it has none.
 fn membership(app: &App) -> anyhow::Result<Option<Membership>> {
     let membership = Membership::read(&app.paths.state)?;
     if membership.is_none() {
@@ -38,7 +38,7 @@ fn status(app: &App, as_json: bool) -> anyhow::Result<Outcome> {
     let state = &app.paths.state;
     let (roll, link) = (fresh_roll(state)?, LinkView::read(state)?);
     let backlog = Outbox::of(state).backlog();
-    // The daemon's word is as old as the daemon.
+    // What the daemon last wrote is only current while it runs.
     let is_served = crate::daemon::RunDir::new(state).is_locked();
     let link = link.filter(|_| is_served);
     if as_json {
@@ -130,7 +130,7 @@ fn machines(app: &App, as_json: bool) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Says that what is shown is old news, where the database does not answer.
+/// Says how old the figures are if the database does not answer.
 fn say_how_old(app: &App, roll: Option<&Roll>, now: Timestamp) -> anyhow::Result<()> {
     let away = LinkView::read(&app.paths.state)?.filter(|link| link.state != LinkState::Connected);
     if let (Some(link), Some(roll)) = (away, roll) {
@@ -310,7 +310,7 @@ mod verbs {
         Ok(Outcome::Done)
     }
 
-    /// The founder's record; says so where this machine is not the founder.
+    /// The founder's record; prints a message if this machine is not the founder.
     fn founder(app: &App) -> anyhow::Result<Option<Admin>> {
         let admin = Admin::read(&app.paths.state)?;
         if admin.is_none() {

@@ -27,7 +27,7 @@ use crate::sys::paths::Paths;
 pub(super) fn run(args: &InstallArgs) -> anyhow::Result<Outcome> {
     let paths = Paths::from_env()?;
     let bin_dir = match &args.bin_dir {
-        // Canonicalize an existing folder: the hooks will use this path for a long time.
+        // Canonicalize an existing folder, because the hooks will use this path for a long time.
         Some(dir) => std::fs::canonicalize(dir).or_else(|_| std::path::absolute(dir))?,
         None => own_place().unwrap_or_else(|| paths.home.join(".local/bin")),
     };
@@ -281,7 +281,7 @@ fn run_hooks_file(
     Ok(Outcome::Done)
 }
 
-/// Offers an option of the client that is switched off.
+/// Offers a feature of the client that is switched off.
 const OFFER: &str = "Its agents could continue in a fresh window of the same thread, without a restart: Codex has a feature for that,\n\
      token_budget, which is under development there. `baton install --provider codex --fresh-window` switches it on.\n";
 
@@ -318,7 +318,7 @@ fn notes(plan: &Plan) -> String {
     plan.notes.iter().fold(String::new(), |text, note| text + note + "\n")
 }
 
-/// Before a thing that was done, or will be.
+/// The mark before a step that was taken, or will be.
 pub(super) fn mark(tense: &str) -> String {
     if tense.is_empty() { Paint::stdout().green("✓") } else { Paint::stdout().dim("·") }
 }

@@ -57,7 +57,7 @@ pub(super) fn run(app: &App, args: MemoryArgs) -> anyhow::Result<Outcome> {
     }
 }
 
-/// In a skill every answer must succeed: the model would see an exit code as a failure.
+/// A skill's command must always succeed: the model would take an exit code for a failure.
 fn nothing(agent: bool, text: &str) -> anyhow::Result<Outcome> {
     print(&format!("{text}\n"))?;
     Ok(if agent { Outcome::Done } else { Outcome::Nothing })

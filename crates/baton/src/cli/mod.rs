@@ -1,6 +1,6 @@
 //! The command line: one file per verb.
 
-/// In this room every message on standard error is for people: in a terminal no word of it is broken.
+/// Every message on standard error in this room is for people, so it is wrapped between words in a terminal.
 macro_rules! eprintln {
     ($($text:tt)*) => { $crate::cli::ui::report(&format!($($text)*)) };
 }
@@ -125,7 +125,7 @@ pub fn main() -> ExitCode {
         let text = if ui::Paint::stdout().is_on() { help.ansi().to_string() } else { help.to_string() };
         return match ui::print(&format!("{}\n", text.trim_end())) {
             Err(error) if !ui::is_closed_pipe(&error) => ExitCode::from(1),
-            // For a person the help is a success; a script that forgot the command must notice.
+            // For a person the help is a success; a script that forgot the command must get an error.
             _ if at_terminal => ExitCode::SUCCESS,
             _ => Outcome::Usage.into(),
         };

@@ -130,7 +130,7 @@ pub(super) fn ask(app: &App) -> anyhow::Result<bool> {
     if (first.is_none() && memory.is_none()) || !is_person() || app.caller().is_agent() {
         return Ok(false);
     }
-    // There is nothing to accept in a folder that is no project.
+    // There is nothing to accept in a folder that is not a project.
     if project::trust::check_folder(&app.paths, project::trust::to_accept(&app.paths, &app.cwd)).is_err() {
         return Ok(false);
     }

@@ -48,7 +48,7 @@ pub(super) fn run(args: &UninstallArgs) -> anyhow::Result<Outcome> {
     }
     // End waiting hooks without an answer: their clients' own dialogs are there.
     approvals::withdraw_all(&Store::new(&paths), jiff::Timestamp::now())?;
-    // First, because later steps remove the folders that this empties.
+    // Do this first, because later steps remove the folders that it empties.
     let remembered = forget(&paths, &scope)?;
     let nothing = plan.is_empty() && plan.refused.is_empty() && remembered.is_empty();
     let mut out = remembered;

@@ -30,8 +30,8 @@ pub(crate) fn is_rules(key: &str) -> bool {
     }
 }
 
-/// The text with `key` set to `value`, as the first of a truth value, a number or a text that the key takes. Rules are a
-/// list as in the file, or one rule.
+/// The text with `key` set to `value`, read as the first of a boolean, a number and a text that the key accepts. Rules
+/// are a list as in the file, or one rule.
 pub(crate) fn set(text: &str, key: &str, value: &str, paths: &Paths) -> Result<String, ConfigError> {
     check(text, paths)?;
     let mut candidates: Vec<Value> = Vec::new();
@@ -118,7 +118,7 @@ fn with(text: &str, key: &str, value: Value) -> String {
         });
         match item.as_table_like_mut() {
             Some(inner) => table = inner,
-            // A value where a section belongs: reading refuses it with words.
+            // A value where a section belongs; reading the file reports that.
             None => return text.to_owned(),
         }
     }

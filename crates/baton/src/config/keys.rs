@@ -54,7 +54,8 @@ impl Key {
         format!("BATON_{}", self.name.replace('.', "_").to_uppercase())
     }
 
-    /// Whether a variable may set it. A project sets those of its agents, and one of these may start the daemon.
+    /// Whether a variable may set it. A project sets the variables of its agents, and one of the agents may start the
+    /// daemon.
     pub(crate) fn has_variable(&self) -> bool {
         !matches!(self.name, "page.write" | "serve.hosts" | "fleet.share" | "fleet.hide")
     }

@@ -59,7 +59,7 @@ pub enum Compaction {
     Handoff,
     /// The client summarises, as without us.
     Client,
-    /// The handoff if a person asks with `/compact`, the client if compaction comes by itself.
+    /// The handoff if a person asks with `/compact`, the client for an automatic compaction.
     Ask,
 }
 
@@ -84,7 +84,7 @@ pub struct Notify {
     pub mute: String,
 }
 
-/// Permission requests answered from elsewhere than the client's own dialog.
+/// Permission requests answered outside the client's own dialog.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Approvals {
     pub wait_for: WaitFor,
@@ -169,7 +169,7 @@ pub struct Mirror {
     pub enabled: bool,
     /// `baton backup prune` removes older ones; 0 keeps them forever.
     pub keep_days: u64,
-    /// It also removes the oldest while they take more than this in all; 0 means no limit.
+    /// It also removes the oldest while all of them together exceed this; 0 means no limit.
     pub max_mb: u64,
 }
 
@@ -210,7 +210,7 @@ pub struct Fleet {
 /// The page that the daemon serves.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
-    /// It may change things without a code that the user confirms that with.
+    /// It may change things without a code by which the user confirms that.
     pub write: bool,
 }
 

@@ -30,7 +30,7 @@ pub(crate) enum ConfigError {
 }
 
 impl ConfigError {
-    /// The same about a text that was not written, whose lines nobody can look up.
+    /// The same error for a text that was not written, so that its line numbers lead nowhere.
     pub(super) fn unwritten(self) -> Self {
         match self {
             Self::Wrong { problem, .. } => Self::Unwritten(problem),
@@ -61,7 +61,7 @@ enum Scope {
     User,
     /// The file of a trusted project, which may name the project's channel.
     Accepted,
-    /// Any other project's file. A clone may change how baton looks there, and nothing else.
+    /// Any other project's file. A clone may change only how baton looks there.
     Stranger,
 }
 
@@ -194,7 +194,7 @@ fn apply(
     Ok(())
 }
 
-/// Keys of `[approvals]` that hold rules. They have no variable: a project may set those of its agents.
+/// Keys of `[approvals]` that hold rules. They have no variable, because a project may set the variables of its agents.
 pub(super) const RULES: [&str; 4] = ["allow", "deny", "agents", "trees"];
 
 type Wrong<'a> = &'a dyn Fn(&Range<usize>, String) -> ConfigError;

@@ -31,7 +31,7 @@ use crate::views;
 
 /// Older events than this, counted from the daemon's start, are not news.
 const OLD: SignedDuration = SignedDuration::from_mins(10);
-/// The same for a death, which nobody may have noticed.
+/// The same for a death, which may have gone unnoticed.
 const OLD_DEATH: SignedDuration = SignedDuration::from_hours(72);
 /// A hanging user command is killed after this time.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
@@ -98,8 +98,8 @@ pub(crate) fn check_agent(daemon: &Daemon, id: &AgentId) -> Option<Timestamp> {
     None
 }
 
-/// Looks once at a turn that the hooks saw begin: Esc may have taken its prompt back, and nothing reports that. Returns
-/// when to look, if it is too early.
+/// Checks a turn that the hooks saw begin once: Esc may have taken its prompt back, and nothing reports that. Returns
+/// when to check if it is too early.
 fn untold_end(daemon: &Daemon, id: &AgentId, now: Timestamp) -> Option<Timestamp> {
     let session = daemon.roster().get(id).filter(|entry| entry.live)?.session.clone()?;
     let at = turn::untold_from(&session)?;
@@ -220,7 +220,7 @@ fn answered_meanwhile(daemon: &Daemon) -> BTreeSet<RequestId> {
     }
 }
 
-/// Tells the parent, who was told of the request, how it was answered, unless the parent answered it.
+/// Tells the parent, who was notified of the request, how it was answered, unless the parent answered it.
 fn tell_answer(daemon: &Daemon, config: &Config, id: &RequestId, now: Timestamp) {
     let answered = daemon.store.approvals().get(id).map_err(anyhow::Error::from).and_then(|case| {
         let Some(Case { request, answer: Some(answer), .. }) = case else { return Ok(()) };
@@ -264,7 +264,7 @@ fn send(
         let text = text(notify::audience(&daemon.store, agent));
         notify::tell(&daemon.store, &config.notify, agent, notice, &text, now);
     }
-    // The user was already told of a request that can be answered from elsewhere.
+    // The user was already notified of a request that can be answered outside the client.
     let is_request =
         notice.kind == Kind::Blocked && session.is_some_and(|session| has_request(daemon, session));
     let notices = daemon.store.state.join("notices");
@@ -275,7 +275,7 @@ fn send(
     }
 }
 
-/// Whether a request of this session can be answered from elsewhere.
+/// Whether a request of this session can be answered outside the client.
 fn has_request(daemon: &Daemon, session: &Session) -> bool {
     match approvals::waiting(&daemon.store, Timestamp::now()) {
         Ok(cases) => cases.iter().any(|case| case.request.session == session.id),
@@ -286,7 +286,7 @@ fn has_request(daemon: &Daemon, session: &Session) -> bool {
     }
 }
 
-/// Whether what it waits for is a message of its own in the user's inbox, which is where the notice would lie.
+/// Whether it waits for the answer to its own message in the user's inbox, where the notice would go too.
 fn is_asked_of_user(daemon: &Daemon, agent: &Agent, session: Option<&Session>, kind: Kind) -> bool {
     if kind != Kind::Blocked || notify::parent_of(&daemon.store, agent).is_some() {
         return false;
@@ -410,10 +410,9 @@ struct Commands {
     waiting: usize,
 }
 
-/// Runs a command without our descriptors, and kills it if it hangs. Does not wait for it: of many notifications, a few
-/// are sent at a time.
+/// Runs a command without our descriptors, and kills it if it hangs. Does not wait for it; only a few run at a time.
 fn start(daemon: &Daemon, command: Command) {
-    // Nothing panics while it is held.
+    // No code panics while it holds this lock.
     let commands = || COMMANDS.lock().unwrap_or_else(PoisonError::into_inner);
     if commands().waiting >= MAX_WAITING {
         return daemon.fault("notify the user", &"too many notifications at once");

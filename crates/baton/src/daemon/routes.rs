@@ -57,7 +57,7 @@ impl Operation {
     pub(crate) fn is_open_to(self, proof: Proof) -> bool {
         match self {
             Self::Stop | Self::Listen => proof == Proof::Owner,
-            // A page has its cookie; another page, and what a page may do, is for the user to decide.
+            // A page has its cookie; whether to open another page, and what a page may do, is the user's decision.
             Self::Code | Self::Confirmation => matches!(proof, Proof::Owner | Proof::Token),
             Self::Confirm | Self::Unconfirm => matches!(proof, Proof::Cookie { .. }),
             Self::Login => true,
@@ -65,7 +65,7 @@ impl Operation {
         }
     }
 
-    /// Whether it changes something of the user's or of an agent's. A page may do that only where the user says so.
+    /// Whether it changes something of the user's or of an agent's. A page may do that only if the user says so.
     pub(crate) fn is_change(self) -> bool {
         match self {
             Self::Rotate

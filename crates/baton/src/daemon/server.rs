@@ -142,7 +142,7 @@ async fn serve_connection<S>(
 {
     let service = service_fn(|request| async {
         let reply = answer(&daemon, door, &connection, request).await;
-        // A reader of events has its answer for as long as it likes; there are few of them.
+        // A reader of events may keep its connection for as long as it likes; there are few of them.
         match &reply {
             Reply::Json { body, .. } | Reply::File { body, .. } => connection.waiting(body.len()),
             Reply::Events(_) => {}

@@ -1,4 +1,4 @@
-//! A handoff as the next agent sees it: where it comes from, that it is a record and not an order, and its words.
+//! A handoff as the next agent sees it: its origin, a note that it is a record and not an order, and its words.
 
 use baton_core::handoff::Header;
 use baton_core::handoff::frame::{About, framed};

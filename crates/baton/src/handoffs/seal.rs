@@ -30,7 +30,7 @@ use crate::store::{Store, record};
 use crate::sys::fs;
 use crate::sys::paths::Paths;
 
-/// More than ever grew between two seals; reading it takes about half a second.
+/// More than any transcript grew between two seals; reading it takes about half a second.
 const MAX_BACKLOG: u64 = 96 << 20;
 
 /// The contents of a seal.
@@ -219,15 +219,16 @@ fn publish_checkpoint(config: &Config, session: &Session, ledger: &Ledger, now: 
     let _ = checkpoints::publish(&project, &checkpoint, now);
 }
 
-/// The reasons for which the user denied this session's requests with baton, oldest first. The client tells the agent
-/// the reason, but not whose it is.
+/// The reasons for which the user denied this session's requests through baton, oldest first. The client gives the
+/// agent the reason, but not its author.
 fn denials(store: &Store, session: &Session, now: Timestamp) -> Vec<String> {
     let approvals = store.approvals();
     if !approvals.is_in_use() {
         return Vec::new();
     }
     let cases = match approvals.done_since(session.started.into()) {
-        // One that cannot be read may hold a denial. Seal without it, and say so: the handoff must not wait for it.
+        // One that cannot be read may be a denial. Seal without it and log that, because the handoff must not wait for
+        // it.
         Ok(ids) => ids.into_iter().filter_map(|id| {
             approvals.get(&id).unwrap_or_else(|e| {
                 store.log().fault(now, "read what the user denied", &e);
@@ -327,7 +328,7 @@ pub(crate) fn strike(store: &Store, config: &Config, id: &HandoffId, item: &str)
     if !carried.strike(item) {
         return Ok(false);
     }
-    // Before anything is changed: a ledger that is missed would bring the item back.
+    // Read all before anything changes: a ledger that is missed would bring the item back.
     let sessions = store.sessions().every()?;
     handoffs.keep_carried(id, &carried)?;
     for session in sessions {

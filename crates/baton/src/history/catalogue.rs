@@ -65,7 +65,7 @@ pub(crate) fn read(paths: &Paths, config: &Config) -> Catalogue {
                 rows.push(Row { record: records.get(&source.id).cloned(), source, facts });
             }
             Some(Err(why)) => skipped.push(Skipped { path: source.path, why }),
-            // Not a conversation of its own, or already reported.
+            // Part of another conversation, or already reported.
             Some(Ok(_)) | None => {}
         }
     }
@@ -96,7 +96,7 @@ fn refresh(
             Ok(summary) => Ok(Facts::new(source, &summary)),
             Err(Unreadable { why, passing: false }) => Err(plain_line(&why, 200)),
             Err(Unreadable { why, passing: true }) => {
-                // Drop it, so that the next listing tries again.
+                // Forget it, so that the next listing tries again.
                 transcripts.remove(source.key());
                 skipped.push(Skipped::new(&source.path, &plain_line(&why, 200)));
                 continue;

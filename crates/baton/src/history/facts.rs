@@ -42,7 +42,7 @@ pub(crate) struct Facts {
     pub tokens: Option<u64>,
     pub model: Option<String>,
     pub ending: Ending,
-    /// Not a conversation of its own: its records belong to a subagent or another client.
+    /// Not a separate conversation: its records belong to a subagent or another client.
     #[serde(skip_serializing_if = "Not::not")]
     pub foreign: bool,
 }

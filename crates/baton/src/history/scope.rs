@@ -13,7 +13,7 @@ pub(crate) struct Scope<'a> {
     paths: &'a Paths,
     config: &'a Config,
     filter: ProjectFilter,
-    /// Whether a working directory belongs: to find out costs a look at every folder above it.
+    /// Whether a working directory belongs to the scope; finding out means checking every folder above it.
     known: RefCell<HashMap<String, bool>>,
 }
 

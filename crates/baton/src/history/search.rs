@@ -161,7 +161,7 @@ pub(crate) fn targets(
             size,
             mirror: None,
         };
-        // A file that was last written before then holds nothing written since.
+        // A file last written before then contains nothing written since.
         if !mirrored && stamp.modified >= since {
             targets.push((stamp.modified, live(path.clone(), Kind::Live, stamp.size)));
             let subagents = row.source.subagents().unwrap_or_else(|why| {

@@ -42,7 +42,7 @@ pub(super) fn session_start(
     }
     let begins = matches!(source, StartSource::Startup | StartSource::Clear);
     let left = if begins { pending::carry_out_left_behind(ctx, &session) } else { None };
-    // An empty context that was ordered gets no handoff.
+    // A context that was ordered to be empty gets no handoff.
     let is_emptied = begins && is_emptied(ctx, &session);
     let given =
         if is_emptied { StartContext::default() } else { claim::give_at_start(ctx, &session, source) };

@@ -92,7 +92,7 @@ pub(super) fn stop(
     }
     let mail = if request.is_none() && then == AtStop::Nothing { mail } else { put_back(ctx, &mail) };
     let seals = request.is_some() || matches!(then, AtStop::Seal { .. });
-    // This event lists what still runs, and the sealed handoff names it.
+    // This event lists the tasks that still run, and the sealed handoff names them.
     let told = seals.then(|| Session { background, ..session.clone() });
     let session = told.as_ref().unwrap_or(session);
     let mut line = ctx.line("stop", session);

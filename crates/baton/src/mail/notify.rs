@@ -74,7 +74,7 @@ pub(crate) fn mail(store: &Store, to: &Agent, key: &str, text: &str, now: Timest
     Ok(())
 }
 
-/// Tells that an agent's client is gone although nobody stopped it.
+/// Sends a notice that an agent's client is gone although nobody stopped it.
 pub(crate) fn death(store: &Store, agent: &Agent, session: Option<&Session>, how: &str, now: Timestamp) {
     let was_meant = agent.retired.is_some() || matches!(agent.order, Some(Order::Undo { .. }));
     if was_meant {
@@ -85,5 +85,5 @@ pub(crate) fn death(store: &Store, agent: &Agent, session: Option<&Session>, how
     tell_always(store, agent, Notice::of_death(client), &text, now);
 }
 
-/// How a client ended if nobody saw its end.
+/// How a client ended if nothing reported its end.
 pub(crate) const UNSEEN: &str = "its client is gone without a word";

@@ -66,8 +66,8 @@ impl Trust {
         Self { home: real(&paths.home), ..trust }
     }
 
-    /// Pins folders that were accepted before hashes were kept: their settings are accepted as they are found first, so
-    /// that a later change is asked about.
+    /// Pins folders that were accepted before hashes were kept: their settings are accepted as first found, so that we
+    /// ask about later changes.
     fn pinned_for_good(mut self, paths: &Paths) -> Self {
         if self.pin() {
             // If it cannot be written, the next reader does this.
@@ -146,8 +146,8 @@ impl Trust {
         })
     }
 
-    /// The acceptance that covers `dir`. It ends at the border of a repository: a clone inside an accepted folder is
-    /// still untrusted. So is what lies below a home folder, where downloads are unpacked.
+    /// The acceptance that covers `dir`. An acceptance ends at the border of a repository: a clone inside an accepted
+    /// folder is still untrusted. So are folders below a home folder, where downloads are unpacked.
     fn nearest(&self, dir: &Path) -> Option<&Accepted> {
         for above in dir.ancestors() {
             if let Some(accepted) = self.folders.get(above) {
@@ -227,7 +227,7 @@ impl Trust {
     }
 }
 
-/// Refuses what must not be accepted: a folder that is no project, and settings that would be an error from then on.
+/// Refuses what must not be accepted: a folder that is not a project, and settings that would be an error from then on.
 pub(crate) fn check(paths: &Paths, root: &Path, cwd: &Path) -> anyhow::Result<Resolved> {
     check_folder(paths, root)?;
     let resolved = match config::resolve(paths, cwd, std::iter::empty(), &|_, _| true) {
@@ -250,7 +250,7 @@ pub(crate) fn check_folder(paths: &Paths, root: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// The folder to accept for `cwd`: its project. A home folder under version control is none.
+/// The folder to accept for `cwd`: its project. A home folder under version control does not count.
 pub(crate) fn to_accept<'d>(paths: &Paths, cwd: &'d Path) -> &'d Path {
     let root = root(cwd);
     if holds_more_than_a_project(&real(&paths.home), &real(root)).is_some() { cwd } else { root }

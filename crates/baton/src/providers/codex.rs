@@ -51,7 +51,7 @@ pub(super) const CODEX: Provider = Provider {
             "--output-last-message",
         ],
         with_many: &[],
-        // Pictures belong to the first prompt.
+        // Images belong to the first prompt.
         resuming: &["--last", "--all", "--include-non-interactive", "-i", "--image"],
         headless: &[],
         headless_words: &["exec", "e"],

@@ -50,7 +50,7 @@ pub(crate) struct Provider {
     pub session_variable: &'static str,
     /// Transcripts that may belong to a client that ran in this folder without calling our hooks.
     pub transcripts: fn(&Paths, &Path) -> Vec<PathBuf>,
-    /// Where it looks for a conversation that is resumed in this folder and was elsewhere before, perhaps on another
+    /// Where it looks for a conversation that is resumed in this folder but began elsewhere, perhaps on another
     /// machine; `None` if its transcript was not in the client's own folders.
     pub place: fn(&Paths, &Path, &SessionId, &Path) -> Option<PathBuf>,
     /// How to give one of its conversations a prompt from outside, if it accepts any.
@@ -129,7 +129,7 @@ pub(crate) struct Window {
     pub refuse: fn(&str) -> String,
 }
 
-/// The client whose hook this is, as far as the process that started it tells.
+/// The client whose hook this is, as far as the process that started the hook shows.
 #[derive(Debug, Default)]
 pub(crate) struct Caller {
     pub process: Option<Process>,
@@ -137,7 +137,7 @@ pub(crate) struct Caller {
     pub shared: bool,
     /// Another row of the same family, instead of the provider that was named.
     pub row: Option<&'static str>,
-    /// No person sits at it.
+    /// It runs without a person.
     pub headless: bool,
     pub args: Vec<String>,
 }
@@ -205,7 +205,7 @@ pub(crate) fn of(name: &str) -> &'static Provider {
     find(name).unwrap_or_else(usual)
 }
 
-/// The providers that keep transcripts in a place of their own.
+/// The providers that have their own place for transcripts.
 pub(crate) fn archives() -> impl Iterator<Item = (&'static Provider, Archive)> {
     PROVIDERS.iter().filter_map(|provider| Some((provider, provider.archive?)))
 }

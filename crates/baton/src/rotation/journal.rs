@@ -111,10 +111,11 @@ pub(crate) fn close(store: &Store, agent: &Agent, rotation: Rotation) -> Result<
     advance(store, rotation, Event::Found(facts)).map(drop)
 }
 
-/// Whether a conversation after the one that ended continues the handoff. A request is also withdrawn where none does.
+/// Whether a conversation after the one that ended continues the handoff. A missing request proves nothing: it may have
+/// been withdrawn.
 fn was_loaded(store: &Store, agent: &Agent, rotation: &Rotation) -> bool {
     let since = agent.sessions.iter().rev().take_while(|id| **id != rotation.from);
-    // A record that cannot be read may be of the one that does.
+    // A record that cannot be read may belong to the conversation that does.
     let continues = |id| match store.sessions().get(id) {
         Ok(Some(session)) => session.continues.as_ref() == Some(&rotation.handoff),
         Ok(None) => false,

@@ -1,5 +1,5 @@
 //! `baton clear`: an agent leaves its conversation for an empty one. No handoff is sealed or loaded, and the chain
-//! ends. The order stays in the agent's record until an empty conversation has begun, by whatever means.
+//! ends. The order stays in the agent's record until an empty conversation has begun, however it began.
 
 use std::time::Duration;
 

@@ -40,10 +40,10 @@ pub(crate) fn before(
     }
     // An agent that has handed over begins a fresh window by a compaction without a summary.
     let window = session.opens_window && session.request.is_some();
-    // Sealed already, and asked for: the fresh window is for this one.
+    // The handoff is sealed already, and the fresh window was requested for it.
     let mut handoff = ordered(ctx, session);
     let is_ordered = handoff.is_some();
-    // What was handed over and is in no sealed handoff stays pending for the end of the turn.
+    // A document that was handed over and is in no sealed handoff stays pending until the turn ends.
     let mut carried = None;
     if (window || ctx.seals(session)) && !is_ordered {
         // The agent's own words, if it has just handed some over, follow what the user asked to keep.
@@ -110,7 +110,7 @@ fn ordered(ctx: &Context, session: &Session) -> Option<HandoffId> {
     wanted.map(|wanted| wanted.handoff)
 }
 
-/// What the user typed behind `/compact`, as a section of the handoff.
+/// The text that the user typed after `/compact`, as a section of the handoff.
 pub(crate) fn wished(words: &str) -> String {
     format!("## What the user asked to keep\n\n{words}")
 }

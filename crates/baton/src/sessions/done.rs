@@ -97,7 +97,7 @@ pub(crate) fn prompted(ctx: &Context, session: &Session, by_person: bool, mail: 
     }
 }
 
-/// The offset behind the last complete line of the transcript.
+/// The offset after the last complete line of the transcript.
 fn end_of_transcript(session: &Session) -> u64 {
     const LAST: u64 = 1 << 20;
     let Some(path) = session.transcript.as_deref().map(std::path::Path::new) else { return 0 };

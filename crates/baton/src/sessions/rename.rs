@@ -34,7 +34,7 @@ pub(crate) enum Refusal {
     Rotating(AgentId),
     #[error("it is called {0} already")]
     Same(AgentId),
-    /// Rights hang on one of the names, and the caller is an agent.
+    /// One of the names carries rights, and the caller is an agent.
     #[error("{0}")]
     NotYours(String),
 }
@@ -70,7 +70,7 @@ pub(crate) fn rename(
         return Err(Refusal::Taken(new.clone()).into());
     }
     let mail = Mail::of(store);
-    // Messages that a hook has claimed are known to it by their path, so let it finish before they move.
+    // A hook knows the messages that it has claimed by their paths, so let it finish before they move.
     let until = Instant::now() + HELD;
     while mail.unseen(old) > mail.waiting(old) && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(20));

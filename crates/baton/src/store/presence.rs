@@ -29,7 +29,7 @@ pub(crate) fn threads_lock(state: &Path) -> PathBuf {
 pub(crate) enum Liveness {
     /// Its client or its supervisor runs.
     Running,
-    /// It has no process of its own: a shared daemon serves its conversation and has not reported its end.
+    /// It has no separate process: a shared daemon serves its conversation and has not reported its end.
     Served,
     Gone,
 }

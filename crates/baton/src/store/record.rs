@@ -1,4 +1,4 @@
-//! Small JSON records that change under a lock of their own.
+//! Small JSON records, each changed under its own lock.
 //!
 //! Each record's first field, `v`, is the version of its format. Older versions (none at all is version 0) are read; a
 //! newer baton's record is refused with an error and left as it is. A record that cannot be parsed is set aside and
@@ -112,7 +112,7 @@ fn newest<T: DeserializeOwned>(bytes: &[u8]) -> Outcome<T> {
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Outcome<T> {
     let (version, body) = match split(bytes) {
         Some((version, body)) => (version, body),
-        // Formatted by a person, or older than versions.
+        // Formatted by a person, or from before records had versions.
         None => match serde_json::from_slice::<serde_json::Value>(bytes) {
             Ok(serde_json::Value::Object(mut fields)) if fields.contains_key("v") => {
                 let version = fields.remove("v").and_then(|v| v.as_u64()).unwrap_or(u64::MAX);
@@ -167,7 +167,7 @@ pub(crate) fn encode<T: Serialize>(record: &T) -> serde_json::Result<Vec<u8>> {
     serde_json::to_writer(&mut bytes, record)?;
     match &bytes[start..] {
         [b'{', b'}'] => drop(bytes.remove(start)),
-        // The record's own brace becomes the comma behind the version.
+        // The record's own brace becomes the comma after the version.
         [b'{', ..] => bytes[start] = b',',
         // Wrap a list or a text in a field, as `Wrapped` reads it.
         _ => {
@@ -208,7 +208,7 @@ pub(crate) fn write_synced<T: Serialize>(path: &Path, record: &T) -> Result<(), 
     replace(path, &line(path, record)?, Sync::Yes)
 }
 
-/// Replaces the record. Not synced, because it is rebuilt from what the clients say.
+/// Replaces the record. Not synced, because the clients' next reports rebuild it.
 pub(crate) fn write<T: Serialize>(path: &Path, record: &T) -> Result<(), FileError> {
     replace(path, &line(path, record)?, Sync::No)
 }

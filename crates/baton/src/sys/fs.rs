@@ -77,7 +77,7 @@ const SYNC_FOLDER: &str = "sync the folder";
 pub(crate) enum Sync {
     /// Survives a crash of ours, not of the machine. For the hot path and for files that can be rebuilt.
     No,
-    /// The same, but by a plain rename, so that a step that fails leaves nothing behind. For the cold path.
+    /// The same, but always by a plain rename, so that a failed step leaves nothing behind. For the cold path.
     Later,
     /// Survives power loss.
     Yes,
@@ -385,7 +385,7 @@ pub(crate) fn open_read(path: &Path) -> io::Result<File> {
     open_regular(path).map(|(file, _)| file)
 }
 
-/// Opens with one system call; musl makes a second one to set the flag that `CLOEXEC` has already set.
+/// Opens with one system call; musl makes a second one to set a flag that `CLOEXEC` has already set.
 pub(crate) fn open(path: &Path, how: OFlags, mode: u32) -> io::Result<File> {
     let mode = rustix::fs::Mode::from_raw_mode(mode as rustix::fs::RawMode);
     loop {

@@ -297,8 +297,8 @@ impl Model {
         self.top = self.top.min(self.rows.len().saturating_sub(scrolled)).max(pinned);
     }
 
-    /// How many rows of those who need a person stay at the top while the list scrolls below them: where not all rows
-    /// fit, up to half of them.
+    /// How many rows of agents that need a person stay at the top while the list scrolls below: if not all rows fit, at
+    /// most half.
     fn pinned(&self) -> usize {
         let visible = usize::from(self.areas().rows());
         if self.rows.len() <= visible {
@@ -324,7 +324,7 @@ impl Model {
         self.agents.values().map(|agent| agent.unread).sum()
     }
 
-    /// The projects of those who are there.
+    /// The projects of the agents that have not ended.
     pub(crate) fn projects(&self) -> BTreeSet<&str> {
         let there = self.agents.values().filter(|agent| !is_over(agent));
         there.map(|agent| agent.project.as_str()).collect()

@@ -36,7 +36,7 @@ const CHART: SignedDuration = SignedDuration::from_hours(12);
 const RETRY: Duration = Duration::from_millis(500);
 /// File changes that come this close together are read together.
 const TOGETHER: Duration = Duration::from_millis(60);
-/// How often to look at other machines. Their news comes with heartbeats, so sooner would tell nothing new.
+/// How often to look at other machines. Their news comes with heartbeats, so polling more often would show nothing new.
 const FLEET: Duration = Duration::from_secs(5);
 /// How often to read the files if they cannot be watched.
 const AT_LEAST: Duration = Duration::from_secs(5);
@@ -203,7 +203,7 @@ impl Source {
         Ok(serde_json::from_value(answer["lines"].clone())?)
     }
 
-    /// Reads what is known of other machines again and again; a machine in no fleet costs one look at a name.
+    /// Polls what is known about other machines. On a machine without a fleet this costs one lookup.
     fn follow_fleet(&self, out: &Outbox) {
         let mut shown = FleetView::default();
         loop {

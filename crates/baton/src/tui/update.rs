@@ -124,7 +124,7 @@ impl Model {
             Event::Ran { command, ok, said } => {
                 let first = said.lines().next().unwrap_or_default();
                 let command = shown(&command);
-                // Why it failed comes first: the person has just given the command, which may be long.
+                // Show the reason first: the person has just given the command, which may be long.
                 let text = if ok {
                     format!("{command} · {first}")
                 } else {

@@ -46,7 +46,7 @@ pub(crate) fn of(
 pub(crate) fn of_file(path: &Path, part: Part, limit: usize) -> Result<ConversationPage, NotShown> {
     match fs::open_regular(path) {
         Ok((mut file, _)) => Ok(page(&mut file, part, limit.clamp(1, MAX_ENTRIES))?),
-        // A client writes a conversation's first turn a moment after it began.
+        // A client writes the first turn of a conversation a moment after it began.
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(ConversationPage::default()),
         Err(e) => Err(e.into()),
     }

@@ -36,18 +36,18 @@ pub(crate) struct SearchOrder {
 pub(crate) struct FoundView {
     /// Best first.
     pub hits: Vec<HitView>,
-    /// There are more.
+    /// There are more hits.
     pub more: bool,
     /// How many conversations were searched.
     pub searched: usize,
-    /// Files that could not be.
+    /// How many files could not be searched.
     pub skipped: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct HitView {
     pub session: String,
-    /// Whose session it is, if it is one of ours.
+    /// The agent of the session, if it is one of ours.
     pub agent: Option<String>,
     pub provider: String,
     pub title: String,
@@ -132,7 +132,7 @@ fn hit_view(
     }
 }
 
-/// In its folder, as far as its transcript names one.
+/// Goes to its folder first, if its transcript names one.
 fn resume(cwd: &str, session: &SessionId) -> String {
     let command = format!("baton sessions resume {session}");
     if cwd.is_empty() { command } else { format!("cd {} && {command}", quote_path(cwd)) }

@@ -1,4 +1,4 @@
-//! `baton backup export`: writes a conversation to take along, as a folder of plain files or one archive.
+//! `baton backup export`: writes a conversation to a folder of plain files or to one archive, for another machine.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};

@@ -40,7 +40,7 @@ struct Source {
     cwd: String,
     /// Where the client kept it.
     transcript: PathBuf,
-    /// Our own hooks saw it there; do not write to a place that a file from elsewhere names.
+    /// Our own hooks saw it there. A place that only a file from elsewhere names is never written to.
     is_own: bool,
     main: Box<dyn Fn() -> io::Result<Box<dyn Read + Send>>>,
     bytes: u64,

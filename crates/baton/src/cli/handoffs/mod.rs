@@ -157,7 +157,7 @@ fn show(app: &App, id: &HandoffId, look: OutputFormat) -> anyhow::Result<Outcome
     if look.json {
         print_json(&json!({ "id": id, "document": text }))?;
     } else {
-        // The name of its folder is somebody's text too.
+        // Somebody else may have chosen the name of its folder.
         page(&plain(&text), look.paged)?;
     }
     Ok(Outcome::Done)
@@ -269,7 +269,7 @@ fn clear(app: &App, id: Option<&HandoffId>, json: bool, now: Timestamp) -> anyho
     Ok(Outcome::Done)
 }
 
-/// An agent may only clear handoffs that it or its descendants wrote, or that wait for one of these.
+/// An agent may only clear handoffs that it or its descendants wrote, or that are addressed to one of them.
 fn refuse_others(
     app: &App,
     channel: &ChannelName,

@@ -16,7 +16,7 @@ use crate::providers;
 /// The longest folder name shown.
 const NAME: usize = 60;
 
-/// Checks each folder once: thousands of conversations share a few.
+/// Checks each folder once, because thousands of conversations share a few folders.
 pub(super) struct Hindrances<'a> {
     app: &'a App,
     folders: RefCell<HashMap<String, Rc<Folder>>>,

@@ -77,7 +77,7 @@ fn scope<'a>(app: &'a App, args: &ConversationScope) -> anyhow::Result<Scope<'a>
             ProjectFilter::Folder(channel::real(&app.cwd.join(app.paths.expand(project))))
         }
         Some(project) => ProjectFilter::Named(project.clone()),
-        // Folders outside any project share nothing but that.
+        // Folders outside any project have nothing in common but their channel.
         None => match app.channel()? {
             name if name.as_str() == GLOBAL => ProjectFilter::Folder(channel::real(&app.cwd)),
             name => ProjectFilter::Channel { name: name.to_string(), called: app.place()? },

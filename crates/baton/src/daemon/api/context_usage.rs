@@ -1,5 +1,5 @@
 //! `POST /hooks/context-usage`: a script reports how full an agent is. Decisions and latches are shared with the hooks,
-//! so whichever comes first says it, once per cycle.
+//! so whoever comes first sends the nudge, once per cycle.
 
 use std::sync::Arc;
 

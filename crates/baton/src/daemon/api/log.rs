@@ -199,7 +199,7 @@ impl Cursor {
             return true;
         }
         if bytes.len() as u64 == CHUNK {
-            // None of our lines is that long, so skip it.
+            // No line of ours is that long, so skip it.
             self.offset += CHUNK;
             return true;
         }

@@ -63,7 +63,8 @@ impl ApiRequest {
         }
     }
 
-    /// Who asks: an agent, known by its process, or the user. On the port nobody can tell; a token is the user's.
+    /// Who asks: an agent, known by its process, or the user. On the port there is no process to check, and the token
+    /// is the user's.
     pub(crate) fn caller(&self, store: &Store) -> Caller {
         match self.door {
             Door::Unix { peer: Some(pid) } => caller::of_process(store, pid),
@@ -198,7 +199,7 @@ fn parse<T: DeserializeOwned>(request: &ApiRequest) -> Result<T, Reply> {
     serde_json::from_slice(body).map_err(|e| unprocessable(&format!("the body cannot be understood: {e}")))
 }
 
-/// One value of a query. Ours are plain words and numbers, so decode nothing.
+/// One value of a query. Ours are plain words and numbers, so nothing is decoded.
 fn query<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.split('&')
         .filter_map(|pair| pair.split_once('='))

@@ -34,8 +34,8 @@ pub(crate) fn health(daemon: &Daemon) -> Reply {
     })
 }
 
-/// Opens the HTTP port if none is open: the one of the settings, else 8420, or the next one that is free. Says who has
-/// the first one, so that nobody wonders.
+/// Opens the HTTP port if none is open: the one of the settings, else 8420, or the next one that is free. Reports which
+/// program has the first one.
 pub(crate) fn listen(daemon: &Arc<Daemon>, request: &ApiRequest) -> Reply {
     if request.caller(&daemon.store).is_agent() {
         return Reply::error(StatusCode::FORBIDDEN, "the page is for the user to open, and you are an agent");
@@ -58,7 +58,7 @@ pub(crate) fn listen(daemon: &Arc<Daemon>, request: &ApiRequest) -> Reply {
 fn open(daemon: &Arc<Daemon>, wanted: SocketAddrV4) -> anyhow::Result<SocketAddrV4> {
     let port = HttpPort::claim_near(wanted)?;
     let address = port.address;
-    // The port is ours before there is a token that somebody could send to it.
+    // Take the port before there is a token that somebody could send to it.
     daemon.run_dir.write_token(daemon.secrets.token())?;
     server::open(daemon, port)?;
     daemon.log("daemon-listens", json!({ "http": address }));

@@ -16,7 +16,7 @@ use crate::views::tasks::{self, TasksView};
 const USUAL_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 500;
 const MAX_CONTEXT: usize = 20;
-/// Tasks are shown so far back, where nobody says since when.
+/// How far back tasks are shown by default.
 const USUAL_TIME: SignedDuration = SignedDuration::from_hours(7 * 24);
 const USUAL_TASKS: usize = 100;
 

@@ -24,7 +24,7 @@ pub(crate) async fn levels(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
     .await
 }
 
-/// A time stamp as a query has it: seconds since the epoch, or the usual form, whose colons a client may have encoded.
+/// Parses a time stamp in a query: seconds since the epoch, or ISO 8601, perhaps with encoded colons.
 pub(crate) fn stamp(text: &str) -> Option<Timestamp> {
     match text.parse::<i64>() {
         Ok(seconds) => Timestamp::from_second(seconds).ok(),

@@ -77,7 +77,7 @@ async fn on_session(
             Ok(session) => session.and_then(|s| s.transcript).map(PathBuf::from),
             Err(e) => return failed(&e),
         };
-        // A client writes the first words a moment after it began; what it has deleted, the mirror may have.
+        // A client writes the first words a moment after it began. The mirror may have what the client has deleted.
         let is_lost = |path: &PathBuf| !path.exists() && daemon.store.mirror().folder(&id).exists();
         let found = match recorded.filter(|path| !is_lost(path)) {
             Some(path) => Ok(path),

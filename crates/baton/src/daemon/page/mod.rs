@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use crate::daemon::api::Reply;
 use crate::sys::hash::hex;
 
-/// What a page that may not change things is told.
+/// The error for a page that may not change things.
 pub(crate) const READ_ONLY: &str =
     "this page is read-only; `baton page --code` prints the code that lets it change things";
 
@@ -106,7 +106,7 @@ impl Asset {
     pub(crate) fn reply(&self, headers: &HeaderMap) -> Reply {
         let mut own = vec![
             (header::ETAG, self.tag.clone()),
-            // Asked for again at each load, so that a new version of baton has its own page at once.
+            // Revalidated at each load, so that a new version of baton serves its own page at once.
             (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
             (header::VARY, HeaderValue::from_static("accept-encoding")),
             (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
@@ -143,7 +143,7 @@ mod tests {
         let size: usize = SOURCES.iter().map(|source| source.text.len()).sum();
         assert!(size <= 250 << 10, "{size} bytes");
         for source in SOURCES {
-            // The name space of SVG is no address.
+            // The SVG namespace is not an address.
             let text = source.text.replace("http://www.w3.org/2000/svg", "");
             for foreign in [
                 "http://",

@@ -1,5 +1,5 @@
-//! `active-context.md`: the state of the work, read by every session that begins. Kept short: earlier words and those
-//! that do not fit move to session documents.
+//! `active-context.md`: the state of the work, read by every session that begins. It is kept short: earlier text and
+//! text that does not fit moves to session documents.
 
 use baton_core::ids::SessionId;
 use jiff::Timestamp;
@@ -9,7 +9,7 @@ use crate::sys::fs::{self, FileError, SHARED, Sync};
 
 /// Its length in characters is limited, because each session reads it at its start.
 pub(crate) const MAX: usize = 6_000;
-/// A file that a person keeps by hand is smaller.
+/// Files that people keep by hand are smaller.
 const MAX_FILE: u64 = 1 << 20;
 
 /// The stamps are text, because the client strips HTML comments from imports, and the agent should see how old its
@@ -100,7 +100,7 @@ pub(crate) fn write(
     session: &SessionId,
     now: Timestamp,
 ) -> Result<Written, FileError> {
-    // A file that cannot be read (a person may have made anything of it) is set aside, not lost.
+    // An unreadable file (a person may have put anything there) is set aside, not lost.
     let before = match read(place) {
         Ok(before) => before.as_deref().and_then(words),
         Err(e) => {

@@ -26,7 +26,7 @@ pub(crate) enum Refusal {
     /// The caller has no right to do this.
     #[error("{0}")]
     Forbidden(String),
-    /// There is nothing to do it to.
+    /// There is nothing to act on.
     #[error("{0}")]
     Nothing(String),
     /// Not possible in the current state.

@@ -43,7 +43,7 @@ pub(crate) fn rotate(store: &Store, caller: &Caller, agent: &Agent) -> Result<St
     };
     let id = seal(&session)?;
     Ok(match store.presence(agent).actuator() {
-        // These two wait for the end of the turn.
+        // These two actuators wait for the end of the turn.
         Some(Actuator::Tmux | Actuator::Thread) if session.turn != Turn::Idle => {
             format!("Handoff {id} sealed; {} gets a fresh context when its turn has ended.", agent.id)
         }

@@ -27,7 +27,7 @@ enum Way<'a> {
     Supervisor,
     /// The client is started again in the pane that baton made for it.
     Pane(&'a Pane),
-    /// Nobody of ours owns the client's terminal.
+    /// No process of ours owns the client's terminal.
     Person,
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn undo(
     if let (Way::Supervisor, Some(session)) = (&way, under_way) {
         return Err(Refusal::Nothing(format!("{} is going back to session {session} already", agent.id)));
     }
-    // One that is under way without a supervisor: the process that was restarting the client has been killed.
+    // An undo that is under way without a supervisor: the process that was restarting the client has been killed.
     let target = under_way.or_else(|| agent.before_rotation());
     let (Some(previous), Some(left)) = (target, agent.sessions.last()) else {
         return Err(Refusal::Nothing(format!("there is nothing more to undo: {}", why_nothing(agent))));
@@ -61,7 +61,7 @@ pub(crate) fn undo(
     }
     let handoff = before.as_ref().and_then(|session| session.last_handoff.clone());
     let now = Timestamp::now();
-    // First: hooks of the conversation that is left must not consume its handoff once more.
+    // Do this first: hooks of the conversation that is left must not consume its handoff again.
     store.sessions().update(left, PATIENCE, |session| {
         (session.request, session.claim, session.taken_back) = (None, None, true);
     })?;
@@ -138,7 +138,7 @@ fn way<'a>(store: &Store, agent: &'a Agent) -> Result<Way<'a>, Refusal> {
     }
 }
 
-/// The client's own words that resume `previous`.
+/// The client's command line that resumes `previous`.
 fn resuming(agent: &Agent, previous: &SessionId, now: &Now<'_>) -> Vec<String> {
     let grammar = &providers::of(&agent.provider).grammar;
     Launch::parse(grammar, &agent.launch).resume(grammar, previous.as_str(), None, now)

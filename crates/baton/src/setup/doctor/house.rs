@@ -261,7 +261,7 @@ fn old_outputs(dir: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path()).filter(is_old).collect()
 }
 
-/// Unreadable files that were set aside. Their bytes are kept for anybody who wants to look.
+/// Unreadable files that were set aside. Their bytes are kept, in case somebody needs them.
 pub(super) fn set_aside(scene: &Scene) -> Vec<Finding> {
     let state = &scene.store.state;
     let folders =

@@ -1,4 +1,4 @@
-//! A feature of Codex's in its `config.toml`, switched on when the user says so, and off again.
+//! Switches a feature in Codex's `config.toml` on if the user agrees, and off again.
 //!
 //! Pure: text in, text out. The file's layout, comments and order stay.
 

@@ -27,7 +27,7 @@ impl Skill {
     }
 }
 
-/// The rest of both skills that save, from the text for the command on.
+/// The rest of both skills that save, starting with the text for the command.
 const SAVE: &str = "\
 (where the work stands: goal, current state, next steps, blockers)
 === session document ===
@@ -139,8 +139,8 @@ disable-model-invocation: true
 Tell the user what the lines above say. Do nothing else.
 ";
 
-/// The only one that a model may take up by itself: it teaches, and does nothing. Its commands are called as the permission
-/// rules for agents that lead others have them: the client compares beginnings.
+/// The only skill that a model may use by itself, because it only teaches. It spells its commands as the permission
+/// rules for leading agents do, because the client compares prefixes.
 const LEAD: &str = "\
 ---
 name: lead

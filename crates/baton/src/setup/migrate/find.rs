@@ -13,7 +13,7 @@ use crate::sys::fs;
 use crate::sys::paths::Paths;
 use crate::sys::shell;
 
-/// Relevant scripts and settings files are not longer.
+/// Relevant scripts and settings files are smaller.
 const MAX: u64 = 16 << 20;
 
 /// A file of another tool, and what registers it.

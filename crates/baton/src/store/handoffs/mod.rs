@@ -31,7 +31,7 @@ use crate::sys::process;
 
 /// Far more than a manifest with a thousand waiting handoffs needs.
 const MAX_MANIFEST: u64 = 4 << 20;
-/// Documents above this are refused: no agent could read one.
+/// Larger documents are refused, because no agent could read them.
 pub(crate) const MAX_DOCUMENT: u64 = 8 << 20;
 
 #[derive(Debug, thiserror::Error)]
@@ -132,7 +132,7 @@ impl Handoffs {
         Self { root, expiry, wanted, private: Box::new(|_| false), patience: Duration::from_secs(5) }
     }
 
-    /// Handoffs that match `private` are for their addressee alone.
+    /// Only their addressee may load handoffs that match `private`.
     #[must_use]
     pub(crate) fn keeping(self, private: EntryPredicate) -> Self {
         Self { private, ..self }

@@ -157,7 +157,7 @@ impl Handoffs {
             let entry = match (known.remove(&id), archived) {
                 (Some(entry), _) => (Entry { claim: None, ..entry }, true),
                 (None, Some(header)) => (Entry::active(&header, 0), false),
-                // Nothing tells which channel the unreadable document belongs to.
+                // There is no way to know which channel the unreadable document belongs to.
                 (None, None) => continue,
             };
             entries.push(entry);

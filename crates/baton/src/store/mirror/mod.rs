@@ -9,7 +9,7 @@
 //! pinned                    exempt from pruning
 //! ```
 //!
-//! [`take`] is the hot part: it appends what was added, and compares the last bytes of the copy to see whether the
+//! [`take`] is the hot part: it appends new bytes, and compares the last bytes of the copy to see whether the
 //! transcript is still the same one. [`rest`] is the cold part, run by commands only.
 
 mod read;

@@ -1,4 +1,4 @@
-//! Compresses, checks and removes mirrored conversations that are over. Run by commands, never by a hook.
+//! Compresses, checks and removes mirrored conversations that have ended. Run by commands, never by a hook.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write as _};

@@ -256,8 +256,8 @@ impl Mirror {
         })
     }
 
-    /// The number that the live copy gets when it becomes an earlier generation. A name that is not seen would be given
-    /// again, so this fails if the folder cannot be listed.
+    /// The number that the live copy gets when it becomes an earlier generation. Fails if the folder cannot be listed,
+    /// because a name that we do not see would be used twice.
     pub(super) fn next_number(&self, session: &SessionId, part: &str) -> Result<u32, FileError> {
         let names = fs::names(&self.folder(session))?;
         let last = names.iter().filter_map(|name| number_of(name, part)).max();

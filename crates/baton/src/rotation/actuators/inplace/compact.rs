@@ -103,7 +103,7 @@ fn somebody_else(asked: &Asked, ctx: &Context, session: &Session, measured: &Mea
         Compaction::Ask if !manual => return next("compaction = \"ask\" and nobody asked"),
         Compaction::Handoff | Compaction::Ask => {}
     }
-    // Our handoff is the context, the model has not answered since, and the client wants to compact again.
+    // Our handoff is already the context, the model has not answered since, and the client wants to compact again.
     let ours = session.precompact.as_ref().is_some_and(|p| p.answered);
     if !manual && ours && matches!(measured.tail, Some(Tail::Compacted(_))) {
         return next("the last compaction was ours and nothing has been answered since");

@@ -50,7 +50,7 @@ pub(super) fn open_rotations(
         let Some(agent) = store.agents().get(&rotation.agent)? else { continue };
         let facts = match facts(store, config, &agent, &rotation) {
             Ok(facts) => facts,
-            // The handoff may have been loaded; another client would be the second at work on one task.
+            // The handoff may have been loaded, and then a second client would work on the same task.
             Err(e) => {
                 found.to_say.push(format!(
                     "baton: a rotation of {} was cut short and is left as it is, because handoff {} cannot be looked \

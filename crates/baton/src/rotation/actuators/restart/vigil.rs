@@ -290,7 +290,7 @@ impl Supervisor {
             return Ok(None);
         }
         if agent.session.as_ref().is_some_and(|s| *s != request.session) {
-            // The hooks of the fresh context load it; where they could not, its companion prompts it.
+            // The hooks of the fresh context load it; if they could not, its companion prompts it.
             let unloaded = session.as_ref().filter(|s| s.turn_since.is_none()).map(|s| s.started + UNLOADED);
             let now = Timestamp::now();
             match unloaded {
@@ -299,7 +299,7 @@ impl Supervisor {
                     vigil.look_at = Some(Instant::now() + until(from, now));
                     return Ok(None);
                 }
-                // Neither happened: nothing is lost with a context that nobody has prompted.
+                // Neither happened, and nothing is lost with a context that nobody has prompted.
                 Some(_) => {}
             }
         }

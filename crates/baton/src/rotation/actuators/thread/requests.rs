@@ -183,7 +183,7 @@ impl Requests {
         Ok(())
     }
 
-    /// Handles the server's report that a request was answered, by us or by whoever sits at the thread.
+    /// Handles the server's report that a request was answered, by us or by a person at the thread.
     pub(super) fn resolved(&mut self, thread: &str, id: &serde_json::Value) {
         let now = Timestamp::now();
         let is_it = |p: &Pending| p.asked.thread == thread && p.asked.id == *id;

@@ -201,7 +201,7 @@ impl PaneAgent {
         }
         let mut look = found.look;
         if is_early {
-            // Later messages wait for those that may come again.
+            // Later messages wait for those that may be queued again.
             look.mail = if look.turn == Turn::Idle { 0 } else { look.mail };
             let later = now + SignedDuration::from_secs(1);
             self.again = Some(self.again.map_or(later, |again| again.min(later)));

@@ -36,7 +36,7 @@ pub(crate) fn make(store: &Store, cwd: &Path, name: &AgentId) -> anyhow::Result<
             shown(root)
         )
     })?;
-    // What comes with a repository may be a pipe, and git would wait for it.
+    // These may be pipes that came with the repository, and git would wait for them.
     for file in ["info/exclude", "info/attributes"] {
         let file = channel::common_git_dir(root)?.join(file);
         let is_sound = std::fs::metadata(&file).map_or(true, |about| about.is_file());
