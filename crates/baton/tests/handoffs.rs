@@ -103,7 +103,7 @@ fn an_expired_handoff_is_loaded_only_by_its_id() {
     let mut command = home.baton(app("load").split(' ').map(str::to_owned));
     let err = run(command.env("BATON_HANDOFF_EXPIRY", "1ms")).fails(3);
     assert!(
-        err.contains(&format!("{id} has expired; `baton handoffs load {id}` loads it all the same")),
+        err.contains(&format!("{id} has expired; `baton handoffs load {id}` loads it anyway")),
         "{err}"
     );
     assert_eq!(status(&home, &id), "expired");
@@ -392,9 +392,9 @@ fn repair_sets_aside_even_a_link_that_lies_where_the_current_document_belongs() 
 #[test]
 fn a_file_where_a_folder_belongs_and_a_folder_where_a_file_belongs_are_named() {
     for (file, told) in [
-        (".claude", "a file lies where a folder belongs; move it away"),
-        (".claude/handoff", "a file lies where a folder belongs; move it away"),
-        (".claude/handoff/archive", "a file lies where a folder belongs; move it away"),
+        (".claude", "there is a file where a folder belongs; move it away"),
+        (".claude/handoff", "there is a file where a folder belongs; move it away"),
+        (".claude/handoff/archive", "there is a file where a folder belongs; move it away"),
     ] {
         let home = home();
         home.write(file, "in the way");
@@ -406,7 +406,7 @@ fn a_file_where_a_folder_belongs_and_a_folder_where_a_file_belongs_are_named() {
     std::fs::remove_file(home.store().join("app-CURRENT.md")).unwrap();
     std::fs::create_dir(home.store().join("app-CURRENT.md")).unwrap();
     let err = home.run(&app("seal doc.md")).fails(1);
-    assert!(err.contains("a folder lies where a file belongs; move it away"), "{err}");
+    assert!(err.contains("there is a folder where a file belongs; move it away"), "{err}");
 }
 
 #[test]

@@ -43,9 +43,9 @@ pub enum When {
 pub enum BadTime {
     #[error("{0:?} is no time; write 17:00, or 2026-11-18 09:00")]
     Unknown(String),
-    #[error("{0:?} is over; name a time that is still to come")]
+    #[error("{0:?} is in the past; name a time that is still to come")]
     Over(String),
-    #[error("the time must lie ahead; one that repeats comes at most once in {} s", SHORTEST.as_secs())]
+    #[error("the time must be in the future, and a reminder repeats at most once in {} s", SHORTEST.as_secs())]
     TooSoon,
 }
 

@@ -187,7 +187,7 @@ pub fn user_sealed_elsewhere(id: &str, agent: &str) -> String {
 /// For the user, when an agent was given a dead session's facts.
 pub fn user_loaded_crash(id: &str, session: &str) -> String {
     format!(
-        "baton: session {session} ended without a word; what its transcript proves is loaded (handoff {id})"
+        "baton: session {session} ended unexpectedly; what its transcript proves is loaded (handoff {id})"
     )
 }
 

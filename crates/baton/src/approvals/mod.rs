@@ -55,29 +55,29 @@ pub enum Refusal {
         least = RequestId::LEAST
     )]
     TooShort { id: String },
-    #[error("{0:?} is the beginning of several ids; write more of it")]
+    #[error("{0:?} matches several ids; write more of it")]
     Ambiguous(String),
     #[error("only the user may answer for {agent}, and you are {caller}; the user can make you its approver")]
     NotYours { agent: AgentId, caller: AgentId },
     #[error(
-        "only the user may answer for {0}, and who runs this command could not be found out; `baton log` says why"
+        "only the user may answer for {0}, and it could not be determined who runs this command; `baton log` says why"
     )]
     UnknownCaller(AgentId),
     #[error("{agent} runs with more rights than {caller}, which leads it; only the user may answer for it")]
     MoreRights { agent: AgentId, caller: AgentId },
     #[error("no agent answers for itself")]
     Oneself,
-    #[error("an approver allows once and as it was asked; the rest is the user's")]
+    #[error("an approver may only allow a request once and unchanged; the user decides the rest")]
     OnlyOnce,
-    #[error("what you were shown is not what waits under this id; look again with `baton approvals`")]
+    #[error("the request under this id is not the one that you were shown; look again with `baton approvals`")]
     Changed,
-    #[error("{} of {} was answered before: {}", .id.short(), .agent, said(.answer))]
+    #[error("{} of {} was already answered: {}", .id.short(), .agent, said(.answer))]
     Answered { id: RequestId, agent: AgentId, answer: Box<Answer> },
     #[error("{0} takes a yes or a no, nothing else; answer the rest at its terminal")]
     Unsupported(&'static str),
     #[error("this is a question; `baton answer {0} CHOICE` answers it, `baton deny {0} REASON` refuses it")]
     IsQuestion(String),
-    #[error("the client did not say what the plan is; `baton attach {0}` shows it, `baton deny` refuses it")]
+    #[error("the client did not report the plan; `baton attach {0}` shows it, `baton deny` refuses it")]
     IsPlan(AgentId),
     #[error("a denial needs a reason: the agent reads it")]
     NoReason,

@@ -93,7 +93,7 @@ fn all(app: &App, agent: &baton_core::ids::AgentId) -> anyhow::Result<Outcome> {
             eprintln!("baton: only the user may answer for {agent}, and you are {caller}");
             return Ok(Outcome::Failed);
         }
-        eprintln!("baton: {agent} asks for nothing that could be allowed like this");
+        eprintln!("baton: {agent} has no request that can be allowed this way");
     }
     Ok(outcome)
 }
@@ -124,7 +124,7 @@ fn edited(app: &App, case: &Case) -> anyhow::Result<Value> {
         input["command"] = json!(after.strip_suffix('\n').unwrap_or(&after));
         return Ok(input);
     }
-    let input: Value = serde_json::from_str(&after).context("this is no JSON; nothing was answered")?;
+    let input: Value = serde_json::from_str(&after).context("this is not JSON; nothing was answered")?;
     ensure!(input.is_object(), "an input is a JSON object; nothing was answered");
     Ok(input)
 }
@@ -208,13 +208,13 @@ fn screen(app: &App) -> anyhow::Result<Outcome> {
                 None => KeyAction::Nothing,
             },
             None if decides(&text) && shown_at.elapsed() < READ_FIRST => {
-                "this one has just come up: read it, then press the key again".clone_into(&mut note);
+                "this one has just appeared: read it, then press the key again".clone_into(&mut note);
                 KeyAction::Nothing
             }
             // One key must not allow a request that is not fully visible.
             None if matches!(text.as_str(), "a" | "A") && !is_whole(app, &case, now) => {
                 note = format!(
-                    "it has no room here: read it with `baton approvals`, then `baton approve {}`",
+                    "it does not fit here: read it with `baton approvals`, then `baton approve {}`",
                     case.id.short()
                 );
                 KeyAction::Nothing

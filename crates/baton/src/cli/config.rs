@@ -79,7 +79,7 @@ pub(super) fn run(app: &App, args: &ConfigArgs) -> anyhow::Result<Outcome> {
     let mut out =
         table_ranked(paint, &[("SETTING", 0), ("VALUE", 0), ("FROM", 1), ("WHAT IT DOES", 2)], &rows);
     if !resolved.ignored.is_empty() {
-        out.push_str("\nThis counts for nothing here:\n");
+        out.push_str("\nThis has no effect here:\n");
         for ignored in &resolved.ignored {
             let place = format!("{}:{}", app.paths.short(&ignored.path), ignored.line);
             let _ = writeln!(out, "   {place}  {}: {}", plain_line(&ignored.what, 200), ignored.why.as_str());
@@ -141,7 +141,7 @@ pub(super) fn change(command: &ConfigCommand) -> anyhow::Result<Outcome> {
     let (value, origin) = ((KEYS[at].get)(&app.resolved.config), &app.resolved.origins[at]);
     let is_ours = matches!(origin, Origin::Default)
         || matches!(origin, Origin::File { path, .. } if *path == paths.config);
-    let but = if is_ours { "" } else { ", which counts here and not your own file" };
+    let but = if is_ours { "" } else { ", which overrides your own file here" };
     print(&format!("{key} is {value} now ({}{but}).\n", origin.shown(&app.paths)))?;
     Ok(Outcome::Done)
 }
@@ -169,7 +169,7 @@ fn edit_by_hand(paths: &Paths, path: &Path, text: &str) -> anyhow::Result<Outcom
         return Ok(Outcome::Nothing);
     }
     edit::write(path, &edited)?;
-    print(&format!("{} is changed; it counts from now on.\n", paths.short(&paths.config)))?;
+    print(&format!("{} is changed and takes effect now.\n", paths.short(&paths.config)))?;
     Ok(Outcome::Done)
 }
 
@@ -201,7 +201,7 @@ fn why(app: &App) -> anyhow::Result<Outcome> {
         ]);
     }
     if rows.is_empty() {
-        print("Everything is as it is by default.\n")?;
+        print("Every setting has its default.\n")?;
         return Ok(Outcome::Done);
     }
     let mut out = table_ranked(Paint::stdout(), &[("SETTING", 0), ("VALUE", 0), ("WHY", 0)], &rows);
@@ -213,7 +213,7 @@ fn why(app: &App) -> anyhow::Result<Outcome> {
 /// The hint if a folder's settings are ignored because it is not trusted.
 fn trust_hint(resolved: &Resolved) -> &'static str {
     if resolved.ignored.iter().any(|ignored| ignored.why == IgnoredBecause::NotTrusted) {
-        "\nWhat is not trusted counts for nothing; `baton trust` accepts this folder.\n"
+        "\nUntrusted settings have no effect; `baton trust` accepts this folder.\n"
     } else {
         ""
     }

@@ -67,21 +67,21 @@ fn status(app: &App, as_json: bool) -> anyhow::Result<Outcome> {
             if let Some(at) = link.restored {
                 let _ = writeln!(
                     out,
-                    "At {} the database was older than before, as after a restore; what it lacked was sent again.",
+                    "At {} the database was older than before, as after a restore; the missing data was sent again.",
                     local(at)
                 );
             }
             if link.stuck > 0 {
                 let _ = writeln!(
                     out,
-                    "{} envelopes have come and cannot be stored here yet; `baton log --faults` tells why.",
+                    "{} envelopes have come and cannot be stored here yet; `baton log --faults` says why.",
                     link.stuck
                 );
             }
             if link.refused > 0 {
                 let _ = writeln!(
                     out,
-                    "{} envelopes were not believed; `baton log --faults` tells why.",
+                    "{} envelopes were rejected; `baton log --faults` says why.",
                     link.refused
                 );
             }
@@ -107,7 +107,7 @@ fn machines(app: &App, as_json: bool) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Nothing);
     }
     let Some(roll) = fresh_roll(&app.paths.state)? else {
-        eprintln!("baton: nothing was heard of other machines yet; `baton fleet status` tells why");
+        eprintln!("baton: nothing was heard of other machines yet; `baton fleet status` says why");
         return Ok(Outcome::Nothing);
     };
     let (paint, now) = (Paint::stdout(), Timestamp::now());
@@ -135,7 +135,7 @@ fn say_how_old(app: &App, roll: Option<&Roll>, now: Timestamp) -> anyhow::Result
     let away = LinkView::read(&app.paths.state)?.filter(|link| link.state != LinkState::Connected);
     if let (Some(link), Some(roll)) = (away, roll) {
         eprintln!(
-            "baton: this is {} old: the database is away since {}; `baton fleet status` tells why",
+            "baton: this is {} old: the database is away since {}; `baton fleet status` says why",
             age(roll.at, now),
             local(link.since)
         );
@@ -332,7 +332,7 @@ mod verbs {
             return Ok(Outcome::Failed);
         }
         let (url, invitation) = if let Some(read) = Invitation::from_code(code) {
-            read.map_err(|_| anyhow::anyhow!("this is no code of `baton fleet invite`; copy all of it"))?
+            read.map_err(|_| anyhow::anyhow!("this is not a code of `baton fleet invite`; copy all of it"))?
         } else {
             let Some(admin) = Admin::read(state)? else {
                 eprintln!(
@@ -359,7 +359,7 @@ mod verbs {
         call_daemon(app);
         print(&format!("This machine is {} in fleet {} now.\n", membership.name, membership.fleet))?;
         if let Err(e) = started {
-            eprintln!("baton: it takes part when a daemon runs: {e:#}");
+            eprintln!("baton: it takes part once a daemon runs: {e:#}");
         }
         Ok(Outcome::Done)
     }
@@ -418,7 +418,7 @@ mod verbs {
     fn revoke(app: &App, name: &MachineName) -> anyhow::Result<Outcome> {
         let Some(admin) = founder(app)? else { return Ok(Outcome::Failed) };
         block_on(admin::revoke(&app.paths.state, &admin, name))?;
-        print(&format!("{name} is revoked: it reads and writes nothing any more.\n"))?;
+        print(&format!("{name} is revoked: it can no longer read or write anything.\n"))?;
         Ok(Outcome::Done)
     }
 

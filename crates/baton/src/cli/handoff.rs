@@ -162,7 +162,7 @@ fn hand_to(app: &App, args: &HandoffArgs, to: &str) -> anyhow::Result<Outcome> {
         let names: Vec<_> =
             PROVIDERS.iter().filter(|p| p.locate().is_some() || p.is_client()).map(|p| p.name).collect();
         eprintln!(
-            "baton: {to} is neither a provider ({}) nor an agent; `baton agents` names those",
+            "baton: {to} is neither a provider ({}) nor an agent; `baton agents` lists those",
             names.join(", ")
         );
         return Ok(Outcome::Nothing);
@@ -237,7 +237,7 @@ pub(super) fn told(moved: &Moved, session: &Session) -> String {
     let (id, agent, title) = (&moved.handoff, &moved.agent, moved.provider.title);
     let sealed = format!("Handoff {id} holds the work of {}; it is for {agent} ({title}).\n", session.agent);
     if moved.live {
-        return format!("{sealed}{agent} runs already and was told by mail.\n");
+        return format!("{sealed}{agent} runs already and was notified by mail.\n");
     }
     let missing = if moved.provider.locate().is_none() {
         format!("{title} is not on the PATH; install it with `{}`.\n", moved.provider.install)

@@ -41,7 +41,7 @@ pub(super) fn run(args: &InstallArgs) -> anyhow::Result<Outcome> {
         return run_hooks_file(&paths, provider, args, &bin_dir);
     }
     if args.trust {
-        bail!("{} asks for no trust; leave out --trust", provider.title);
+        bail!("{} needs no trust; leave out --trust", provider.title);
     }
     if args.fresh_window {
         bail!("{} has no such feature, and needs none; leave out --fresh-window", provider.title);
@@ -285,7 +285,7 @@ fn run_hooks_file(
 const OFFER: &str = "Its agents could continue in a fresh window of the same thread, without a restart: Codex has a feature for that,\n\
      token_budget, which is under development there. `baton install --provider codex --fresh-window` switches it on.\n";
 
-const UNDER_DEVELOPMENT: &str = "Codex calls its feature token_budget \"under development\": it may change or go. baton then uses the ways of before.\n\
+const UNDER_DEVELOPMENT: &str = "Codex calls its feature token_budget \"under development\": it may change or disappear. baton then works as before.\n\
      With it on, Codex compacts without a summary; the handoff that baton seals takes its place.\n";
 
 /// The steps for the user if hooks are not trusted yet.
@@ -295,7 +295,7 @@ fn waiting_for_review(title: &str, waiting: &[String]) -> String {
     }
     format!(
         "{title} does not run {} of them before you have reviewed them: it asks at its next start in a terminal,\n\
-         and headless runs skip them without a word until then. `baton install --provider codex --trust` shows them\n\
+         and headless runs skip them silently until then. `baton install --provider codex --trust` shows them\n\
          and trusts them here.\n",
         waiting.len()
     )
@@ -386,7 +386,7 @@ fn afterwards(paths: &Paths, options: &Options, plan: &Plan) -> String {
             "Every Claude Code session that starts from now on has it. In one that runs already, type /reload-plugins.\n",
         ),
         Hooks::Settings => {
-            out.push_str("Running Claude Code sessions take it up by themselves; so does every new one.\n");
+            out.push_str("Running Claude Code sessions pick it up by themselves; so does every new one.\n");
         }
         Hooks::Elsewhere => {}
     }

@@ -91,7 +91,7 @@ fn init(app: &App, json: bool) -> anyhow::Result<Outcome> {
     out.push_str(if done.is_empty() {
         "Everything is in place already; nothing was changed.\n"
     } else {
-        "Sessions that begin here from now on read it. `baton memory init --remove` takes it back.\n"
+        "Sessions that begin here from now on read it. `baton memory init --remove` undoes it.\n"
     });
     print(&out)?;
     Ok(Outcome::Done)
@@ -112,7 +112,7 @@ fn remove(app: &App, json: bool) -> anyhow::Result<Outcome> {
         let _ = writeln!(out, "{} stays: it holds what was saved", app.paths.short(path));
     }
     if removed.done.is_empty() {
-        out.push_str("There was nothing to take back.\n");
+        out.push_str("There was nothing to undo.\n");
     }
     print(&out)?;
     Ok(Outcome::Done)
@@ -363,7 +363,7 @@ fn list(app: &App, store: &Store, place: &MemoryDir, agent: bool, json: bool) ->
         out.push_str(&documents_table(&rows));
     }
     for why in &skipped {
-        let _ = writeln!(out, "passed over: {}", plain_line(why, 200));
+        let _ = writeln!(out, "skipped: {}", plain_line(why, 200));
     }
     if out.is_empty() {
         return nothing(agent, "No session was saved here yet; /document-and-save saves one.");
@@ -390,7 +390,7 @@ fn context(
         None => resume::latest(store, place),
     };
     for why in &skipped {
-        eprintln!("baton: passed over: {}", plain_line(why, 200));
+        eprintln!("baton: skipped: {}", plain_line(why, 200));
     }
     match found {
         resume::Resumable::Backup(backup) => {

@@ -57,7 +57,7 @@ fn ask(app: &App, path: &str) -> anyhow::Result<Value> {
     match status {
         200 => Ok(answer),
         // The daemon is from an older baton.
-        404 | 405 => bail!("the daemon that runs knows no page; `baton serve --stop` ends it, and try again"),
+        404 | 405 => bail!("the running daemon has no page; end it with `baton serve --stop` and try again"),
         _ => bail!("{}", answer["error"].as_str().unwrap_or("the daemon refused")),
     }
 }

@@ -56,7 +56,7 @@ pub(super) fn run(app: &App, args: &RemindArgs) -> anyhow::Result<Outcome> {
     let again = reminder.every.map_or_else(String::new, |_| ", and again and again".to_owned());
     let at = at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string();
     print(&format!(
-        "{who} reminded at {at}{again} (`baton reminders cancel {}` takes it back): {}\n",
+        "{who} reminded at {at}{again} (`baton reminders cancel {}` cancels it): {}\n",
         reminder.id,
         baton_core::plain::plain_line(&reminder.text, 120)
     ))?;

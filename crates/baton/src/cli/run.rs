@@ -119,7 +119,7 @@ fn unknown(word: &str) -> anyhow::Error {
     match nearest(word, names.iter().copied()) {
         Some(name) => anyhow!("there is no client {word}; did you mean {name}? Try `baton run {name}`"),
         None => anyhow!(
-            "{word} is no client that baton knows; name one first ({}): baton run CLIENT [ITS ARGUMENTS]",
+            "{word} is not a client that baton knows; name one first ({}): baton run CLIENT [ITS ARGUMENTS]",
             names.join(", ")
         ),
     }

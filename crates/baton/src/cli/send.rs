@@ -79,7 +79,7 @@ pub(super) fn run(app: &App, args: &SendArgs) -> anyhow::Result<Outcome> {
         if args.json {
             print_json(&sent)?;
         } else {
-            print("It lies in the user's inbox; `baton inbox` shows it.\n")?;
+            print("It is in the user's inbox; `baton inbox` shows it.\n")?;
         }
         return Ok(Outcome::Done);
     };
@@ -140,7 +140,7 @@ fn send_there(
         (_, _, Some(false), _) => format!("{machine} is asleep and gets it when it wakes"),
         (_, _, None, _) => "the database has not been reached yet".to_owned(),
     };
-    print(&format!("Queued for {to}@{machine}; {when}. `baton outbox` shows what becomes of it.\n"))?;
+    print(&format!("Queued for {to}@{machine}; {when}. `baton outbox` shows its progress.\n"))?;
     Ok(Outcome::Done)
 }
 

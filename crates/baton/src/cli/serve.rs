@@ -55,7 +55,7 @@ fn status(app: &App, as_json: bool) -> anyhow::Result<Outcome> {
             print_json(&json!({ "running": false }))?;
         } else {
             print(
-                "No daemon runs. `baton serve --detach` starts one; nothing but the API and panes needs it.\n",
+                "No daemon runs. `baton serve --detach` starts one; only the API and panes need it.\n",
             )?;
         }
         return Ok(Outcome::Nothing);

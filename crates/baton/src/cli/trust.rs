@@ -63,7 +63,7 @@ pub(super) fn run(app: &App, args: &TrustArgs) -> anyhow::Result<Outcome> {
         print(&format!("Not honoured; only your own config.toml may set it:\n{never}"))?;
     }
     Trust::accept(&app.paths, root, &cwd, "trust", Timestamp::now())?;
-    print(&format!("{shown} is accepted. `baton trust --forget` takes it back.\n"))?;
+    print(&format!("{shown} is accepted. `baton trust --forget` undoes that.\n"))?;
     Ok(Outcome::Done)
 }
 

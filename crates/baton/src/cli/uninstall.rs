@@ -102,7 +102,7 @@ pub(super) fn run(args: &UninstallArgs) -> anyhow::Result<Outcome> {
         }
         if !undo::all(&paths.state).is_empty() {
             bail!(
-                "nothing was purged: other tools' scripts that were moved aside lie in {}; \
+                "nothing was purged: other tools' scripts that were moved aside are in {}; \
                  run `baton install --migrate --undo`, or move that folder away",
                 paths.short(&aside::folder(&paths.state))
             );

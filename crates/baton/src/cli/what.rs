@@ -60,7 +60,7 @@ pub(super) fn run(app: &App, args: &WhatArgs) -> anyhow::Result<Outcome> {
         WhatPart::Open => (!answer.open.is_empty()).then(|| answer.open.join("\n")),
     };
     let Some(text) = text else {
-        eprintln!("baton: nothing is known of that: {} has no {}", agent.id, name(part));
+        eprintln!("baton: that is unknown: {} has no {}", agent.id, name(part));
         return Ok(Outcome::Nothing);
     };
     print(&format!("{}\n", text.trim_end()))?;

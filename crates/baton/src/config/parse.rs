@@ -253,7 +253,7 @@ fn list(
         _ => {
             return Err(wrong(
                 &value.span(),
-                format!("{key:?} is no list of rules; allowed are allow, deny"),
+                format!("{key:?} is not a list of rules; allowed are allow, deny"),
             ));
         }
     };

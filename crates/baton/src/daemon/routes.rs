@@ -165,7 +165,7 @@ pub(crate) const ROUTES: &[Route] = &[
         ..get("/openapi.json", Operation::Description, "This description")
     },
     Route {
-        query: &[("all", "true: also agents that ended more than a day ago")],
+        query: &[("all", "true: include agents that ended more than a day ago")],
         gives: &[(200, "Sessions"), (422, "Error")],
         ..get("/sessions", Operation::Sessions, "All agents")
     },
@@ -184,11 +184,11 @@ pub(crate) const ROUTES: &[Route] = &[
         ..get(
             "/sessions/{id}/conversation",
             Operation::Conversation,
-            "The conversation, the newest entries by itself; secrets are masked",
+            "The conversation, by default its newest entries; secrets are masked",
         )
     },
     Route {
-        query: &[("since", "a time stamp; the last day by itself")],
+        query: &[("since", "a time stamp; by default a day ago")],
         gives: &[(200, "Levels"), (404, "Error"), (422, "Error")],
         ..get(
             "/sessions/{id}/levels",
@@ -197,12 +197,12 @@ pub(crate) const ROUTES: &[Route] = &[
         )
     },
     Route {
-        query: &[("limit", "the newest so many; 200 by itself")],
+        query: &[("limit", "how many of the newest; 200 by default")],
         gives: &[(200, "LogLines"), (404, "Error"), (422, "Error")],
         ..get(
             "/sessions/{id}/log",
             Operation::Log,
-            "What the log of the last day says about it, oldest first",
+            "The log's lines about it of the last day, oldest first",
         )
     },
     Route {
@@ -226,13 +226,13 @@ pub(crate) const ROUTES: &[Route] = &[
         ..get(
             "/handoffs/{id}/hop",
             Operation::Hop,
-            "What a handoff took over from the one before it, what it left and what it has more",
+            "What a handoff took over from the one before it, what it left out and what it added",
         )
     },
     Route {
         query: &[
-            ("since", "a time stamp; the last seven days by itself"),
-            ("limit", "the newest so many; 100 by itself"),
+            ("since", "a time stamp; by default seven days ago"),
+            ("limit", "how many of the newest; 100 by default"),
         ],
         gives: &[(200, "Tasks"), (422, "Error")],
         ..get("/tasks", Operation::Tasks, "Each agent's chain of contexts over days, and how each ended")
@@ -241,8 +241,8 @@ pub(crate) const ROUTES: &[Route] = &[
         query: &[
             ("q", "words and \"phrases\""),
             ("regex", "true: `q` is a regular expression"),
-            ("role", "only what this one said: user, assistant, tool"),
-            ("tool", "only calls of this tool and what they gave"),
+            ("role", "only this speaker: user, assistant, tool"),
+            ("tool", "only calls of this tool and their results"),
             ("file", "only calls about this file; the end of its path is enough"),
             ("since", "not before: 2026-11-01, a time stamp, or 3h, 7d ago"),
             ("until", "before"),
@@ -251,7 +251,7 @@ pub(crate) const ROUTES: &[Route] = &[
             ("limit", "so many; 50 by itself, 500 at most"),
         ],
         gives: &[(200, "Found"), (422, "Error")],
-        ..get("/search", Operation::Search, "All conversations, whoever had them; secrets are masked")
+        ..get("/search", Operation::Search, "Searches all conversations; secrets are masked")
     },
     Route {
         query: &[
@@ -307,7 +307,7 @@ pub(crate) const ROUTES: &[Route] = &[
         ..get("/doctor", Operation::Doctor, "What `baton doctor` finds in the home folder")
     },
     Route {
-        query: &[("agent", "the settings that count in its folder")],
+        query: &[("agent", "the settings that apply in its folder")],
         gives: &[(200, "Config"), (404, "Error"), (422, "Error")],
         ..get("/config", Operation::Config, "Every setting, its value and where that comes from")
     },

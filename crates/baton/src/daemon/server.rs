@@ -197,7 +197,7 @@ async fn answer(
         Err(reply) => return reply,
     };
     if !operation.is_open_to(proof) {
-        return Reply::error(StatusCode::FORBIDDEN, "this can be asked only through the unix socket");
+        return Reply::error(StatusCode::FORBIDDEN, "this is only available through the unix socket");
     }
     if proof == (Proof::Cookie { confirmed: false }) && operation.is_change() && !daemon.config().page.write {
         return Reply::error(StatusCode::FORBIDDEN, page::READ_ONLY);

@@ -52,7 +52,7 @@ pub(crate) fn find(
         (Some(one), None) => Ok(of_record(one)),
         (Some(a), Some(b)) => {
             anyhow::bail!(
-                "{what:?} is the beginning of several sessions, {} and {}; write more of it",
+                "{what:?} matches several sessions, {} and {}; write more of it",
                 a.id,
                 b.id
             )

@@ -124,7 +124,7 @@ fn primer(ctx: &Context, session: &Session, source: &StartSource<'_>, is_emptied
 
 /// For the user, once at the start: baton does nothing in this session.
 pub(super) fn unwatched(why: &dyn std::fmt::Display) -> String {
-    format!("baton: this session is neither watched nor handed over: {why}; `baton doctor` tells more")
+    format!("baton: this session is neither watched nor handed over: {why}; `baton doctor` says more")
 }
 
 fn source_name<'a>(source: &'a StartSource<'_>) -> &'a str {

@@ -86,4 +86,4 @@ pub(crate) fn death(store: &Store, agent: &Agent, session: Option<&Session>, how
 }
 
 /// How a client ended if nothing reported its end.
-pub(crate) const UNSEEN: &str = "its client is gone without a word";
+pub(crate) const UNSEEN: &str = "its client is gone, and nothing reported its end";

@@ -243,7 +243,7 @@ pub(crate) fn check(paths: &Paths, root: &Path, cwd: &Path) -> anyhow::Result<Re
 pub(crate) fn check_folder(paths: &Paths, root: &Path) -> anyhow::Result<()> {
     match holds_more_than_a_project(&real(&paths.home), &real(root)) {
         Some(why) => bail!(
-            "nothing was accepted: {} is no project, {why}; accept each project in its own folder",
+            "nothing was accepted: {} is not a project, {why}; accept each project in its own folder",
             paths.short(root)
         ),
         None => Ok(()),

@@ -44,7 +44,7 @@ impl Caller {
             Self::Agent(agent) => format!("this command was run by {agent}"),
             Self::Unknown => "this command has no terminal and may have been run by an agent".to_owned(),
         };
-        Some(format!("only the user may {doing}, and {by}; run it in a terminal of your own"))
+        Some(format!("only the user may {doing}, and {by}; run it in your own terminal"))
     }
 }
 

@@ -233,7 +233,7 @@ fn mention(refusal: &Refusal) -> Option<String> {
     match refusal {
         Refusal::NotItsOwn(id) => Some(waits(id)),
         Refusal::Expired(id) => {
-            Some(format!("baton: handoff {id} has expired; `baton handoffs load {id}` loads it all the same"))
+            Some(format!("baton: handoff {id} has expired; `baton handoffs load {id}` loads it anyway"))
         }
         Refusal::Claimed(id, by) => {
             Some(format!("baton: handoff {id} is being loaded by session {by}; this one starts fresh"))

@@ -62,8 +62,8 @@ fn remedy(action: &str, source: &io::Error) -> &'static str {
         Some(Errno::ROFS) => "that file system is read-only; nothing was changed",
         Some(Errno::MFILE | Errno::NFILE) => "too many files are open; close some programs and try again",
         Some(Errno::LOOP) => "it is a symbolic link where a file of ours belongs; look at it and remove it",
-        Some(Errno::NOTDIR | Errno::EXIST) => "a file lies where a folder belongs; move it away",
-        Some(Errno::ISDIR) => "a folder lies where a file belongs; move it away",
+        Some(Errno::NOTDIR | Errno::EXIST) => "there is a file where a folder belongs; move it away",
+        Some(Errno::ISDIR) => "there is a folder where a file belongs; move it away",
         Some(Errno::IO) => "the disk reported an error; check it before you trust it again",
         _ => "nothing was changed",
     }
@@ -194,7 +194,7 @@ pub(crate) fn refuse_links_between(above: &Path, dir: &Path) -> Result<(), FileE
             Ok(meta) if meta.is_dir() => {}
             Ok(_) => {
                 let why =
-                    io::Error::other("it is a link or no folder; remove it, or put a folder in its place");
+                    io::Error::other("it is a link or not a folder; remove it, or put a folder in its place");
                 return Err(FileError::new("use", &at, why));
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -26,7 +26,7 @@ pub struct Lock {
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     #[error(
-        "{path} is held by process {holder} and was not let go within {waited:?}; \
+        "{path} is held by process {holder} and was not released within {waited:?}; \
          see what that process does, or wait and try again"
     )]
     Held { path: PathBuf, holder: String, waited: Duration },

@@ -21,7 +21,7 @@ fn a_session_that_died_without_an_end_is_offered_to_the_next_one_once() {
         context.contains("never touch the grammar"),
         "from the mirror, the transcript is gone: {context}"
     );
-    assert!(heard.message().unwrap().contains("ended without a word"));
+    assert!(heard.message().unwrap().contains("ended unexpectedly"));
     next.hook("UserPromptSubmit").ok();
     next.hook("SessionEnd").ok();
     assert_eq!(Client::new(&home).starts("startup").context(), None, "once");

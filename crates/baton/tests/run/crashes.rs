@@ -22,7 +22,7 @@ fn a_crash_is_sealed_and_the_exit_code_is_the_clients() {
     kill(run.client(), Signal::KILL);
     assert_eq!(code(run.ends()), 137);
     assert!(
-        run.err().contains("a ended without a word; what its transcript proves is kept in handoff HO-"),
+        run.err().contains("a ended unexpectedly; what its transcript proves is kept in handoff HO-"),
         "{}",
         run.err()
     );

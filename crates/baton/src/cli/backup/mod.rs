@@ -69,7 +69,7 @@ fn all(store: &Store) -> Vec<MirroredSession> {
         .filter_map(|id| match mirror.of(&id) {
             Ok(found) => found,
             Err(e) => {
-                eprintln!("baton: passed over: {e}");
+                eprintln!("baton: skipped: {e}");
                 None
             }
         })
@@ -85,12 +85,12 @@ fn find(store: &Store, what: &str) -> anyhow::Result<Option<MirroredSession>> {
     match ids.as_slice() {
         [] => Ok(None),
         [one] => Ok(store.mirror().of(one)?),
-        [a, b, ..] => bail!("{what:?} is the beginning of several sessions, {a} and {b}; write more of it"),
+        [a, b, ..] => bail!("{what:?} matches several sessions, {a} and {b}; write more of it"),
     }
 }
 
 fn not_there(what: &str) -> Outcome {
-    eprintln!("baton: nothing was mirrored of a session {what:?}; `baton backup list` shows what there is");
+    eprintln!("baton: no session {what:?} was mirrored; `baton backup list` shows what there is");
     Outcome::Nothing
 }
 
@@ -204,7 +204,7 @@ fn verify(store: &Store, what: Option<&str>, json: bool) -> anyhow::Result<Outco
     let sessions = found.len();
     for m in found {
         if let Err(e) = catch_up(store, &m) {
-            eprintln!("baton: what the transcript of {} grew by could not be taken: {e:#}", m.session);
+            eprintln!("baton: could not copy the new part of the transcript of {}: {e:#}", m.session);
         }
         // Catching up may have started a new generation.
         let m = store.mirror().of(&m.session)?.unwrap_or(m);
@@ -223,7 +223,7 @@ fn verify(store: &Store, what: Option<&str>, json: bool) -> anyhow::Result<Outco
     if what.is_none() {
         let verification = Verification { at: Timestamp::now(), sessions, generations: rows.len(), damaged };
         if let Err(e) = store.verified().note(&verification) {
-            eprintln!("baton: that they were verified could not be noted: {e}");
+            eprintln!("baton: could not record the verification: {e}");
         }
     }
     if json {

@@ -80,7 +80,7 @@ pub(crate) fn run(
     }
     let cwd = match wish.to {
         Some(to) => std::fs::canonicalize(to)
-            .with_context(|| format!("{} is no folder to restore to", to.display()))?,
+            .with_context(|| format!("{} is not a folder to restore to", to.display()))?,
         // It is printed as part of a command to paste.
         None if plain(&source.cwd) != source.cwd || source.cwd.contains(['\n', '\t']) => {
             bail!(
@@ -102,7 +102,7 @@ pub(crate) fn run(
         place.with_context(|| {
             let (title, was) = (provider.title, was.display());
             format!(
-                "{title} keeps no conversations at {was}, so nobody can tell where it would look for this one"
+                "{title} keeps no conversations at {was}, so it is unknown where it would look for this one"
             )
         })?
     };
@@ -181,7 +181,7 @@ fn mirrored(store: &Store, wish: &RestoreOptions<'_>) -> anyhow::Result<Option<S
 /// An exported conversation in `folder`; `name` is the user's name for it.
 fn exported(folder: &Path, name: &Path, generation: Option<u32>) -> anyhow::Result<Source> {
     let about = folder.join("baton.json");
-    let story = || format!("{} is nothing that `baton backup export` made", name.display());
+    let story = || format!("{} was not made by `baton backup export`", name.display());
     let bytes = fs::read(&about, 1 << 20)?.with_context(story)?;
     let about: serde_json::Value = serde_json::from_slice(&bytes).with_context(story)?;
     // Exports of version 0.1 have no version.

@@ -201,7 +201,7 @@ fn load(
         && let Some(why) = is_elsewhere(&app.paths.state, id)?
     {
         eprintln!(
-            "baton: {why}, and can be claimed there alone; `baton handoffs show {id}` shows it, and `baton handoffs load \
+            "baton: {why}, and can only be claimed there; `baton handoffs show {id}` shows it, and `baton handoffs load \
              {id} --force` loads a copy that says so"
         );
         return Ok(Outcome::Failed);
@@ -244,7 +244,7 @@ fn hint(refusal: &Refusal) -> String {
         | Refusal::OtherFolder(id, _)
         | Refusal::Addressed(id, _)
         | Refusal::NotItsOwn(id) => {
-            format!("; `baton handoffs load {id}` loads it all the same")
+            format!("; `baton handoffs load {id}` loads it anyway")
         }
         Refusal::Consumed(id) | Refusal::Cleared(id) | Refusal::Claimed(id, _) => {
             format!("; `baton handoffs show {id}` prints it")
@@ -293,7 +293,7 @@ fn history(app: &App, look: OutputFormat) -> anyhow::Result<Outcome> {
     let channel = app.channel()?;
     let (events, unread) = app.handoffs().history(&channel)?;
     if unread > 0 {
-        eprintln!("baton: {unread} lines of the history could not be read and were passed over");
+        eprintln!("baton: {unread} lines of the history could not be read and were skipped");
     }
     if look.json {
         print_json(&events)?;
@@ -457,15 +457,15 @@ fn repair(app: &App, json: bool, now: Timestamp) -> anyhow::Result<Outcome> {
             Repaired::SetAside { what, to, why } => {
                 format!("set aside {} as {} ({why})", what.display(), to.display())
             }
-            Repaired::Mended(path) => format!("wrote {} again from the archive", path.display()),
+            Repaired::Mended(path) => format!("rewrote {} from the archive", path.display()),
             Repaired::Rebuilt { path, current: Some(current) } => {
-                format!("built {} again from the archive; current is {current}", path.display())
+                format!("rebuilt {} from the archive; current is {current}", path.display())
             }
             Repaired::Rebuilt { path, current: None } => {
-                format!("built {} again; the archive has no handoff for this channel", path.display())
+                format!("rebuilt {}; the archive has no handoff for this channel", path.display())
             }
             Repaired::Dropped { id, why } => {
-                format!("ended {id}, which waited for its addressee, as cleared: its document cannot be used ({why})")
+                format!("cleared {id}, which waited for its addressee: its document cannot be used ({why})")
             }
             Repaired::Swept(n) => format!("removed {n} leftovers of killed writers"),
         })

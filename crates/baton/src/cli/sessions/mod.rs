@@ -58,7 +58,7 @@ fn find<'c>(catalogue: &'c Catalogue, prefix: &str) -> Option<&'c Row> {
         (Some(a), Some(b)) => {
             let (a, b) = (&a.source.id, &b.source.id);
             eprintln!(
-                "baton: {prefix:?} is the beginning of several sessions, {a} and {b}; write more of it"
+                "baton: {prefix:?} matches several sessions, {a} and {b}; write more of it"
             );
             None
         }

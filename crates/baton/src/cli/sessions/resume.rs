@@ -70,7 +70,7 @@ fn start_in(app: &App, scope: &Scope<'_>, row: &Row, name: &str, args: &[String]
         return restored(app, row, |row| start_in(app, scope, row, name, args));
     }
     if !cwd.is_dir() {
-        eprintln!("baton: session {id} cannot be taken up: its folder {} is gone", app.paths.short(&cwd));
+        eprintln!("baton: session {id} cannot be continued: its folder {} is gone", app.paths.short(&cwd));
         return Ok(Outcome::Failed);
     }
     // Check before creating anything for an agent that cannot start.
@@ -87,7 +87,7 @@ fn start_in(app: &App, scope: &Scope<'_>, row: &Row, name: &str, args: &[String]
     };
     let to = To::Provider(provider);
     let moved = transfer::move_to(&store, &app.resolved.config, &session, to, None, Timestamp::now())?;
-    eprintln!("baton: handoff {} holds what session {id} did; {} takes it up", moved.handoff, moved.agent);
+    eprintln!("baton: handoff {} holds the work of session {id}; {} continues it", moved.handoff, moved.agent);
     let now = Now { model: None, permission_mode: None };
     let (prompt, config) = (prompt::continuation(&moved.handoff, None), &app.resolved.config);
     let prompt = attach::mentioned(&store, config, provider, &prompt, &moved.handoff);

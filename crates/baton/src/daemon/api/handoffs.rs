@@ -29,7 +29,7 @@ pub(crate) async fn draft(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
 /// The items that it took over from the previous handoff.
 pub(crate) async fn hop(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
     let Ok(id) = HandoffId::new(&request.id) else {
-        return Reply::error(StatusCode::NOT_FOUND, "this is no id of a handoff");
+        return Reply::error(StatusCode::NOT_FOUND, "this is not the id of a handoff");
     };
     blocking(daemon, move |daemon| {
         shown(views::chain::hop_items(&daemon.store.handoffs(&daemon.config()), &id))
@@ -39,7 +39,7 @@ pub(crate) async fn hop(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
 
 pub(crate) async fn show(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
     let Ok(id) = HandoffId::new(&request.id) else {
-        return Reply::error(StatusCode::NOT_FOUND, "this is no id of a handoff");
+        return Reply::error(StatusCode::NOT_FOUND, "this is not the id of a handoff");
     };
     blocking(daemon, move |daemon| {
         shown(views::chain::handoff(&daemon.store.handoffs(&daemon.config()), &id))

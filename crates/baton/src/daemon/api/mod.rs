@@ -229,7 +229,7 @@ fn decoded(text: &str, name: &str) -> Option<String> {
 async fn blocking(daemon: &Arc<Daemon>, act: impl FnOnce(&Daemon) -> Reply + Send + 'static) -> Reply {
     let daemon = Arc::clone(daemon);
     tokio::task::spawn_blocking(move || act(&daemon)).await.unwrap_or_else(|_| {
-        Reply::error(StatusCode::INTERNAL_SERVER_ERROR, "it failed; `baton log` tells more")
+        Reply::error(StatusCode::INTERNAL_SERVER_ERROR, "it failed; `baton log` says more")
     })
 }
 

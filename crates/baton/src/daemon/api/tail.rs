@@ -69,7 +69,7 @@ async fn on_session(
     answer: impl FnOnce(&Path) -> Reply + Send + 'static,
 ) -> Reply {
     let Ok(id) = SessionId::new(&request.id) else {
-        return Reply::error(StatusCode::NOT_FOUND, "this is no id of a session");
+        return Reply::error(StatusCode::NOT_FOUND, "this is not the id of a session");
     };
     blocking(daemon, move |daemon| {
         // The records of our sessions have the path; search the clients' own folders for the others.

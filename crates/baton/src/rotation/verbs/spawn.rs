@@ -196,8 +196,7 @@ fn refuse_more_than_harmless(caller: &Caller, provider: &Provider, args: &[Strin
 fn by_file(store: &Store, cwd: &Path, name: &AgentId, text: &str) -> anyhow::Result<String> {
     offer::prepare(store, cwd)?;
     let path = offer::handoff_path(store, cwd, name).context(
-        "the prompt is too long for a command line, and .baton in this project is not baton's own, so it cannot lie \
-         there; shorten it, or move that folder away",
+        "the prompt is too long for a command line, and .baton in this project is not baton's own, so it cannot be put there; shorten it, or move that folder away",
     )?;
     let path = Path::new(&path).with_file_name(format!("task-{name}.md"));
     fs::replace(&cwd.join(&path), text.as_bytes(), PRIVATE, Sync::No)?;

@@ -13,10 +13,10 @@ pub(super) fn version(_: &Scene) -> Vec<Finding> {
     let finding = match version::client() {
         None => Finding::warn(
             "No `claude` is on the PATH",
-            "install Claude Code, or start it once with its full path; baton works with it all the same",
+            "install Claude Code, or start it once with its full path; baton works with it anyway",
         ),
         Some(version::Client { path, version: None }) => Finding::warn(
-            format!("{} does not tell its version", path.display()),
+            format!("{} does not report its version", path.display()),
             "run `claude --version` yourself and see what is wrong",
         ),
         Some(version::Client { version: Some(version), .. }) if version < version::PLUGIN_FOLDERS => {
@@ -97,7 +97,7 @@ pub(super) fn statusline(scene: &Scene) -> Vec<Finding> {
     }
     if value.get("refreshInterval").is_none() {
         let what =
-            format!("The status line in {path} has no refreshInterval: an idle client never shows news");
+            format!("The status line in {path} has no refreshInterval: an idle client never refreshes it");
         findings.push(Finding::warn(what, "run `baton install`"));
     }
     findings

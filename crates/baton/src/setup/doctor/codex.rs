@@ -27,7 +27,7 @@ pub(super) fn hooks(scene: &Scene) -> Vec<Finding> {
         findings.push(Finding::fail(what, "run `baton install --provider codex`"));
     }
     for program in &standing.gone {
-        let what = format!("{file} calls {program}, which is no program");
+        let what = format!("{file} calls {program}, which is not a program");
         findings.push(Finding::fail(what, "run `baton install --provider codex`"));
     }
     if standing.impatient {

@@ -279,7 +279,7 @@ pub(super) fn set_aside(scene: &Scene) -> Vec<Finding> {
         .map(|path| {
             Finding::warn(
                 format!("{} could not be understood and was set aside", scene.short(&path)),
-                "look whether you need anything of it, then delete it",
+                "check whether you need anything in it, then delete it",
             )
         })
         .collect()

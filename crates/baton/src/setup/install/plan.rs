@@ -155,7 +155,7 @@ fn hooks_in(
         Some(_) => Hooks::Folder,
         None => {
             notes.push(
-                "No `claude` that tells its version is on the PATH; a recent one is assumed.".to_owned(),
+                "No `claude` that reports its version is on the PATH; a recent one is assumed.".to_owned(),
             );
             Hooks::Folder
         }

@@ -233,7 +233,7 @@ fn journal(asked: &Asked, ctx: &Context, session: &Session, id: &HandoffId) -> a
         wait_for_idle: false,
         at_once: false,
     };
-    let me = process::identify(std::process::id()).context("this process is not to be found in /proc")?;
+    let me = process::identify(std::process::id()).context("this process was not found in /proc")?;
     let mut rotation = Rotation::new(&agent, &request, Actuator::InPlace, &me, ctx.now);
     (rotation.step, rotation.new) = (Step::Done, agent.process.clone());
     journal::record(&ctx.store, &rotation)?;

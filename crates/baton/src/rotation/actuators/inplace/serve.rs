@@ -52,7 +52,7 @@ pub(super) fn run() -> anyhow::Result<()> {
     anyhow::ensure!(hello.v == VERSION, "version {} of the mod's protocol is not known here", hello.v);
     let store = Store::new(&Paths::from_env()?);
     let client = process::identify(process::parent_pid()).context("the client is gone")?;
-    let me = process::identify(std::process::id()).context("this process is not to be found in /proc")?;
+    let me = process::identify(std::process::id()).context("this process was not found in /proc")?;
     let companions = store.companions();
     let path = |kind: &str| companions.path(client.pid, kind);
     companions.sweep();

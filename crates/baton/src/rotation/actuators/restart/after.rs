@@ -223,13 +223,13 @@ impl Supervisor {
                     self.log("fault", &e.to_string());
                 }
                 self.to_say.push(format!(
-                    "baton: {} ended without a word; what its transcript proves{} is kept in handoff {id}",
+                    "baton: {} ended unexpectedly; what its transcript proves{} is kept in handoff {id}",
                     self.agent,
                     if guessed { " (the newest one of the folder, a guess)" } else { "" }
                 ));
             }
             Err(e) => self.to_say.push(format!(
-                "baton: {} ended without a word, and nothing could be sealed: {e:#}",
+                "baton: {} ended unexpectedly, and nothing could be sealed: {e:#}",
                 self.agent
             )),
         }

@@ -106,7 +106,7 @@ pub(crate) fn run(store: Store, config: Config, options: Options) -> anyhow::Res
     })?;
     let launch = Launch::parse(&options.provider.grammar, &options.args);
     let headless = launch.is_headless(&options.provider.grammar);
-    let me = process::identify(std::process::id()).context("this process is not to be found in /proc")?;
+    let me = process::identify(std::process::id()).context("this process was not found in /proc")?;
     let signals = Signals::listen()?;
 
     let found = recover::open_rotations(&store, &config, &options, &launch)?;

@@ -110,7 +110,7 @@ fn or_end(store: &Store, spec: &Spec, started: anyhow::Result<Agent>) -> anyhow:
 
 /// Takes the name; only one of two concurrent starts gets it. Returns the pane of the agent's earlier life.
 fn register(store: &Store, spec: &Spec) -> anyhow::Result<Option<Pane>> {
-    let me = process::identify(std::process::id()).context("this process is not to be found in /proc")?;
+    let me = process::identify(std::process::id()).context("this process was not found in /proc")?;
     let cwd = spec.cwd.display().to_string();
     let mut new =
         Agent::new(spec.name.clone(), spec.provider.name, spec.channel.clone(), cwd, Timestamp::now());
@@ -188,7 +188,7 @@ fn start_pane(store: &Store, spec: &Spec, before: Option<&Pane>, place: Place) -
     let ticket = store.state.join("run").join(format!("{}.start", spec.name));
     let told = Ticket { agent: spec.name.clone(), args: spec.args.clone(), env: environment() };
     record::write(&ticket, &told)?;
-    let program = std::env::current_exe().context("this program is not to be found any more")?;
+    let program = std::env::current_exe().context("this program no longer exists")?;
     let words: [OsString; 2] = ["pane".into(), ticket.clone().into()];
     let started = match same {
         Some(pane) => Server::of(pane).restart(&pane.id, &spec.cwd, &program, &words),
@@ -206,7 +206,7 @@ fn start_pane(store: &Store, spec: &Spec, before: Option<&Pane>, place: Place) -
                 return Ok(agent);
             }
             ensure!(process::pid_exists(facts.process), "the pane closed before the client had started");
-            ensure!(Instant::now() < until, "the pane {} did not say who it is within {START:?}", facts.pane);
+            ensure!(Instant::now() < until, "the pane {} did not report its client within {START:?}", facts.pane);
             std::thread::sleep(Duration::from_millis(5));
         }
     });
@@ -226,7 +226,7 @@ pub(crate) fn become_client(
         fs::read(ticket, 4 << 20)?.context("there is nothing to start; this command is baton's own")?;
     fs::remove(ticket)?;
     let ticket: Ticket = record::parse(ticket, &text)?.context("what to start cannot be understood")?;
-    let me = process::identify(std::process::id()).context("this process is not to be found in /proc")?;
+    let me = process::identify(std::process::id()).context("this process was not found in /proc")?;
     let pane = own_pane(&me, true)?;
     let agent = store
         .agents()

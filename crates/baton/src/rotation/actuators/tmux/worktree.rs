@@ -32,7 +32,7 @@ pub(crate) fn make(store: &Store, cwd: &Path, name: &AgentId) -> anyhow::Result<
     offer::prepare(store, root)?;
     let folder = offer::work_trees(store, root)?.with_context(|| {
         format!(
-            "{}/.baton is not baton's own, so no work tree can lie there; move it away, or spawn without --worktree",
+            "{}/.baton is not baton's own, so no work tree can be made there; move it away, or spawn without --worktree",
             shown(root)
         )
     })?;
@@ -48,7 +48,7 @@ pub(crate) fn make(store: &Store, cwd: &Path, name: &AgentId) -> anyhow::Result<
             && channel::common_git_dir(&path).ok() == channel::common_git_dir(root).ok();
         ensure!(
             is_of_this_repository,
-            "{} is there and is no work tree of this repository; remove it, or choose another name",
+            "{} exists and is not a work tree of this repository; remove it, or choose another name",
             shown(&path)
         );
         return Ok(path);
