@@ -46,7 +46,7 @@ pub mod testing {
     pub use crate::sys::shell::words;
 
     pub mod approvals {
-        pub use crate::approvals::{Reply, answer, waiting};
+        pub use crate::approvals::{ApprovalReply, answer, waiting};
         pub use crate::sessions::caller::Caller;
     }
 

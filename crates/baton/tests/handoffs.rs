@@ -102,10 +102,7 @@ fn an_expired_handoff_is_loaded_only_by_its_id() {
     });
     let mut command = home.baton(app("load").split(' ').map(str::to_owned));
     let err = run(command.env("BATON_HANDOFF_EXPIRY", "1ms")).fails(3);
-    assert!(
-        err.contains(&format!("{id} has expired; `baton handoffs load {id}` loads it anyway")),
-        "{err}"
-    );
+    assert!(err.contains(&format!("{id} has expired; `baton handoffs load {id}` loads it anyway")), "{err}");
     assert_eq!(status(&home, &id), "expired");
     assert!(home.run(&app(&format!("load {id}"))).ok().ends_with("words\n"));
     assert_eq!(status(&home, &id), "consumed");
@@ -283,7 +280,7 @@ fn a_waiting_handoff_without_its_document_does_not_block_the_channel() {
     let current = seal(&home);
     std::fs::remove_file(home.store().join(format!("archive/{ada}.md"))).unwrap();
     assert!(home.run(&app("load --agent ada")).fails(1).contains("Run `baton handoffs repair`"));
-    assert!(home.run(&app("repair")).ok().contains(&format!("ended {ada}")));
+    assert!(home.run(&app("repair")).ok().contains(&format!("cleared {ada}")));
     assert_eq!(status(&home, &ada), "cleared");
     assert!(home.run(&app("load --agent ada")).ok().contains(&current));
 }

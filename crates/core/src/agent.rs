@@ -75,7 +75,7 @@ pub struct Agent {
     pub in_a_row: u64,
     /// The pending order to its supervisor.
     #[serde(default)]
-    pub order: Option<Order>,
+    pub order: Option<SupervisorOrder>,
     /// Waiting for a usage limit to end.
     #[serde(default)]
     pub parked: Option<Parked>,
@@ -231,7 +231,7 @@ pub const STALE: &str = "a context began that did not load it; the next one does
 /// An instruction to an agent's supervisor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "what")]
-pub enum Order {
+pub enum SupervisorOrder {
     /// Stop the agent for good.
     Retire,
     /// Go back to an earlier conversation.

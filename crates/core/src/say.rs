@@ -218,7 +218,7 @@ pub fn interrupted(message: &str, from: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reading::Source;
+    use crate::reading::ReadingSource;
 
     fn situation(tokens: u64) -> Situation<'static> {
         let at = jiff::Timestamp::UNIX_EPOCH;
@@ -229,7 +229,7 @@ mod tests {
                 window: 200_000,
                 base: 0,
                 at,
-                source: Source::StatusLine,
+                source: ReadingSource::StatusLine,
             }),
             transcript_bytes: 0,
             compaction: Some(167_000),

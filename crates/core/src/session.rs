@@ -74,7 +74,7 @@ pub struct Session {
     pub continues: Option<HandoffId>,
     /// The agent ran `baton handoff`; carried out at the end of the turn, however it ends.
     #[serde(default)]
-    pub request: Option<Request>,
+    pub request: Option<PendingHandoff>,
     /// Since when a process has been sealing the handoff of the ended turn. Meanwhile nothing is typed or sent, and no
     /// other process carries out a request. A mark some seconds old was left by a dead process.
     #[serde(default)]
@@ -270,7 +270,7 @@ pub struct SessionEnd {
 
 /// A document that the agent handed over with `baton handoff`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
+pub struct PendingHandoff {
     pub at: Timestamp,
     /// The file as the agent named it; read again at the end of the turn if it still exists.
     #[serde(default)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use baton_core::agent::{Agent, Pane};
 use baton_core::approval::rules::{Decision, ToolCall, files_of, is_clear};
-use baton_core::approval::{Answer, Author, Case, Closing, Door, Request, RequestId, Verdict};
+use baton_core::approval::{Answer, AnswerAuthor, Case, Closing, Door, Request, RequestId, Verdict};
 use baton_core::ids::AgentId;
 use baton_core::process::Process;
 use baton_core::session::{Session, Turn};
@@ -114,7 +114,8 @@ pub(crate) fn by_rule(ctx: &Context, request: &Request) -> Option<Answer> {
         Decision::Allow => Verdict::Allow { input: None, permissions: Vec::new() },
         Decision::Deny => Verdict::Deny { reason: format!("The user's rule {rule} denies this.") },
     };
-    let answer = Answer { at: ctx.now, author: Author::Rule(rule.to_string()), door: Door::Rule, verdict };
+    let answer =
+        Answer { at: ctx.now, author: AnswerAuthor::Rule(rule.to_string()), door: Door::Rule, verdict };
     let approvals = ctx.store.approvals();
     let recorded = approvals.draft(request).and_then(|(id, _)| approvals.conclude(&id, &answer).map(|()| id));
     match recorded {

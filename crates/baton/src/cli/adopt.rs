@@ -14,7 +14,7 @@ use crate::cli::args::AdoptArgs;
 use crate::cli::ui::{Paint, print, print_json, table};
 use crate::cli::{App, Outcome};
 use crate::providers;
-use crate::rotation::actuators::tmux::server::{Facts, Server};
+use crate::rotation::actuators::tmux::server::{PaneState, Server};
 use crate::sys::process;
 
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
@@ -73,7 +73,7 @@ pub(super) fn run(app: &App, args: &AdoptArgs) -> anyhow::Result<Outcome> {
 }
 
 /// The pane of the agent's client: from the client's tmux variables, and confirmed by the process tree.
-fn pane_of(agent: &Agent, socket: Option<&str>) -> Option<Facts> {
+fn pane_of(agent: &Agent, socket: Option<&str>) -> Option<PaneState> {
     let client = agent.process.as_ref()?;
     if let Some(socket) = socket {
         return Server::told(socket).panes().into_iter().find(|facts| is_below(client.pid, facts.process));

@@ -8,7 +8,7 @@ use baton_core::approval::{Case, Door, Grant, PLAN, QUESTION, RequestId, View};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::approvals::{self, Refusal, Reply};
+use crate::approvals::{self, ApprovalRefusal, ApprovalReply};
 use crate::cli::args::{ApproveArgs, DoorArg};
 use crate::cli::ui::text::width;
 use crate::cli::ui::{Paint, print, request};
@@ -39,11 +39,11 @@ pub(super) fn run(app: &App, args: &ApproveArgs) -> anyhow::Result<Outcome> {
         _ => Grant::Once,
     };
     let input = if args.edit { Some(edited(app, &case)?) } else { None };
-    give(app, &case, args.door, &Reply::Approve { grant, input })
+    give(app, &case, args.door, &ApprovalReply::Approve { grant, input })
 }
 
 /// Gives a reply through this door, and reports the result.
-pub(super) fn give(app: &App, case: &Case, door: DoorArg, reply: &Reply) -> anyhow::Result<Outcome> {
+pub(super) fn give(app: &App, case: &Case, door: DoorArg, reply: &ApprovalReply) -> anyhow::Result<Outcome> {
     let door = match door {
         DoorArg::Cli => Door::Cli,
         DoorArg::Screen => Door::Screen,
@@ -57,18 +57,18 @@ pub(super) fn give(app: &App, case: &Case, door: DoorArg, reply: &Reply) -> anyh
     }
 }
 
-fn done(case: &Case, reply: &Reply) -> String {
+fn done(case: &Case, reply: &ApprovalReply) -> String {
     let (agent, about) = (&case.request.agent, approvals::summary(&case.request, 60));
     match reply {
-        Reply::Approve { .. } => format!("{agent} may: {} {about}", case.request.tool),
-        Reply::Deny { .. } => format!("{agent} may not: {} {about}", case.request.tool),
-        Reply::Answer(_) => format!("{agent} has its answer: {about}"),
+        ApprovalReply::Approve { .. } => format!("{agent} may: {} {about}", case.request.tool),
+        ApprovalReply::Deny { .. } => format!("{agent} may not: {} {about}", case.request.tool),
+        ApprovalReply::Answer(_) => format!("{agent} has its answer: {about}"),
     }
 }
 
-pub(super) fn refused(refusal: &Refusal) -> Outcome {
+pub(super) fn refused(refusal: &ApprovalRefusal) -> Outcome {
     eprintln!("baton: {refusal}");
-    if matches!(refusal, Refusal::Unknown(_) | Refusal::TooShort { .. }) {
+    if matches!(refusal, ApprovalRefusal::Unknown(_) | ApprovalRefusal::TooShort { .. }) {
         Outcome::Nothing
     } else {
         Outcome::Failed
@@ -82,7 +82,8 @@ fn all(app: &App, agent: &baton_core::ids::AgentId) -> anyhow::Result<Outcome> {
         if case.request.agent != *agent || [QUESTION, PLAN].contains(&case.request.tool.as_str()) {
             continue;
         }
-        let given = give(app, &case, DoorArg::Cli, &Reply::Approve { grant: Grant::Once, input: None })?;
+        let given =
+            give(app, &case, DoorArg::Cli, &ApprovalReply::Approve { grant: Grant::Once, input: None })?;
         outcome = if outcome == Outcome::Failed { outcome } else { given };
     }
     if outcome == Outcome::Nothing {
@@ -131,7 +132,7 @@ fn edited(app: &App, case: &Case) -> anyhow::Result<Value> {
 
 /// The action of a key.
 enum KeyAction {
-    Reply(Reply),
+    Reply(ApprovalReply),
     /// Ask for text first.
     Type(Prompt),
     Next,
@@ -197,8 +198,8 @@ fn screen(app: &App) -> anyhow::Result<Outcome> {
                     let (prompt, line) = (*prompt, std::mem::take(line));
                     typing = None;
                     match prompt {
-                        Prompt::Reason => KeyAction::Reply(Reply::Deny { reason: line }),
-                        Prompt::Answer => KeyAction::Reply(Reply::Answer(split(&case, &line))),
+                        Prompt::Reason => KeyAction::Reply(ApprovalReply::Deny { reason: line }),
+                        Prompt::Answer => KeyAction::Reply(ApprovalReply::Answer(split(&case, &line))),
                     }
                 }
                 Some(false) => {
@@ -270,7 +271,7 @@ fn decides(key: &str) -> bool {
 
 fn press(case: &Case, key: &str) -> KeyAction {
     let is_question = case.request.tool == QUESTION;
-    let allow = |grant| KeyAction::Reply(Reply::Approve { grant, input: None });
+    let allow = |grant| KeyAction::Reply(ApprovalReply::Approve { grant, input: None });
     match key {
         "a" if !is_question => allow(Grant::Once),
         "A" if !is_question => allow(Grant::Session),
@@ -280,7 +281,7 @@ fn press(case: &Case, key: &str) -> KeyAction {
         "q" | "\x1b" | "\x03" | "\x04" => KeyAction::Leave,
         digit if is_question && case.request.questions().len() == 1 && digit.len() == 1 => {
             match digit.parse::<usize>() {
-                Ok(1..) => KeyAction::Reply(Reply::Answer(vec![digit.to_owned()])),
+                Ok(1..) => KeyAction::Reply(ApprovalReply::Answer(vec![digit.to_owned()])),
                 _ => KeyAction::Nothing,
             }
         }

@@ -13,10 +13,7 @@ use crate::rotation::actuators::tmux::server::{RecordedPane, Server};
 pub(super) fn run(app: &App, args: &AgentArgs) -> anyhow::Result<Outcome> {
     let Some(agent) = app.meant_agent(args.agent.as_ref())? else { return Ok(Outcome::Nothing) };
     let Some(pane) = &agent.pane else {
-        eprintln!(
-            "baton: {} has no known pane; `baton adopt {}` looks for it",
-            agent.id, agent.id
-        );
+        eprintln!("baton: {} has no known pane; `baton adopt {}` looks for it", agent.id, agent.id);
         return Ok(Outcome::Nothing);
     };
     let known = RecordedPane::new(pane);

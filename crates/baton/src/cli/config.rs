@@ -13,7 +13,7 @@ use crate::cli::args::{ConfigArgs, ConfigCommand};
 use crate::cli::ui::confirm::yes_or_no;
 use crate::cli::ui::{Paint, print, print_json, table_ranked};
 use crate::cli::{App, Outcome, refuse_agent};
-use crate::config::{IgnoredBecause, KEYS, Origin, Resolved, edit};
+use crate::config::{IgnoredBecause, KEYS, ResolvedConfig, SettingOrigin, edit};
 use crate::store::Store;
 use crate::sys::paths::Paths;
 use crate::sys::{editor, fs};
@@ -61,7 +61,7 @@ pub(super) fn run(app: &App, args: &ConfigArgs) -> anyhow::Result<Outcome> {
     let mut rows: Vec<Vec<String>> = settings
         .map(|(key, origin)| {
             let from = origin.shown(&app.paths);
-            let from = if *origin == Origin::Default { paint.dim(&from) } else { from };
+            let from = if *origin == SettingOrigin::Default { paint.dim(&from) } else { from };
             vec![key.name.to_owned(), (key.get)(&resolved.config), from, paint.dim(key.help)]
         })
         .collect();
@@ -139,8 +139,8 @@ pub(super) fn change(command: &ConfigCommand) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Done);
     };
     let (value, origin) = ((KEYS[at].get)(&app.resolved.config), &app.resolved.origins[at]);
-    let is_ours = matches!(origin, Origin::Default)
-        || matches!(origin, Origin::File { path, .. } if *path == paths.config);
+    let is_ours = matches!(origin, SettingOrigin::Default)
+        || matches!(origin, SettingOrigin::File { path, .. } if *path == paths.config);
     let but = if is_ours { "" } else { ", which overrides your own file here" };
     print(&format!("{key} is {value} now ({}{but}).\n", origin.shown(&app.paths)))?;
     Ok(Outcome::Done)
@@ -176,7 +176,7 @@ fn edit_by_hand(paths: &Paths, path: &Path, text: &str) -> anyhow::Result<Outcom
 /// The settings that differ from the defaults, and those that an untrusted file would set.
 fn why(app: &App) -> anyhow::Result<Outcome> {
     let resolved = &app.resolved;
-    let set = KEYS.iter().zip(&resolved.origins).filter(|(_, origin)| **origin != Origin::Default);
+    let set = KEYS.iter().zip(&resolved.origins).filter(|(_, origin)| **origin != SettingOrigin::Default);
     let mut rows: Vec<Vec<String>> = set
         .map(|(key, origin)| vec![key.name.to_owned(), (key.get)(&resolved.config), origin.shown(&app.paths)])
         .collect();
@@ -211,7 +211,7 @@ fn why(app: &App) -> anyhow::Result<Outcome> {
 }
 
 /// The hint if a folder's settings are ignored because it is not trusted.
-fn trust_hint(resolved: &Resolved) -> &'static str {
+fn trust_hint(resolved: &ResolvedConfig) -> &'static str {
     if resolved.ignored.iter().any(|ignored| ignored.why == IgnoredBecause::NotTrusted) {
         "\nUntrusted settings have no effect; `baton trust` accepts this folder.\n"
     } else {
@@ -220,7 +220,7 @@ fn trust_hint(resolved: &Resolved) -> &'static str {
 }
 
 /// Each rule of `[approvals]` with its key and origin.
-fn rules(app: &App) -> Vec<(String, String, &Origin)> {
+fn rules(app: &App) -> Vec<(String, String, &SettingOrigin)> {
     let resolved = &app.resolved;
     let rules = resolved.config.approvals.rules.0.iter().zip(&resolved.rule_origins);
     let row = |((whose, decision, rule), origin): (&(RuleScope, Decision, Rule), _)| {

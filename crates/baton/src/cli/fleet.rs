@@ -79,11 +79,8 @@ fn status(app: &App, as_json: bool) -> anyhow::Result<Outcome> {
                 );
             }
             if link.refused > 0 {
-                let _ = writeln!(
-                    out,
-                    "{} envelopes were rejected; `baton log --faults` says why.",
-                    link.refused
-                );
+                let _ =
+                    writeln!(out, "{} envelopes were rejected; `baton log --faults` says why.", link.refused);
             }
         }
     }

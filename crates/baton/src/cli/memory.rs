@@ -222,7 +222,7 @@ fn short_in(place: &MemoryDir, path: &Path) -> String {
 }
 
 /// The document: the agent's words with unproven claims marked, the facts, and the previous active context.
-fn compose(session: Option<&Session>, document: &str, written: &active::Written) -> String {
+fn compose(session: Option<&Session>, document: &str, written: &active::DisplacedText) -> String {
     let ledger = session.and_then(|s| s.transcript.as_deref()).and_then(|t| ledger_before_save(Path::new(t)));
     let mut body = match &ledger {
         Some(ledger) => verify::mark(document.trim(), ledger),
@@ -469,8 +469,11 @@ fn update(store: &Store, place: &MemoryDir, file: &Path, json: bool) -> anyhow::
     if place.project.is_some() {
         let changed = active::changed(place)?;
         is_newer = source.as_ref().is_some_and(|source| changed.is_some_and(|at| at > source.at));
-        let written =
-            if is_newer { active::Written::default() } else { active::write(place, &text, &session, now)? };
+        let written = if is_newer {
+            active::DisplacedText::default()
+        } else {
+            active::write(place, &text, &session, now)?
+        };
         // Write a document too, so that the newest one is never older work; the file's previous content moves there.
         let body = compose(None, &text, &written);
         let at = source.as_ref().filter(|_| is_newer).map_or(now, |source| source.at);

@@ -73,7 +73,7 @@ use baton_core::ids::{AgentId, ChannelName, SessionId};
 use baton_core::session::Session;
 use clap::FromArgMatches as _;
 
-use crate::config::Resolved;
+use crate::config::ResolvedConfig;
 use crate::mail::maildir::Mail;
 use crate::providers;
 use crate::rotation::verbs::Refusal;
@@ -269,7 +269,7 @@ fn run(cli: args::Cli) -> anyhow::Result<Outcome> {
 struct App {
     paths: Paths,
     cwd: PathBuf,
-    resolved: Resolved,
+    resolved: ResolvedConfig,
     channel_flag: Option<String>,
 }
 

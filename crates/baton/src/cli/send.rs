@@ -9,7 +9,7 @@ use baton_core::fleet::MachineName;
 use baton_core::fleet::address::Resolved;
 use baton_core::halt::Audience;
 use baton_core::ids::AgentId;
-use baton_core::message::{self, MAX_TEXT, Message, Reader, Urgency};
+use baton_core::message::{self, MAX_TEXT, Message, ReaderState, Urgency};
 use baton_core::notice;
 use baton_core::plain::plain;
 use baton_core::session::{Session, Turn};
@@ -224,7 +224,7 @@ fn wait_for_answer(
 /// Tells the sender when the agent reads a message queued just now.
 fn when_read(store: &Store, agent: &Agent, session: Option<&Session>, urgency: Urgency) -> String {
     let presence = store.presence(agent);
-    let reader = Reader {
+    let reader = ReaderState {
         there: presence.is_there(),
         turn: session.map(|s| s.turn).unwrap_or_default(),
         pending: session.and_then(|s| s.pending(presence.is_braked())),

@@ -9,7 +9,7 @@ use crate::config::values::{
 use crate::sys::paths::Paths;
 
 /// One setting.
-pub struct Key {
+pub struct SettingKey {
     /// `section.key`, or a bare `key`.
     pub name: &'static str,
     pub help: &'static str,
@@ -38,7 +38,7 @@ pub enum RawSetting {
     Other,
 }
 
-impl Key {
+impl SettingKey {
     pub fn reach(&self) -> Reach {
         let section = self.name.split_once('.').map_or("", |(section, _)| section);
         match (section, self.name) {
@@ -63,7 +63,7 @@ impl Key {
 
 macro_rules! row {
     ($name:literal, $help:literal, $parse:ident, $($field:ident).+) => {
-        Key {
+        SettingKey {
             name: $name,
             help: $help,
             set: |config, raw, paths| {
@@ -75,7 +75,7 @@ macro_rules! row {
     };
 }
 
-pub const KEYS: &[Key] = &[
+pub const KEYS: &[SettingKey] = &[
     row!("context.enabled", "measure how full the agent is, and tell it", yes_no, context.enabled),
     row!(
         "context.early_warning_percentage",

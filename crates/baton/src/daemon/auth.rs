@@ -34,7 +34,7 @@ const MAX_PAGES: usize = 16;
 
 /// The door that a request came through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Door {
+pub(crate) enum Transport {
     /// The process at the other end, if the system reports it.
     Unix {
         peer: Option<u32>,
@@ -218,10 +218,10 @@ pub(crate) fn cookie_name(port: u16) -> String {
 }
 
 /// Admits or refuses a request. The checks come in the order of the loopback rules.
-pub(crate) fn admit(door: Door, head: &Parts, secrets: &Secrets) -> Result<Proof, AuthRefusal> {
+pub(crate) fn admit(door: Transport, head: &Parts, secrets: &Secrets) -> Result<Proof, AuthRefusal> {
     let proof = match door {
-        Door::Unix { .. } => Proof::Owner,
-        Door::Http { port } => {
+        Transport::Unix { .. } => Proof::Owner,
+        Transport::Http { port } => {
             let (host, is_proxied) = exact_host(head, port, &secrets.hosts)?;
             own_origin(&head.headers, host, is_proxied)?;
             own_site(&head.headers)?;
@@ -238,10 +238,10 @@ pub fn check_head(head: &Parts) {
     let token = "7".repeat(64);
     let secrets = Secrets::new(token.clone(), vec!["desk.example.org".to_owned()]);
     let bearer = format!("Bearer {token}");
-    for door in [Door::Unix { peer: None }, Door::Http { port: 8420 }] {
+    for door in [Transport::Unix { peer: None }, Transport::Http { port: 8420 }] {
         let Ok(proof) = admit(door, head, &secrets) else { continue };
         let is_file = head.method == Method::GET && page::is_asset(head.uri.path());
-        if matches!(door, Door::Http { .. }) && head.uri.path() != "/login" && !is_file {
+        if matches!(door, Transport::Http { .. }) && head.uri.path() != "/login" && !is_file {
             let sent = head.headers.get("authorization").and_then(|value| value.to_str().ok());
             assert!(proof != Proof::Anonymous && sent.is_some_and(|sent| sent.eq_ignore_ascii_case(&bearer)));
         }

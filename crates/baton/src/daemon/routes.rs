@@ -2,7 +2,7 @@
 
 use hyper::{Method, StatusCode, header};
 
-use crate::daemon::api::Reply;
+use crate::daemon::api::HttpReply;
 use crate::daemon::auth::Proof;
 
 /// The operation of a route.
@@ -199,11 +199,7 @@ pub(crate) const ROUTES: &[Route] = &[
     Route {
         query: &[("limit", "how many of the newest; 200 by default")],
         gives: &[(200, "LogLines"), (404, "Error"), (422, "Error")],
-        ..get(
-            "/sessions/{id}/log",
-            Operation::Log,
-            "The log's lines about it of the last day, oldest first",
-        )
+        ..get("/sessions/{id}/log", Operation::Log, "The log's lines about it of the last day, oldest first")
     },
     Route {
         gives: &[(200, "Chain"), (404, "Error")],
@@ -479,7 +475,7 @@ pub(crate) const ROUTES: &[Route] = &[
 ];
 
 /// A request's operation, and the segment in place of `{id}`.
-pub(crate) fn find(method: &Method, path: &str) -> Result<(Operation, String), Reply> {
+pub(crate) fn find(method: &Method, path: &str) -> Result<(Operation, String), HttpReply> {
     ROUTES
         .iter()
         .filter(|route| route.method.as_str() == method.as_str())
@@ -488,16 +484,16 @@ pub(crate) fn find(method: &Method, path: &str) -> Result<(Operation, String), R
 }
 
 /// The answer when this path does not accept the request's method.
-pub(crate) fn not_allowed(path: &str) -> Reply {
+pub(crate) fn not_allowed(path: &str) -> HttpReply {
     let methods: Vec<&str> = ROUTES
         .iter()
         .filter(|route| matches(route.path, path).is_some())
         .map(|route| route.method.as_str())
         .collect();
     if methods.is_empty() {
-        return Reply::error(StatusCode::NOT_FOUND, "there is no such path; see /openapi.json");
+        return HttpReply::error(StatusCode::NOT_FOUND, "there is no such path; see /openapi.json");
     }
-    Reply::error(StatusCode::METHOD_NOT_ALLOWED, "this path takes another method; see /openapi.json")
+    HttpReply::error(StatusCode::METHOD_NOT_ALLOWED, "this path takes another method; see /openapi.json")
         .with_header(header::ALLOW, &methods.join(", "))
 }
 

@@ -7,7 +7,7 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use baton_core::approval::{Answer, Author, State, Verdict};
+use baton_core::approval::{Answer, AnswerAuthor, CaseState, Verdict};
 use baton_core::checkpoint::Checkpoint;
 use baton_core::handoff::carried::{self, Carried};
 use baton_core::handoff::render::goal_and_now;
@@ -16,7 +16,7 @@ use baton_core::ids::AgentId;
 use baton_core::ledger::{Ledger, Narrative, RECENT, TaskEnd, VERSION};
 use baton_core::plain::plain;
 use baton_core::redact::{redact, redact_json};
-use baton_core::session::{PreCompact, Request, Session};
+use baton_core::session::{PendingHandoff, PreCompact, Session};
 use baton_core::transcript;
 use jiff::Timestamp;
 
@@ -177,7 +177,7 @@ pub(crate) fn compose(
     now: Timestamp,
 ) -> Carried {
     let cwd = Path::new(&session.cwd);
-    let from = carried::From {
+    let from = carried::SourceSession {
         session: session.id.to_string(),
         agent: session.agent.to_string(),
         provider: session.provider.clone(),
@@ -187,7 +187,7 @@ pub(crate) fn compose(
         at: now,
     };
     let differs = transfer::differences(providers::of(&session.provider), reader, cwd);
-    let reader = carried::Reader {
+    let reader = carried::DocumentReader {
         spoken: reader.spoken,
         differs: differs.as_deref(),
         has_memory: Paths::from_env().is_ok_and(|paths| settings::has_memory_keeper(&paths, cwd)),
@@ -241,9 +241,9 @@ fn denials(store: &Store, session: &Session, now: Timestamp) -> Vec<String> {
         }
     };
     let mut denials: Vec<(Timestamp, String)> = cases
-        .filter(|case| case.request.session == session.id && case.state() != State::TooLate)
+        .filter(|case| case.request.session == session.id && case.state() != CaseState::TooLate)
         .filter_map(|case| match case.answer {
-            Some(Answer { at, author: Author::User, verdict: Verdict::Deny { reason }, .. }) => {
+            Some(Answer { at, author: AnswerAuthor::User, verdict: Verdict::Deny { reason }, .. }) => {
                 Some((at, reason))
             }
             _ => None,
@@ -422,7 +422,7 @@ fn read_on(
 
 /// The text of a handoff that the agent handed over: its file if it is still there, else our copy. A file that exists
 /// but cannot be read is logged, because the agent's changes since the copy are missing.
-pub(crate) fn requested_text(store: &Store, request: &Request) -> anyhow::Result<String> {
+pub(crate) fn requested_text(store: &Store, request: &PendingHandoff) -> anyhow::Result<String> {
     let file = request.path.as_deref().map(|path| fs::read(Path::new(path), MAX_DOCUMENT));
     let now = file.transpose().unwrap_or_else(|e| {
         store.log().fault(Timestamp::now(), "read the agent's handoff again; its copy is used", &e);

@@ -51,11 +51,7 @@ pub(crate) fn find(
     match (matching.next(), matching.next()) {
         (Some(one), None) => Ok(of_record(one)),
         (Some(a), Some(b)) => {
-            anyhow::bail!(
-                "{what:?} matches several sessions, {} and {}; write more of it",
-                a.id,
-                b.id
-            )
+            anyhow::bail!("{what:?} matches several sessions, {} and {}; write more of it", a.id, b.id)
         }
         (None, _) => Ok(in_client_folders(paths, what).map(|path| LocatedTranscript { path, session: None })),
     }

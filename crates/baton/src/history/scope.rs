@@ -9,7 +9,7 @@ use crate::history::Row;
 use crate::project::channel;
 use crate::sys::paths::Paths;
 
-pub(crate) struct Scope<'a> {
+pub(crate) struct SearchScope<'a> {
     paths: &'a Paths,
     config: &'a Config,
     filter: ProjectFilter,
@@ -31,7 +31,7 @@ pub(crate) enum ProjectFilter {
     },
 }
 
-impl<'a> Scope<'a> {
+impl<'a> SearchScope<'a> {
     pub(crate) fn new(paths: &'a Paths, config: &'a Config, filter: ProjectFilter) -> Self {
         Self { paths, config, filter, known: RefCell::default() }
     }

@@ -9,7 +9,7 @@ use crate::handoffs::attach::PendingFiles;
 use crate::hooks::answer::{Answer, output};
 use crate::hooks::window;
 use crate::mail::deliver::{self, Occasion};
-use crate::project::memory::backups::Why;
+use crate::project::memory::backups::BackupReason;
 use crate::providers::Integration;
 use crate::rotation::pending;
 use crate::sessions::claim::StartContext;
@@ -142,7 +142,7 @@ fn source_name<'a>(source: &'a StartSource<'_>) -> &'a str {
 #[cold]
 pub(super) fn session_end(ctx: &Context, session: &Session, reason: &str) {
     mirror::ended(ctx, session);
-    backup::back_up(ctx, session, Why::End(reason));
+    backup::back_up(ctx, session, BackupReason::End(reason));
     if claim::has_acted(session) {
         // If none of its own hooks could record the use, consume it now, so that nobody else starts with it.
         claim::consume(ctx, session);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use baton_core::agent::{Agent, RotationRequest};
 use baton_core::handoff::HandoffId;
 use baton_core::process::Process;
-use baton_core::rotation::{Actuator, Event, Facts, Rotation, Step};
+use baton_core::rotation::{Actuator, Event, RecoveryFacts, Rotation, Step};
 use jiff::Timestamp;
 
 use crate::rotation::request;
@@ -107,7 +107,7 @@ pub(crate) fn close(store: &Store, agent: &Agent, rotation: Rotation) -> Result<
     };
     // A journal that cannot be read may be the one of that rotation.
     let loaded = !waits && !store.rotations().has(elsewhere).unwrap_or(true);
-    let facts = Facts { old_alive: true, new_alive: false, loaded };
+    let facts = RecoveryFacts { old_alive: true, new_alive: false, loaded };
     advance(store, rotation, Event::Found(facts)).map(drop)
 }
 

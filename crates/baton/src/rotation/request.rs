@@ -5,7 +5,7 @@ use std::time::Duration;
 use baton_core::agent::{Agent, RotationRequest, Stopped};
 use baton_core::handoff::HandoffId;
 use baton_core::ids::AgentId;
-use baton_core::notice::{Kind, Notice};
+use baton_core::notice::{Notice, NoticeKind};
 use baton_core::rotation::{Refused, permitted};
 use baton_core::session::Session;
 use jiff::Timestamp;
@@ -124,7 +124,7 @@ fn stop(store: &Store, agent: &Agent, session: &Session, refused: Refused) {
         Err(e) => return store.log().fault(now, "record that an agent was stopped", &e),
     }
     if let Some(ctx) = Context::of(session) {
-        let notice = Notice { kind: Kind::HandoffPending, stamp: now.as_nanosecond() };
+        let notice = Notice { kind: NoticeKind::HandoffPending, stamp: now.as_nanosecond() };
         let text = notice.kind.text(agent.id.as_str(), &stopped.why);
         notify::tell(store, &ctx.config.notify, agent, notice, &text, now);
     }

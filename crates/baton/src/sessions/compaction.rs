@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::handoffs::seal::{self, Sealing};
 use crate::mail::notify;
-use crate::project::memory::backups::Why;
+use crate::project::memory::backups::BackupReason;
 use crate::sessions::backup;
 use crate::sessions::context::Context;
 use crate::sessions::gauge::Measurement;
@@ -69,7 +69,7 @@ pub(crate) fn before(
             Err(e) => ctx.fault("seal before compaction", &e),
         }
     }
-    backup::back_up(ctx, session, Why::PreCompact);
+    backup::back_up(ctx, session, BackupReason::PreCompact);
     let mark = PreCompact {
         at: ctx.now,
         transcript_len: measured.transcript_len,
@@ -122,7 +122,7 @@ fn tell(ctx: &Context, session: &Session, trigger: &Trigger<'_>, handoff: Option
         // The user has just asked for it.
         return;
     }
-    let kind = notice::Kind::Compacted;
+    let kind = notice::NoticeKind::Compacted;
     let text = kind.text(agent.id.as_str(), handoff.map_or("", HandoffId::as_str));
     let notice = Notice { kind, stamp: ctx.now.as_nanosecond() };
     notify::tell(&ctx.store, &ctx.config.notify, &agent, notice, &text, ctx.now);

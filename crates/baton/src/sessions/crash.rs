@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::handoffs::seal;
 use crate::handoffs::seal::Sealing;
 use crate::mail::notify;
-use crate::project::memory::backups::Why;
+use crate::project::memory::backups::BackupReason;
 use crate::sessions::context::Context;
 use crate::sessions::{SEAL_PATIENCE, backup, mirror};
 use crate::sys::process;
@@ -53,7 +53,7 @@ pub(crate) fn seal(ctx: &Context, session: &Session) -> bool {
         {
             continue;
         }
-        backup::back_up(ctx, &one, Why::Crash);
+        backup::back_up(ctx, &one, BackupReason::Crash);
         let for_self = agent.keeps_to_itself();
         // Offer only the newest of the plain clients; every other agent returns to its own handoff.
         if sealed && !for_self {

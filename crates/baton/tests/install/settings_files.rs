@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use baton::testing::install::ours::{EVENTS, Program};
+use baton::testing::install::ours::{EVENTS, HookProgram};
 use baton::testing::install::settings::{self, WantedEntries};
 use baton_testkit::Home;
 use baton_testkit::rng::Rng;
@@ -255,7 +255,7 @@ fn unusable(seed: u64, bytes: &[u8]) -> Vec<u8> {
 
 /// Adds our entries as an install of another version, in another place and without a record, has left them.
 fn with_ours(bytes: &[u8], ours: Ours, rng: &mut Rng) -> Vec<u8> {
-    let old = Program::At("/opt/old place/baton".into());
+    let old = HookProgram::At("/opt/old place/baton".into());
     let has_statusline = settings::look(bytes).unwrap().statusline.is_some();
     let wanted = WantedEntries {
         hooks: Some(old.hooks()),

@@ -118,10 +118,10 @@ fn a_persons_checkpoint_is_shown_until_they_or_that_workflow_replace_it() {
 
 #[test]
 fn authors_are_known_by_their_sessions() {
-    let of = |session8| Author::of(session8, &["aaaaaaaa"], |id| id == "bbbbbbbb");
-    assert_eq!(of("aaaaaaaa"), Author::Own);
-    assert_eq!(of("bbbbbbbb"), Author::Agent);
-    assert_eq!((of(MANUAL), of("cccccccc")), (Author::Person, Author::Person));
+    let of = |session8| CheckpointAuthor::of(session8, &["aaaaaaaa"], |id| id == "bbbbbbbb");
+    assert_eq!(of("aaaaaaaa"), CheckpointAuthor::Own);
+    assert_eq!(of("bbbbbbbb"), CheckpointAuthor::Agent);
+    assert_eq!((of(MANUAL), of("cccccccc")), (CheckpointAuthor::Person, CheckpointAuthor::Person));
 }
 
 proptest! {

@@ -2,7 +2,7 @@
 //! does not show. Supported words stay as they are.
 
 use crate::ledger::seen::{Name, name};
-use crate::ledger::{Commit, Ledger, Outcome, shell::Kind};
+use crate::ledger::{CommandOutcome, Commit, Ledger, shell::WorkKind};
 
 /// Follows a claim that nothing in the transcript supports.
 pub(crate) const UNPROVEN: &str = " [unproven]";
@@ -45,14 +45,14 @@ struct Facts<'l> {
     /// Everything the ledger holds as text, in which a name may be found.
     text: String,
     /// The outcome of the last test run, if there was one.
-    tests: Option<(Outcome, bool)>,
+    tests: Option<(CommandOutcome, bool)>,
 }
 
 impl<'l> Facts<'l> {
     fn of(ledger: &'l Ledger) -> Self {
         // The document itself is the ledger as text; it leaves nothing out.
         let text = super::render::render(ledger, None);
-        let mut runs = ledger.commands.commands.iter().rev().filter(|c| c.kind == Kind::Test);
+        let mut runs = ledger.commands.commands.iter().rev().filter(|c| c.kind == WorkKind::Test);
         let tests = runs.next().map(|command| (command.outcome, command.complains));
         Self { ledger, text, tests }
     }
@@ -75,7 +75,7 @@ impl<'l> Facts<'l> {
                 self.ledger.git.commits.iter().any(made) || self.ledger.seen.contains(Name::Hash(hash))
             }
             Claim::Figure(number) => self.ledger.seen.contains(Name::Figure(number)),
-            Claim::TestsPass => self.tests == Some((Outcome::Exit(0), false)),
+            Claim::TestsPass => self.tests == Some((CommandOutcome::Exit(0), false)),
         }
     }
 }

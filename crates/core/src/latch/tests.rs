@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::level::Thresholds;
-use crate::reading::{Reading, Source};
+use crate::reading::{Reading, ReadingSource};
 use crate::wire::claude::{EVENTS, parse_hook};
 
 fn reading(percentage: u64) -> Reading {
@@ -13,7 +13,7 @@ fn reading(percentage: u64) -> Reading {
         window: 200_000,
         base: 0,
         at,
-        source: Source::StatusLine,
+        source: ReadingSource::StatusLine,
     }
 }
 

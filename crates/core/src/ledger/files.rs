@@ -38,7 +38,7 @@ pub struct File {
     pub origin: Origin,
     /// Places that were changed, the newest last.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
-    pub marks: VecDeque<Mark>,
+    pub marks: VecDeque<ChangedPlace>,
     /// First and last lines that were read, the newest last. The end is 0 if unknown.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub ranges: VecDeque<(u32, u32)>,
@@ -52,7 +52,7 @@ pub struct File {
 
 /// A place in a file that was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
+pub struct ChangedPlace {
     /// As last seen; 0 when only the definition is known.
     pub line: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,7 +110,7 @@ impl File {
         let markdown = [".md", ".mdx", ".markdown"].iter().any(|end| self.path.ends_with(end));
         let around = if markdown { hunk.heading.clone() } else { hunk.around.clone() };
         let around = around.or_else(|| self.around(hunk.line).map(str::to_owned));
-        let mark = Mark { line: hunk.line, around };
+        let mark = ChangedPlace { line: hunk.line, around };
         self.marks.retain(|known| known.around.is_none() || known.around != mark.around);
         // The lines below have moved.
         if hunk.line > 0 && hunk.growth != 0 {

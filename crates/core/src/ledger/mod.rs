@@ -23,18 +23,18 @@ mod words;
 mod working;
 
 pub use capped::Capped;
-pub use commands::{Command, Commands, Failure, Outcome, Replaced};
+pub use commands::{Command, CommandOutcome, Commands, Failure, ReplacedApproach};
 pub(crate) use files::slashed;
-pub use files::{Definition, File, Files, Mark};
+pub use files::{ChangedPlace, Definition, File, Files};
 pub use git::{Commit, Git, GitOutput};
-pub use items::{Kind as ItemKind, TaskItem};
+pub use items::{ItemKind, TaskItem};
 pub use jobs::{Job, Jobs};
 pub(crate) use names::holds_secrets;
 pub use task::{Hop, MAX_CARRIED, Narrative, TaskEnd};
 pub use todos::{Task, Todos};
-pub use words::{Answer, Answered, Route, Rule, Utterance, Words, rule_strength};
+pub use words::{AnswerState, AnsweredQuestion, Route, StandingRule, Utterance, Words, rule_strength};
 pub(crate) use working::names_of;
-pub use working::{Hit, Name, Working};
+pub use working::{Name, SearchedLine, Working};
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead};
@@ -67,7 +67,7 @@ pub struct Ledger {
     pub git: Git,
     pub jobs: Jobs,
     /// Questions to the user that nobody answered.
-    pub questions: Vec<Question>,
+    pub questions: Vec<OpenQuestion>,
     /// The last words of both sides, the newest at the end.
     pub exchange: VecDeque<Utterance>,
     pub working: Working,
@@ -124,7 +124,7 @@ pub struct Plan {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Question {
+pub struct OpenQuestion {
     pub text: String,
     pub origin: Origin,
 }
@@ -262,7 +262,7 @@ impl Ledger {
     fn reply(&mut self, text: &str, origin: &Origin) {
         let text = text.trim();
         let kept = text::clip(text, REPLY_CHARS).unwrap_or_else(|| text::clip_lines(text, REPLY_CHARS));
-        self.words.answered = Answered::Yes;
+        self.words.answered = AnswerState::Yes;
         self.exchanged(Utterance {
             text: kept.to_owned(),
             way: Route::Reply,

@@ -77,7 +77,7 @@ impl Utterance {
 
 /// A sentence of the user that sets a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rule {
+pub struct StandingRule {
     pub text: String,
     /// `must`, `never`, `don't`, `only`… as opposed to a wish.
     pub strong: bool,
@@ -86,7 +86,7 @@ pub struct Rule {
 
 /// A question of the agent and the user's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct AnsweredQuestion {
     pub question: String,
     pub text: String,
     pub origin: Origin,
@@ -95,7 +95,7 @@ pub struct Answer {
 /// The agent's progress since the latest request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Answered {
+pub enum AnswerState {
     /// Nothing yet.
     #[default]
     No,
@@ -114,11 +114,11 @@ pub struct Words {
     /// The first request of every later cycle, the oldest first.
     pub openings: Capped<Utterance>,
     pub recent: Capped<Utterance>,
-    pub rules: Capped<Rule>,
-    pub answers: Capped<Answer>,
+    pub rules: Capped<StandingRule>,
+    pub answers: Capped<AnsweredQuestion>,
     /// Commands that the user did not let the agent run.
     pub refused: Capped<Utterance>,
-    pub answered: Answered,
+    pub answered: AnswerState,
 }
 
 impl Words {
@@ -140,7 +140,7 @@ impl Words {
         let question = text::clip_words(question, QUESTION_CHARS).into_owned();
         let text = text::clip_words(text, KEPT / 4).into_owned();
         if !text.trim().is_empty() {
-            self.answers.push(Answer { question, text, origin: origin.clone() }, ANSWERS);
+            self.answers.push(AnsweredQuestion { question, text, origin: origin.clone() }, ANSWERS);
         }
     }
 
@@ -166,7 +166,7 @@ impl Words {
         };
         if let Some(said) = self.recent.items.iter_mut().rev().take(8).find(again) {
             said.way = way;
-            self.answered = Answered::No;
+            self.answered = AnswerState::No;
             return;
         }
         let is_reply = text::fits(whole, REPLY) && way != Route::Refusal;
@@ -185,7 +185,7 @@ impl Words {
         }
         // A refusal belongs to a request; it is not one.
         if said.is_request() {
-            self.answered = Answered::No;
+            self.answered = AnswerState::No;
             if self.first.is_none() {
                 self.first = Some(said.clone());
             } else if self.first.as_ref().is_some_and(|first| first.origin.cycle < origin.cycle)
@@ -234,7 +234,7 @@ impl Words {
 
     fn rule(&mut self, sentence: &str, strong: bool, origin: &Origin) {
         self.rules.items.retain(|rule| rule.text != sentence);
-        let rule = Rule { text: sentence.to_owned(), strong, origin: origin.clone() };
+        let rule = StandingRule { text: sentence.to_owned(), strong, origin: origin.clone() };
         if self.rules.items.len() >= RULES {
             // Drop a wish before a rule.
             let old = self.rules.items.iter().position(|rule| !rule.strong).unwrap_or(0);

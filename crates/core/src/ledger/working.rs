@@ -77,7 +77,7 @@ impl Name {
 
 /// A line that a search showed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hit {
+pub struct SearchedLine {
     id: u32,
     pub file: u32,
     pub line: u32,
@@ -92,7 +92,7 @@ pub struct Working {
     /// Calls and texts of the agent so far: the clock of this module.
     pub act: u32,
     names: HashMap<String, Name>,
-    pub hits: VecDeque<Hit>,
+    pub hits: VecDeque<SearchedLine>,
     next_hit: u32,
     /// Lines of outputs and calls that belong to no file and hold names, the newest at the end.
     pub lines: VecDeque<String>,
@@ -103,7 +103,7 @@ pub struct Working {
 struct Stored {
     act: u32,
     names: Vec<StoredName>,
-    hits: VecDeque<Hit>,
+    hits: VecDeque<SearchedLine>,
     next_hit: u32,
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     lines: VecDeque<String>,
@@ -352,7 +352,7 @@ impl Working {
             return None;
         }
         self.next_hit += 1;
-        let hit = Hit { id: self.next_hit, file, line, text: text.to_owned(), used: false };
+        let hit = SearchedLine { id: self.next_hit, file, line, text: text.to_owned(), used: false };
         self.hits.push_back(hit);
         if self.hits.len() > HITS {
             // A line that the agent used is a finding; one that it passed over is not.
@@ -381,7 +381,7 @@ impl Working {
     }
 
     /// Findings in `file`: lines of searches whose names the agent then used, the newest first.
-    pub(crate) fn findings(&self, file: u32) -> impl Iterator<Item = &Hit> {
+    pub(crate) fn findings(&self, file: u32) -> impl Iterator<Item = &SearchedLine> {
         self.hits.iter().rev().filter(move |hit| hit.file == file && hit.used)
     }
 

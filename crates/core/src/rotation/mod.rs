@@ -109,12 +109,12 @@ pub enum Event {
     /// The new process ended before it loaded anything.
     NewExited,
     /// A later supervisor found the record open.
-    Found(Facts),
+    Found(RecoveryFacts),
 }
 
 /// A later supervisor's observations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Facts {
+pub struct RecoveryFacts {
     pub old_alive: bool,
     pub new_alive: bool,
     /// The handoff was claimed by a living session or consumed.
@@ -219,7 +219,7 @@ impl Rotation {
     }
 
     /// Recovers after a crash of the supervisor.
-    fn found(mut self, facts: Facts) -> (Self, Vec<Effect>) {
+    fn found(mut self, facts: RecoveryFacts) -> (Self, Vec<Effect>) {
         if facts.loaded {
             self.step = Step::Done;
             return (self, vec![Effect::Record, Effect::Over(None)]);

@@ -83,8 +83,8 @@ impl World {
         self.rng % n
     }
 
-    fn facts(&self) -> Facts {
-        Facts {
+    fn facts(&self) -> RecoveryFacts {
+        RecoveryFacts {
             old_alive: self.running.iter().any(|(_, new)| !new),
             new_alive: self.running.iter().any(|(_, new)| *new),
             loaded: self.loads > 0,

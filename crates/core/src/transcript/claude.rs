@@ -8,7 +8,7 @@ use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::parser::{Parsed, Provider};
-use super::record::{Action, Author, Body, Change, Hunk, Item, Outcome, Record, Todo, TodoStatus, Touch};
+use super::record::{Action, Author, Body, CallOutcome, Change, Hunk, Item, Record, Todo, TodoStatus, Touch};
 use crate::marks;
 use crate::speaker::{Speaker, is_object, speaker};
 
@@ -230,7 +230,7 @@ fn user<'a>(
                     }
                     Some("tool_result") => items.push(Item::Outcome {
                         id: block.tool_use_id.unwrap_or_default(),
-                        outcome: Outcome {
+                        outcome: CallOutcome {
                             failed: block.is_error == Some(true),
                             exit: None,
                             body: Body::raw(block.content),

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::parser::{Parsed, Provider};
 use super::record::{
-    Action, Author, Body, Change, Item, Outcome, Record, ScriptCall, Todo, TodoStatus, Touch,
+    Action, Author, Body, CallOutcome, Change, Item, Record, ScriptCall, Todo, TodoStatus, Touch,
 };
 use super::{patch, script};
 use crate::marks;
@@ -181,7 +181,7 @@ fn completed<'a>(it: Ended<'a>, items: &mut Vec<Item<'a>>) {
                 _ => Body::raw(it.command).text().into_owned(),
             };
             let exit = it.exit_code;
-            let outcome = Outcome {
+            let outcome = CallOutcome {
                 failed: exit.map_or(failed, |code| code != 0),
                 exit,
                 body: it.aggregated_output.map_or(Body::Empty, Body::Text),
@@ -523,7 +523,7 @@ fn script_of(words: &[String]) -> String {
 }
 
 /// The result of a call: the output without the client's lines about it.
-fn output(raw: Option<&RawValue>) -> Outcome<'_> {
+fn output(raw: Option<&RawValue>) -> CallOutcome<'_> {
     #[derive(Deserialize)]
     struct Older {
         output: String,
@@ -533,7 +533,7 @@ fn output(raw: Option<&RawValue>) -> Outcome<'_> {
     struct Metadata {
         exit_code: Option<i32>,
     }
-    let ended = |text: &str, exit: Option<i32>, failed: bool| Outcome {
+    let ended = |text: &str, exit: Option<i32>, failed: bool| CallOutcome {
         failed: exit.map_or(failed, |code| code != 0),
         exit,
         body: Body::Text(Cow::Owned(text.to_owned())),
@@ -557,7 +557,7 @@ fn output(raw: Option<&RawValue>) -> Outcome<'_> {
         let (results, plain) = script::results(shown);
         let exit = if let [one] = results.as_slice() { one.exit } else { None };
         let outcome = ended(&plain, exit, !head.starts_with("Script completed"));
-        return Outcome { results, ..outcome };
+        return CallOutcome { results, ..outcome };
     }
     let number =
         |mark: &str| head.lines().find_map(|line| line.strip_prefix(mark)?.trim().parse::<i32>().ok());

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::summary::Ending;
-use crate::wire::claude::statusline::Usage;
+use crate::wire::claude::statusline::ApiUsage;
 use crate::wire::lax;
 
 /// The facts that a listing takes from an answer.
@@ -39,7 +39,7 @@ struct Message<'a> {
     #[serde(default, borrow, deserialize_with = "lax::text")]
     model: Option<Cow<'a, str>>,
     #[serde(default, deserialize_with = "lax::object")]
-    usage: Option<Usage>,
+    usage: Option<ApiUsage>,
     #[serde(borrow)]
     content: Vec<Block<'a>>,
 }

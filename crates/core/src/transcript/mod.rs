@@ -21,6 +21,6 @@ pub mod tail;
 
 pub use parser::{Counts, Parser, Provider};
 pub use record::{
-    Action, Author, Body, Change, Hunk, Item, Origin, Outcome, Record, ScriptCall, ScriptResult, Todo,
+    Action, Author, Body, CallOutcome, Change, Hunk, Item, Origin, Record, ScriptCall, ScriptResult, Todo,
     TodoStatus, Touch,
 };

@@ -42,7 +42,7 @@ pub struct Passage {
 
 /// The line that they are in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Turn {
+pub struct LinePassages {
     pub time: Option<String>,
     pub uuid: Option<String>,
     pub sidechain: bool,
@@ -50,7 +50,7 @@ pub struct Turn {
 }
 
 /// The words of `line`; `None` if it is damaged or has none.
-pub fn passages(provider: Provider, line: &[u8]) -> Option<Turn> {
+pub fn passages(provider: Provider, line: &[u8]) -> Option<LinePassages> {
     let line = line.trim_ascii();
     // Lines are nearly always valid UTF-8, and checking is much faster than repairing.
     let text = std::str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed);
@@ -94,13 +94,13 @@ fn taken(value: &mut Value, key: &str) -> Option<String> {
     }
 }
 
-fn of_claude(mut line: ClaudeLine) -> Option<Turn> {
+fn of_claude(mut line: ClaudeLine) -> Option<LinePassages> {
     let text = |value: Value| if let Value::String(text) = value { Some(text) } else { None };
     let is = |value: &Value| *value == Value::Bool(true);
     if is(&line.is_meta) || is(&line.is_compact_summary) || is(&line.is_api_error_message) {
         return None;
     }
-    let mut turn = Turn { sidechain: is(&line.is_sidechain), ..Turn::default() };
+    let mut turn = LinePassages { sidechain: is(&line.is_sidechain), ..LinePassages::default() };
     let kind = text(line.r#type)?;
     (turn.time, turn.uuid) = (text(line.timestamp), text(line.uuid));
     match kind.as_str() {
@@ -164,11 +164,11 @@ fn gave(call: Option<String>, text: String) -> Option<Passage> {
     (!passage.text.trim().is_empty()).then_some(passage)
 }
 
-fn of_codex(line: &mut Value) -> Option<Turn> {
+fn of_codex(line: &mut Value) -> Option<LinePassages> {
     if line["type"] != "response_item" {
         return None;
     }
-    let mut turn = Turn { time: taken(line, "timestamp"), ..Turn::default() };
+    let mut turn = LinePassages { time: taken(line, "timestamp"), ..LinePassages::default() };
     let it = line.get_mut("payload")?;
     turn.uuid = taken(it, "id");
     match taken(it, "type")?.as_str() {

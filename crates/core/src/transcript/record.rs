@@ -86,14 +86,14 @@ pub enum Item<'a> {
     /// A tool call.
     Call { id: Cow<'a, str>, action: Action<'a> },
     /// The outcome of a tool call.
-    Outcome { id: Cow<'a, str>, outcome: Outcome<'a> },
+    Outcome { id: Cow<'a, str>, outcome: CallOutcome<'a> },
     /// A command whose end the client itself reports, whoever called it. `id` may be the call's.
     Ran {
         id: Cow<'a, str>,
         command: Cow<'a, str>,
         process: Option<Cow<'a, str>>,
         folder: Option<Cow<'a, str>>,
-        outcome: Outcome<'a>,
+        outcome: CallOutcome<'a>,
     },
     /// A patch that the client itself reports as applied. `id` may be the call's.
     Patched { id: Cow<'a, str>, changes: Vec<Change<'a>> },
@@ -228,7 +228,7 @@ pub struct Hunk {
 
 /// How a tool call ended.
 #[derive(Debug)]
-pub struct Outcome<'a> {
+pub struct CallOutcome<'a> {
     pub failed: bool,
     /// The exit status, if the provider reports it separately from the output.
     pub exit: Option<i32>,
@@ -257,7 +257,7 @@ pub struct ScriptResult {
     pub output: Option<String>,
 }
 
-impl Outcome<'_> {
+impl CallOutcome<'_> {
     /// Whether the client itself notes that the user refused the call: a tool can print the same words.
     pub(crate) fn is_refusal(&self) -> bool {
         let note = self.note.map(RawValue::get).unwrap_or_default();

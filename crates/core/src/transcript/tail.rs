@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::scan::{self, Needle};
-use crate::wire::claude::statusline::Usage;
+use crate::wire::claude::statusline::ApiUsage;
 use crate::wire::lax;
 
 /// How far back the search goes before it gives up.
@@ -192,7 +192,7 @@ struct Message<'a> {
     #[serde(default, borrow, deserialize_with = "lax::text")]
     model: Option<Cow<'a, str>>,
     #[serde(default, deserialize_with = "lax::object")]
-    usage: Option<Usage>,
+    usage: Option<ApiUsage>,
 }
 
 #[derive(Deserialize, Default)]

@@ -1,6 +1,6 @@
 //! Authorship: nothing that a tool, a paste, a file or another agent says counts as the user's words.
 
-use baton_core::handoff::carried::{Carried, From, Notes, Reader};
+use baton_core::handoff::carried::{Carried, DocumentReader, Notes, SourceSession};
 use baton_core::handoff::pack::pack;
 use baton_core::handoff::{HandoffId, Kind};
 use baton_core::ledger::{Ledger, Utterance};
@@ -199,7 +199,7 @@ pub(crate) fn hop(ledger: Ledger, context: u32) -> Ledger {
 }
 
 fn sealed(ledger: Ledger, context: u32, provider: &str) -> Carried {
-    let from = From {
+    let from = SourceSession {
         session: format!("s{context}"),
         agent: "app".into(),
         provider: provider.into(),
@@ -208,7 +208,7 @@ fn sealed(ledger: Ledger, context: u32, provider: &str) -> Carried {
         kind: Kind::Auto,
         at: Timestamp::UNIX_EPOCH,
     };
-    let reader = Reader { spoken: "Claude", differs: None, has_memory: false };
+    let reader = DocumentReader { spoken: "Claude", differs: None, has_memory: false };
     Carried::compose(from, &reader, &Notes::default(), None, ledger).stored()
 }
 

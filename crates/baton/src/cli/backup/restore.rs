@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use crate::cli::backup::{find, import, is_live, not_there};
-use crate::cli::ui::progress::Progress;
+use crate::cli::ui::progress::ProgressLine;
 use crate::cli::ui::{print, print_json, print_raw, size};
 use crate::cli::{App, Outcome};
 use crate::providers;
@@ -126,7 +126,7 @@ pub(crate) fn run(
     for (name, content) in source.subagents {
         let path = subagent_path(&target, &name);
         if !path.exists() {
-            write(&path, content, keys.as_ref(), &mut Progress::new("restoring", 0))?;
+            write(&path, content, keys.as_ref(), &mut ProgressLine::new("restoring", 0))?;
         }
     }
     if json {
@@ -270,7 +270,7 @@ fn put(target: &Path, source: &Source, keys: Option<&Keys>, keep: bool) -> anyho
         copy::copy_new(&file, file.metadata()?.len(), &aside)?;
         kept = Some(aside);
     }
-    write(target, (source.main)()?, keys, &mut Progress::new("restoring", source.bytes))?;
+    write(target, (source.main)()?, keys, &mut ProgressLine::new("restoring", source.bytes))?;
     Ok(kept)
 }
 
@@ -279,7 +279,7 @@ fn write(
     path: &Path,
     content: Box<dyn Read + Send>,
     keys: Option<&Keys>,
-    progress: &mut Progress,
+    progress: &mut ProgressLine,
 ) -> anyhow::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     fs::private_dir(folder)?;

@@ -22,7 +22,7 @@ use crate::cli::ui::{Paint, age, local, page, print, print_json, print_raw, tabl
 use crate::cli::{App, Outcome, client_pid, session_from_env};
 use crate::fleet::handoffs::{copy_of, is_elsewhere};
 use crate::handoffs::transcripts;
-use crate::store::handoffs::{Draft, MAX_DOCUMENT, Repaired, newest_first};
+use crate::store::handoffs::{Draft, MAX_DOCUMENT, Repair, newest_first};
 use crate::sys::process;
 
 pub(super) fn run(app: &App, args: HandoffsArgs) -> anyhow::Result<Outcome> {
@@ -454,20 +454,20 @@ fn repair(app: &App, json: bool, now: Timestamp) -> anyhow::Result<Outcome> {
     let lines: Vec<String> = done
         .iter()
         .map(|step| match step {
-            Repaired::SetAside { what, to, why } => {
+            Repair::SetAside { what, to, why } => {
                 format!("set aside {} as {} ({why})", what.display(), to.display())
             }
-            Repaired::Mended(path) => format!("rewrote {} from the archive", path.display()),
-            Repaired::Rebuilt { path, current: Some(current) } => {
+            Repair::Mended(path) => format!("rewrote {} from the archive", path.display()),
+            Repair::Rebuilt { path, current: Some(current) } => {
                 format!("rebuilt {} from the archive; current is {current}", path.display())
             }
-            Repaired::Rebuilt { path, current: None } => {
+            Repair::Rebuilt { path, current: None } => {
                 format!("rebuilt {}; the archive has no handoff for this channel", path.display())
             }
-            Repaired::Dropped { id, why } => {
+            Repair::Dropped { id, why } => {
                 format!("cleared {id}, which waited for its addressee: its document cannot be used ({why})")
             }
-            Repaired::Swept(n) => format!("removed {n} leftovers of killed writers"),
+            Repair::Swept(n) => format!("removed {n} leftovers of killed writers"),
         })
         .collect();
     if json {

@@ -13,7 +13,7 @@ use hyper::body::Bytes;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use sha2::{Digest as _, Sha256};
 
-use crate::daemon::api::Reply;
+use crate::daemon::api::HttpReply;
 use crate::sys::hash::hex;
 
 /// The error for a page that may not change things.
@@ -103,7 +103,7 @@ impl Asset {
     }
 
     /// The file, or that the browser has it already.
-    pub(crate) fn reply(&self, headers: &HeaderMap) -> Reply {
+    pub(crate) fn reply(&self, headers: &HeaderMap) -> HttpReply {
         let mut own = vec![
             (header::ETAG, self.tag.clone()),
             // Revalidated at each load, so that a new version of baton serves its own page at once.
@@ -113,7 +113,7 @@ impl Asset {
             (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
         ];
         if headers.get(header::IF_NONE_MATCH) == Some(&self.tag) {
-            return Reply::File {
+            return HttpReply::File {
                 status: StatusCode::NOT_MODIFIED,
                 kind: self.kind,
                 body: Bytes::new(),
@@ -130,7 +130,7 @@ impl Asset {
         } else {
             Bytes::from_static(self.plain.as_bytes())
         };
-        Reply::File { status: StatusCode::OK, kind: self.kind, body, headers: own }
+        HttpReply::File { status: StatusCode::OK, kind: self.kind, body, headers: own }
     }
 }
 

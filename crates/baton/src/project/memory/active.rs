@@ -88,7 +88,7 @@ pub(crate) fn read(place: &MemoryDir) -> Result<Option<String>, FileError> {
 
 /// The file's earlier words, and those that did not fit.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct DisplacedText {
     pub before: Option<String>,
     pub overflow: Option<String>,
 }
@@ -99,7 +99,7 @@ pub(crate) fn write(
     text: &str,
     session: &SessionId,
     now: Timestamp,
-) -> Result<Written, FileError> {
+) -> Result<DisplacedText, FileError> {
     // An unreadable file (a person may have put anything there) is set aside, not lost.
     let before = match read(place) {
         Ok(before) => before.as_deref().and_then(words),
@@ -119,7 +119,7 @@ pub(crate) fn write(
     }
     fs::replace(&place.active_context(), out.as_bytes(), SHARED, Sync::Yes)?;
     let before = before.filter(|b| b != fits);
-    Ok(Written { before, overflow: overflow.map(str::to_owned) })
+    Ok(DisplacedText { before, overflow: overflow.map(str::to_owned) })
 }
 
 /// As many whole lines as fit, and the rest.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use baton_core::agent::{Agent, Order};
+use baton_core::agent::{Agent, SupervisorOrder};
 use baton_core::handoff::{HandoffId, Kind};
 use baton_core::prompt;
 use baton_core::rotation::Actuator;
@@ -25,7 +25,7 @@ const QUEUED: Duration = Duration::from_secs(10);
 /// Seals a handoff and asks for the fresh context. Returns what people read.
 pub(crate) fn rotate(store: &Store, caller: &Caller, agent: &Agent) -> Result<String, Refusal> {
     permit(store, caller, "rotate", agent)?;
-    if let Some(Order::Undo { session }) = &agent.order
+    if let Some(SupervisorOrder::Undo { session }) = &agent.order
         && agent.session.as_ref() != Some(session)
     {
         return Err(Refusal::Conflict(format!(
@@ -68,8 +68,8 @@ fn is_asked_for_window(session: &Session) -> bool {
 fn seal(session: &Session) -> Result<HandoffId, Refusal> {
     let ctx = Context::of(session).context("there is no home folder")?;
     match pending::carry_out_at_once(&ctx, session, "a person") {
-        Some(pending::Outcome::Sealed { handoff, .. }) => return Ok(handoff),
-        Some(pending::Outcome::Failed(why)) => {
+        Some(pending::SealOutcome::Sealed { handoff, .. }) => return Ok(handoff),
+        Some(pending::SealOutcome::Failed(why)) => {
             return Err(Refusal::Conflict(format!(
                 "the handoff that {} has written was not sealed: {why}",
                 session.agent

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use crate::config::Config;
 use crate::handoffs::offer;
 use crate::providers::{self, PROVIDERS, Provider};
-use crate::rotation::actuators::tmux::launch::{self, MAX_PROMPT, Spec};
+use crate::rotation::actuators::tmux::launch::{self, MAX_PROMPT, PaneSpec};
 use crate::rotation::actuators::tmux::worktree;
 use crate::rotation::verbs::{Refusal, permit};
 use crate::sessions::caller::Caller;
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The caller's order for a new agent.
 #[derive(Debug, Default)]
-pub(crate) struct Order {
+pub(crate) struct SpawnOrder {
     /// The client's name; defaults to the configured one, else the first that is installed.
     pub provider: Option<String>,
     pub cwd: PathBuf,
@@ -52,7 +52,7 @@ pub(crate) fn spawn(
     config: &Config,
     caller: &Caller,
     name: &AgentId,
-    order: Order,
+    order: SpawnOrder,
     channel_of: impl Fn(&Path) -> anyhow::Result<ChannelName>,
 ) -> Result<Agent, Refusal> {
     if let Some(approver) = &order.approver {
@@ -67,7 +67,7 @@ pub(crate) fn spawn(
     if let Some(why) = rights::refuse_name(store, &config.approvals.rules, caller, name) {
         return Err(Refusal::Forbidden(why));
     }
-    let Order { mut cwd, prompt, args, .. } = order;
+    let SpawnOrder { mut cwd, prompt, args, .. } = order;
     if !cwd.is_dir() {
         return Err(Refusal::Conflict(format!(
             "{} is not a folder; name one with --cwd",
@@ -105,7 +105,7 @@ pub(crate) fn spawn(
         Some(text) => launch::with_prompt(args, text),
         None => args,
     };
-    let spec = Spec {
+    let spec = PaneSpec {
         name: name.clone(),
         provider,
         channel: channel_of(&cwd)?,

@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use baton_core::agent::{Agent, Order, Pane};
+use baton_core::agent::{Agent, Pane, SupervisorOrder};
 use baton_core::ids::SessionId;
-use baton_core::launch::{Launch, Now};
+use baton_core::launch::{CurrentChoices, Launch};
 use jiff::Timestamp;
 
 use crate::config::Config;
 use crate::mail::announce;
 use crate::providers;
-use crate::rotation::actuators::tmux::launch::{self, Spec};
+use crate::rotation::actuators::tmux::launch::{self, PaneSpec};
 use crate::rotation::actuators::tmux::server::Server;
 use crate::rotation::verbs::{Refusal, permit};
 use crate::sessions::caller::Caller;
@@ -44,7 +44,7 @@ pub(crate) fn undo(
     permit(store, caller, "undo a rotation of", agent)?;
     let way = way(store, agent)?;
     let under_way = match &agent.order {
-        Some(Order::Undo { session }) if agent.session.as_ref() != Some(session) => Some(session),
+        Some(SupervisorOrder::Undo { session }) if agent.session.as_ref() != Some(session) => Some(session),
         _ => None,
     };
     if let (Way::Supervisor, Some(session)) = (&way, under_way) {
@@ -71,7 +71,7 @@ pub(crate) fn undo(
             a.last_handoff.clone_from(&handoff);
         }
         if !matches!(way, Way::Person) {
-            a.order = Some(Order::Undo { session: previous.clone() });
+            a.order = Some(SupervisorOrder::Undo { session: previous.clone() });
         }
     })?;
     if let Way::Pane(pane) = way {
@@ -89,7 +89,7 @@ pub(crate) fn undo(
             Ok(format!("{} goes back to session {previous}{when}{again}.", agent.id))
         }
         Way::Pane(pane) => {
-            let now = before.as_ref().map_or_else(Now::default, |session| Now {
+            let now = before.as_ref().map_or_else(CurrentChoices::default, |session| CurrentChoices {
                 model: session.model.as_deref(),
                 permission_mode: session.permission_mode.as_deref(),
             });
@@ -98,7 +98,7 @@ pub(crate) fn undo(
         }
         Way::Person => {
             let mut command = vec![agent.provider.clone()];
-            command.extend(resuming(agent, previous, &Now::default()));
+            command.extend(resuming(agent, previous, &CurrentChoices::default()));
             let command = command.join(" ");
             let leave = if store.presence(agent).is_there() { "leave its client and " } else { "" };
             Ok(format!(
@@ -139,7 +139,7 @@ fn way<'a>(store: &Store, agent: &'a Agent) -> Result<Way<'a>, Refusal> {
 }
 
 /// The client's command line that resumes `previous`.
-fn resuming(agent: &Agent, previous: &SessionId, now: &Now<'_>) -> Vec<String> {
+fn resuming(agent: &Agent, previous: &SessionId, now: &CurrentChoices<'_>) -> Vec<String> {
     let grammar = &providers::of(&agent.provider).grammar;
     Launch::parse(grammar, &agent.launch).resume(grammar, previous.as_str(), None, now)
 }
@@ -176,7 +176,7 @@ fn end(config: &Config, agent: &Agent, pane: &Pane) -> anyhow::Result<()> {
 
 /// Starts the client again in its pane.
 fn start(store: &Store, agent: &Agent, pane: &Pane, args: Vec<String>) -> anyhow::Result<()> {
-    let spec = Spec {
+    let spec = PaneSpec {
         name: agent.id.clone(),
         provider: providers::of(&agent.provider),
         channel: agent.channel.clone(),

@@ -118,7 +118,8 @@ pub(super) fn referenced(scene: &Scene) -> Vec<Finding> {
         if version::is_program(&program) || seen.contains(&(entry.0.clone(), program.clone())) {
             continue;
         }
-        let what = format!("{} calls {}, which is not a program", scene.short(&entry.0), scene.short(&program));
+        let what =
+            format!("{} calls {}, which is not a program", scene.short(&entry.0), scene.short(&program));
         findings.push(if is_ours(&entry) {
             Finding::fail(what, "run `baton install`")
         } else {

@@ -90,14 +90,14 @@ pub(crate) fn is_impatient(hook: &Value, event: &str) -> bool {
 
 /// The program as named in entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Program {
+pub enum HookProgram {
     /// Its installed path. Runs in exec form, so no shell is started.
     At(String),
     /// Found on each teammate's PATH.
     OnPath,
 }
 
-impl Program {
+impl HookProgram {
     pub fn name(&self) -> &str {
         match self {
             Self::At(path) => path,
@@ -213,9 +213,9 @@ mod tests {
 
     #[test]
     fn our_hooks_are_known_in_every_form_they_ever_had_and_no_others() {
-        let at = Program::At("/home/u/.local/bin/baton".into());
+        let at = HookProgram::At("/home/u/.local/bin/baton".into());
         assert!(is_hook(&at.hook("Stop", 10).value(), "Stop"));
-        assert!(is_hook(&Program::OnPath.hook("Stop", 10).value(), "Stop"));
+        assert!(is_hook(&HookProgram::OnPath.hook("Stop", 10).value(), "Stop"));
         assert!(is_hook(&json!({ "type": "command", "command": "'/o p/baton' hook Stop" }), "Stop"));
         let codex = json!({ "type": "command", "command": "/b/baton hook --provider codex Stop" });
         assert!(is_hook(&codex, "Stop"));
@@ -229,11 +229,11 @@ mod tests {
     #[test]
     fn a_path_with_spaces_and_quotes_survives_the_shell() {
         let odd = "/home/o' brien/my bin/baton";
-        let command = Program::At(odd.into()).statusline(Some("user"));
+        let command = HookProgram::At(odd.into()).statusline(Some("user"));
         assert_eq!(words(&command), [odd, "statusline", "--then", "user"]);
         assert!(is_statusline(&command));
         assert_eq!(then_key(&command).as_deref(), Some("user"));
-        assert_eq!(Program::OnPath.statusline(None), "baton statusline");
+        assert_eq!(HookProgram::OnPath.statusline(None), "baton statusline");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The slash commands, as skills in the plugin folder, where they keep their plain names. They are short, because the
 //! binary does the work.
 
-use crate::setup::install::ours::Program;
+use crate::setup::install::ours::HookProgram;
 
 /// A skill; users type its name.
 pub(super) struct Skill {
@@ -22,7 +22,7 @@ pub(super) const SKILLS: [Skill; 8] = [
 
 impl Skill {
     /// The text with the program's name for this install.
-    pub(super) fn text(&self, program: &Program) -> String {
+    pub(super) fn text(&self, program: &HookProgram) -> String {
         self.text.replace("{save}", SAVE).replace("{baton}", program.name())
     }
 }

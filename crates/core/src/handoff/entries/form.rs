@@ -1,8 +1,11 @@
 //! How one fact is written: labels and counts are ours, everything else is verbatim.
 
-use crate::ledger::shell::Kind;
+use crate::ledger::shell::WorkKind;
 use crate::ledger::text::{clip, clip_lines, clip_words, fits, fold, sentences};
-use crate::ledger::{Answer, Command, Failure, File, Outcome, Replaced, Route, Utterance, rule_strength};
+use crate::ledger::{
+    AnsweredQuestion, Command, CommandOutcome, Failure, File, ReplacedApproach, Route, Utterance,
+    rule_strength,
+};
 use crate::transcript::Author;
 
 /// Who asked, if not the user, and with which slash command.
@@ -125,7 +128,7 @@ pub(super) fn bullets(said: &Utterance, whole: usize) -> Vec<String> {
     forms
 }
 
-pub(super) fn answer_forms(answer: &Answer) -> Vec<String> {
+pub(super) fn answer_forms(answer: &AnsweredQuestion) -> Vec<String> {
     [300, 120, 60]
         .map(|size| {
             let question = fold(&clip_words(&answer.question, size));
@@ -164,25 +167,25 @@ pub(super) fn failure(error: &Failure, max: usize, is_named: bool) -> String {
     lines(&format!("- {}{since}{cause}{more} →", outcome(error.outcome)), shown)
 }
 
-pub(super) fn outcome(outcome: Outcome) -> String {
+pub(super) fn outcome(outcome: CommandOutcome) -> String {
     match outcome {
-        Outcome::Exit(0) => "ok (exit 0)".to_owned(),
-        Outcome::Exit(code) => format!("failed (exit {code})"),
-        Outcome::Failed => "failed".to_owned(),
-        Outcome::Unknown => "exit status not seen".to_owned(),
+        CommandOutcome::Exit(0) => "ok (exit 0)".to_owned(),
+        CommandOutcome::Exit(code) => format!("failed (exit {code})"),
+        CommandOutcome::Failed => "failed".to_owned(),
+        CommandOutcome::Unknown => "exit status not seen".to_owned(),
     }
 }
 
-pub(super) fn command_forms(command: &Command, replaced: Option<&Replaced>) -> Vec<String> {
+pub(super) fn command_forms(command: &Command, replaced: Option<&ReplacedApproach>) -> Vec<String> {
     let kind = match command.kind {
-        Kind::Test => "test",
-        Kind::Build => "build",
-        Kind::Lint => "lint",
-        Kind::Run => "run",
+        WorkKind::Test => "test",
+        WorkKind::Build => "build",
+        WorkKind::Lint => "lint",
+        WorkKind::Run => "run",
     };
     let times = if command.runs > 1 { format!(" · ×{}", command.runs) } else { String::new() };
     let status = match command.outcome {
-        Outcome::Exit(0) if command.complains => "exit 0, but its output complains".to_owned(),
+        CommandOutcome::Exit(0) if command.complains => "exit 0, but its output complains".to_owned(),
         other => outcome(other),
     };
     let since = if replaced.is_some() { ", replaced since" } else { "" };

@@ -18,16 +18,16 @@ pub(super) use section::Section;
 use std::collections::BTreeMap;
 
 use super::pack::pack_document;
-use crate::ledger::shell::Kind;
+use crate::ledger::shell::WorkKind;
 use crate::ledger::text::{clip, clip_lines, fits, fold, sentences};
 use crate::ledger::{
-    Answered, Command, Commands, Failure, Job, Ledger, Replaced, Route, Task, Utterance, rule_strength,
-    slashed,
+    AnswerState, Command, Commands, Failure, Job, Ledger, ReplacedApproach, Route, Task, Utterance,
+    rule_strength, slashed,
 };
 use crate::transcript::{Author, Origin, TodoStatus};
 
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct DocumentEntry {
     pub section: Section,
     /// Higher means that the next turn needs it more.
     pub value: i32,
@@ -51,7 +51,7 @@ impl Share {
 /// All entries of a ledger, and how many facts of each section the ledger has dropped.
 #[derive(Debug)]
 pub(super) struct Entries {
-    pub list: Vec<Entry>,
+    pub list: Vec<DocumentEntry>,
     pub map: Map,
     /// The lines that name earlier contexts.
     pub contexts: BTreeMap<u32, String>,
@@ -97,7 +97,7 @@ pub(super) fn entries(ledger: &Ledger, budget: usize) -> Entries {
     ];
     let mut list = list.out;
     // The words of the newest context come first; within a context the order stays.
-    let newest = |entry: &Entry| std::cmp::Reverse(entry.context.unwrap_or(u32::MAX));
+    let newest = |entry: &DocumentEntry| std::cmp::Reverse(entry.context.unwrap_or(u32::MAX));
     list.sort_by_key(|entry| {
         let spoken = matches!(entry.section, Section::Words | Section::Said);
         if spoken { newest(entry) } else { std::cmp::Reverse(u32::MAX) }
@@ -130,12 +130,12 @@ fn is_named(commands: &Commands, error: &Failure) -> bool {
 }
 
 /// Is `command`, as it ran last, the try that `entry` says was given up?
-fn is_try(command: &Command, entry: &Replaced) -> bool {
+fn is_try(command: &Command, entry: &ReplacedApproach) -> bool {
     command.outcome == entry.outcome && command.text == entry.tried.trim()
 }
 
 struct List {
-    out: Vec<Entry>,
+    out: Vec<DocumentEntry>,
     share: Share,
     now: u32,
 }
@@ -145,7 +145,7 @@ impl List {
         // A text with nothing to show gives no entry.
         forms.retain(|form| !form.is_empty());
         if !forms.is_empty() {
-            self.out.push(Entry { section, value, forms, context: None, said: None });
+            self.out.push(DocumentEntry { section, value, forms, context: None, said: None });
         }
     }
 
@@ -233,10 +233,10 @@ impl List {
         if let Some(latest) = latest {
             let state = match words.answered {
                 _ if latest.origin.cycle < self.now => "of an earlier context",
-                Answered::No => "not answered yet",
-                Answered::Working => "the agent was working on it",
-                Answered::Yes => "answered",
-                Answered::Interrupted => "interrupted by the user",
+                AnswerState::No => "not answered yet",
+                AnswerState::Working => "the agent was working on it",
+                AnswerState::Yes => "answered",
+                AnswerState::Interrupted => "interrupted by the user",
             };
             let asked =
                 latest.asked.as_deref().map(|question| format!(", to \u{201c}{}\u{201d}", fold(question)));
@@ -246,7 +246,7 @@ impl List {
         }
         // A call without an outcome is at work only while the turn is.
         let mut in_flight: Vec<String> = Vec::new();
-        for call in ledger.in_flight().filter(|_| words.answered == Answered::Working) {
+        for call in ledger.in_flight().filter(|_| words.answered == AnswerState::Working) {
             let text = format!("- in flight at the end: {}", code(&fold(clip_lines(call, 300))));
             if in_flight.len() < 4 && !in_flight.contains(&text) {
                 in_flight.push(text);
@@ -359,7 +359,7 @@ impl List {
         }
         // A long last message may be shown only in part, but its question is always shown.
         let reply =
-            ledger.last_reply().filter(|r| ledger.words.answered == Answered::Yes && !fits(&r.text, 300));
+            ledger.last_reply().filter(|r| ledger.words.answered == AnswerState::Yes && !fits(&r.text, 300));
         for question in
             reply.iter().flat_map(|r| sentences(&r.text)).filter(|s| s.ends_with('?') && fits(s, 300)).take(4)
         {
@@ -507,7 +507,7 @@ impl List {
     fn commands(&mut self, ledger: &Ledger) {
         let mut ranks = [0_usize; 2];
         for command in ledger.commands.commands.iter().rev() {
-            let check = matches!(command.kind, Kind::Test | Kind::Build);
+            let check = matches!(command.kind, WorkKind::Test | WorkKind::Build);
             let rank = &mut ranks[usize::from(check)];
             let here = if check { 835 } else { 715 };
             let mut value = self.value(command.origin.cycle, here, 400, 3, *rank);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::assemble::shown_names;
 use super::{Choice, chars};
-use crate::handoff::entries::{Entries, Entry, FileLine, NEAR, Section, fold_lines};
+use crate::handoff::entries::{DocumentEntry, Entries, FileLine, NEAR, Section, fold_lines};
 use crate::transcript::Origin;
 
 /// From this value on an entry is needed rather than useful: as many of these as possible go in, in their shortest
@@ -256,7 +256,7 @@ impl<'e> Packer<'e> {
     }
 
     /// Whether another entry that is shown contains this one.
-    fn is_repeated(&self, entry: &Entry) -> bool {
+    fn is_repeated(&self, entry: &DocumentEntry) -> bool {
         let said = entry.said.as_ref();
         said.is_some_and(|said| self.shown.iter().any(|(origin, shown)| said.is_in(shown, origin)))
     }

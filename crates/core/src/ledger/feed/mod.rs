@@ -7,9 +7,9 @@ mod outcomes;
 mod runs;
 
 use crate::ledger::Ledger;
-use crate::ledger::commands::Outcome;
+use crate::ledger::commands::CommandOutcome;
 use crate::ledger::files::relative;
-use crate::ledger::words::{Answered, Route, question_in};
+use crate::ledger::words::{AnswerState, Route, question_in};
 use crate::ledger::working::{By, Position};
 use crate::speaker::{Speaker, speaker, without_foreign};
 use crate::transcript::{Author, Item, Origin, Record};
@@ -81,13 +81,13 @@ impl Ledger {
                     self.words.with_command(&name, origin);
                 }
             }
-            Item::Interrupted => self.words.answered = Answered::Interrupted,
+            Item::Interrupted => self.words.answered = AnswerState::Interrupted,
             Item::TaskEnded { id, status, result } => {
                 self.names(&result, By::Tool, &Position::NOWHERE, recent);
                 // The client reports how a command in the background ended.
                 let ended = match status.as_ref() {
-                    "completed" => Some(Outcome::Exit(0)),
-                    "failed" => Some(Outcome::Failed),
+                    "completed" => Some(CommandOutcome::Exit(0)),
+                    "failed" => Some(CommandOutcome::Failed),
                     _ => None,
                 };
                 let job = self.jobs.running().find(|job| job.id == id && !job.agent);
@@ -134,8 +134,8 @@ impl Ledger {
                 }
             }
             Item::TurnEnded => {
-                if self.words.answered == Answered::Working {
-                    self.words.answered = Answered::Yes;
+                if self.words.answered == AnswerState::Working {
+                    self.words.answered = AnswerState::Yes;
                 }
             }
             Item::Boundary => self.cycle += 1,
@@ -174,7 +174,7 @@ impl Ledger {
         }
         self.names(words, if user { By::User } else { By::Tool }, &Position::NOWHERE, recent);
         self.seen.scan(words);
-        let asked = self.last_reply().filter(|_| user && self.words.answered == Answered::Yes);
+        let asked = self.last_reply().filter(|_| user && self.words.answered == AnswerState::Yes);
         let question = asked.and_then(|reply| question_in(&reply.text, words));
         self.words.say(words, way, author, question.as_deref(), origin);
         if let Some(said) = self.words.recent.last().cloned()

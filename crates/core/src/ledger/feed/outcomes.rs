@@ -2,12 +2,12 @@
 
 use super::calls::{Act, commands_of};
 use crate::approval::answered_by;
-use crate::ledger::commands::Outcome;
+use crate::ledger::commands::CommandOutcome;
 use crate::ledger::files::{is_kept_output, is_temporary};
 use crate::ledger::jobs;
 use crate::ledger::names::holds_secrets;
 use crate::ledger::shell;
-use crate::ledger::words::{Answered, Route, Utterance};
+use crate::ledger::words::{AnswerState, Route, Utterance};
 use crate::ledger::working::{By, Position};
 use crate::ledger::{Ledger, Plan, text};
 use crate::transcript::{self, Author, Body, Hunk, Origin, TodoStatus, Touch};
@@ -19,7 +19,7 @@ impl Ledger {
     pub(super) fn outcome(
         &mut self,
         id: &str,
-        outcome: &transcript::Outcome<'_>,
+        outcome: &transcript::CallOutcome<'_>,
         origin: &Origin,
         recent: bool,
     ) {
@@ -49,12 +49,12 @@ impl Ledger {
             self.said(said, Route::Refusal, &Author::Unknown, origin, recent);
             return;
         }
-        self.words.answered = Answered::Interrupted;
+        self.words.answered = AnswerState::Interrupted;
         // A refused question comes back wrapped in the client's own text.
         let from_client = said.starts_with("The user wants to clarify these questions");
         if !said.is_empty() && !from_client {
             self.said(said, Route::Refusal, &Author::User, origin, recent);
-            self.words.answered = Answered::No;
+            self.words.answered = AnswerState::No;
         }
         let cause = act.label().unwrap_or_default();
         self.commands.refused(cause, output, origin);
@@ -67,7 +67,7 @@ impl Ledger {
     pub(super) fn failed(
         &mut self,
         act: Act,
-        outcome: &transcript::Outcome<'_>,
+        outcome: &transcript::CallOutcome<'_>,
         output: &str,
         origin: &Origin,
         recent: bool,
@@ -79,35 +79,45 @@ impl Ledger {
             }
             Act::Script { calls, .. } => {
                 let cause = commands_of(&calls).next().unwrap_or("script");
-                self.commands.failed(cause, Some(shell::topic(cause)), Outcome::Failed, output, origin);
+                self.commands.failed(
+                    cause,
+                    Some(shell::topic(cause)),
+                    CommandOutcome::Failed,
+                    output,
+                    origin,
+                );
             }
             Act::Poll(process) => self.polled(&process, outcome, origin, recent),
             Act::Edit { changes, .. } => {
                 let Some((_, path, _)) = changes.into_iter().next() else { return };
                 let topic = format!("file {path}");
-                self.commands.failed(&path, Some(topic), Outcome::Failed, output, origin);
+                self.commands.failed(&path, Some(topic), CommandOutcome::Failed, output, origin);
             }
             // A failed read only looked in the wrong place; it blocks nothing.
-            Act::Read { path, .. } => self.commands.failed(&path, None, Outcome::Failed, output, origin),
+            Act::Read { path, .. } => {
+                self.commands.failed(&path, None, CommandOutcome::Failed, output, origin)
+            }
             Act::Asked(_) => {}
             Act::Other(name) => {
                 let topic = name.starts_with("mcp__").then(|| format!("tool {name}"));
-                self.commands.failed(&name, topic, Outcome::Failed, output, origin);
+                self.commands.failed(&name, topic, CommandOutcome::Failed, output, origin);
             }
             Act::Agent { what, .. } | Act::TaskCreated(what) => {
-                self.commands.failed(&what, None, Outcome::Failed, output, origin);
+                self.commands.failed(&what, None, CommandOutcome::Failed, output, origin);
             }
             Act::Search { pattern, .. } => {
-                self.commands.failed(&pattern, None, Outcome::Failed, output, origin);
+                self.commands.failed(&pattern, None, CommandOutcome::Failed, output, origin);
             }
-            Act::Stopped(_) | Act::Plan => self.commands.failed("", None, Outcome::Failed, output, origin),
+            Act::Stopped(_) | Act::Plan => {
+                self.commands.failed("", None, CommandOutcome::Failed, output, origin)
+            }
         }
     }
 
     pub(super) fn succeeded(
         &mut self,
         act: Act,
-        outcome: &transcript::Outcome<'_>,
+        outcome: &transcript::CallOutcome<'_>,
         origin: &Origin,
         recent: bool,
     ) {
@@ -264,7 +274,7 @@ impl Ledger {
     pub(super) fn asked(
         &mut self,
         questions: &[String],
-        outcome: &transcript::Outcome<'_>,
+        outcome: &transcript::CallOutcome<'_>,
         origin: &Origin,
         recent: bool,
     ) {
@@ -286,7 +296,7 @@ impl Ledger {
             }
         }
         if !answers.is_empty() {
-            self.words.answered = Answered::No;
+            self.words.answered = AnswerState::No;
         }
     }
 

@@ -3,7 +3,7 @@
 use super::calls::{Act, commands_of};
 use super::outcomes::OUTPUT;
 use crate::ledger::Ledger;
-use crate::ledger::commands::{self, Outcome};
+use crate::ledger::commands::{self, CommandOutcome};
 use crate::ledger::files::{is_temporary, relative};
 use crate::ledger::git;
 use crate::ledger::jobs;
@@ -19,7 +19,7 @@ impl Ledger {
         calls: Vec<ScriptCall>,
         reports: u64,
         folder: Option<String>,
-        outcome: &transcript::Outcome<'_>,
+        outcome: &transcript::CallOutcome<'_>,
         origin: &Origin,
         recent: bool,
     ) {
@@ -59,7 +59,7 @@ impl Ledger {
                 }
                 ScriptCall::Poll(process) => self.jobs.ended(process, "ended", ""),
                 ScriptCall::Command(command) => {
-                    self.commands.ran(command, Outcome::Unknown, "", origin);
+                    self.commands.ran(command, CommandOutcome::Unknown, "", origin);
                     self.written_by(command, origin);
                 }
             }
@@ -90,7 +90,7 @@ impl Ledger {
         origin: &Origin,
         recent: bool,
     ) {
-        let outcome = transcript::Outcome {
+        let outcome = transcript::CallOutcome {
             failed: result.exit.map_or(failed, |code| code != 0),
             exit: result.exit,
             body: result.output.as_deref().map_or(Body::Empty, |text| Body::Text(text.into())),
@@ -101,7 +101,7 @@ impl Ledger {
             (ScriptCall::Command(command), Some(process)) => {
                 self.commands.used(command);
                 self.jobs.left(process, command, origin);
-                self.commands.ran(command, Outcome::Unknown, "", origin);
+                self.commands.ran(command, CommandOutcome::Unknown, "", origin);
             }
             (ScriptCall::Command(command), None) => self.ran(command, false, &outcome, origin, recent),
             (ScriptCall::Poll(process), Some(_)) => {
@@ -116,7 +116,7 @@ impl Ledger {
     pub(super) fn polled(
         &mut self,
         process: &str,
-        outcome: &transcript::Outcome<'_>,
+        outcome: &transcript::CallOutcome<'_>,
         origin: &Origin,
         recent: bool,
     ) {
@@ -157,7 +157,7 @@ impl Ledger {
     pub(super) fn process_ended(
         &mut self,
         process: &str,
-        outcome: &transcript::Outcome<'_>,
+        outcome: &transcript::CallOutcome<'_>,
         origin: &Origin,
         recent: bool,
     ) {
@@ -191,7 +191,7 @@ impl Ledger {
         &mut self,
         command: &str,
         background: bool,
-        outcome: &transcript::Outcome<'_>,
+        outcome: &transcript::CallOutcome<'_>,
         origin: &Origin,
         recent: bool,
     ) {
@@ -209,15 +209,17 @@ impl Ledger {
             } else {
                 self.jobs.started(id, command, false, origin);
             }
-            self.commands.ran(command, Outcome::Unknown, "", origin);
+            self.commands.ran(command, CommandOutcome::Unknown, "", origin);
             return;
         }
         let status = match (outcome.exit, outcome.failed) {
-            (Some(code), _) => Outcome::Exit(code),
-            (None, true) => commands::exit_code(&output).map_or(Outcome::Failed, Outcome::Exit),
+            (Some(code), _) => CommandOutcome::Exit(code),
+            (None, true) => commands::exit_code(&output).map_or(CommandOutcome::Failed, CommandOutcome::Exit),
             // Where a script hides the status, not every client says that it failed.
-            (None, false) if self.provider().is_some_and(|of| !of.marks_failures()) => Outcome::Unknown,
-            (None, false) => Outcome::Exit(0),
+            (None, false) if self.provider().is_some_and(|of| !of.marks_failures()) => {
+                CommandOutcome::Unknown
+            }
+            (None, false) => CommandOutcome::Exit(0),
         };
         if git {
             let at_home = git::tells_branch(&output) && self.is_at_home(command);

@@ -51,7 +51,7 @@ struct Files {
     journal: Vec<Rotation>,
     given_up: u32,
     /// The mark of a stashed draft.
-    put_by: Option<Mark>,
+    put_by: Option<DraftMark>,
     /// When its usage limit ends.
     limit: Option<Timestamp>,
     /// Messages that a hook delivered with the prompt of this turn.

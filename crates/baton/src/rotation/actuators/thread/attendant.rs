@@ -14,7 +14,7 @@ use baton_core::handoff::Status;
 use baton_core::ids::{AgentId, SessionId};
 use baton_core::process::Process;
 use baton_core::prompt::MAIL_WAITING;
-use baton_core::reading::{Reading, Source};
+use baton_core::reading::{Reading, ReadingSource};
 use baton_core::rotation::{Actuator, Rotation};
 use baton_core::session::due_at;
 use baton_core::session::{Session, Turn};
@@ -365,7 +365,7 @@ impl ThreadAttendant {
         let Some(session) = session else { return };
         let Some(ctx) = Context::of(&session) else { return };
         let (base, at) = (ctx.provider.hooks.base, at.unwrap_or(ctx.now));
-        let reading = Reading { tokens, output: 0, window, base, at, source: Source::AppServer };
+        let reading = Reading { tokens, output: 0, window, base, at, source: ReadingSource::AppServer };
         gauge::take(&ctx, &session, &Report::of(reading));
     }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use baton_core::approval::{Answer, Author, Closing, Request, RequestId, Verdict};
+use baton_core::approval::{Answer, AnswerAuthor, Closing, Request, RequestId, Verdict};
 use baton_core::ids::{AgentId, SessionId};
 use baton_core::message::Urgency;
 use baton_core::process::Process;
@@ -256,7 +256,7 @@ fn tell_reason(
     now: Timestamp,
 ) -> anyhow::Result<()> {
     match &answer.author {
-        Author::Agent(author) => {
+        AnswerAuthor::Agent(author) => {
             let Some(agent) = store.agents().get(&pending.agent)? else { return Ok(()) };
             let words = answer.words(reason);
             let draft = Draft { urgency: Urgency::Important, ..Draft::new(author.as_str(), &words) };

@@ -72,7 +72,7 @@ fn shown(path: &Path) -> String {
 
 /// The outcome of removing a worktree.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Removal {
+pub(crate) enum WorktreeRemoval {
     Removed,
     /// It stays, for this reason.
     Kept(String),
@@ -81,11 +81,11 @@ pub(crate) enum Removal {
 }
 
 /// Removes a worktree in which everything is committed. Its branch stays.
-pub(crate) fn remove(path: &Path) -> Removal {
+pub(crate) fn remove(path: &Path) -> WorktreeRemoval {
     if !path.join(".git").exists() {
-        return Removal::Gone;
+        return WorktreeRemoval::Gone;
     }
-    let kept = |why: String| Removal::Kept(why);
+    let kept = |why: String| WorktreeRemoval::Kept(why);
     match git(path, &["status", "--porcelain"]) {
         Ok((true, changes)) if changes.is_empty() => {}
         Ok((true, changes)) => {
@@ -102,7 +102,7 @@ pub(crate) fn remove(path: &Path) -> Removal {
         return kept("git does not say which repository it belongs to".to_owned());
     };
     match git(Path::new(&common), &["worktree", "remove", target]) {
-        Ok((true, _)) => Removal::Removed,
+        Ok((true, _)) => WorktreeRemoval::Removed,
         Ok((false, said)) => kept(said),
         Err(e) => kept(format!("{e:#}")),
     }
