@@ -344,7 +344,7 @@ fn a_rotation_that_was_only_ordered_is_given_up_and_started_again_by_the_next_co
 }
 
 #[test]
-fn it_ends_when_its_client_does_and_queues_again_what_nobody_took() {
+fn the_companion_ends_with_its_client_and_requeues_untaken_mail() {
     let home = Home::new(BATON);
     let client = client(&home);
     client.starts("startup");

@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_back_behind_a_start_with_another_task() {
+    fn undo_never_goes_back_before_a_start_with_another_task() {
         let mut agent = agent("app-1");
         agent.enter(&sid("s1"), None);
         agent.enter(&sid("s2"), None);

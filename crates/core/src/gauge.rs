@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_figures_again_are_no_news() {
+    fn repeated_figures_are_not_a_new_reading() {
         for source in SOURCES {
             let known = gauge(reading(90_000, 10, ReadingSource::StatusLine));
             let joined = known.join(&Report::of(reading(90_000, 10, source)), at(20));

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_resume_the_old_conversation_is_dropped() {
+    fn options_that_would_resume_the_old_conversation_are_dropped() {
         assert_eq!(fresh("--resume abc --model opus fix-it"), "GO --model opus");
         assert_eq!(fresh("-c --fork-session --verbose"), "GO --verbose");
         assert_eq!(fresh("--session-id 1234 -p fix-it"), "GO -p");

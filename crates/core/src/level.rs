@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn where_tokens_are_given_too_the_lower_one_counts() {
+    fn of_percentage_and_tokens_the_lower_threshold_applies() {
         let t = Thresholds {
             critical_tokens: Some(150_000),
             warning_tokens: Some(900_000),

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_follows_a_conversation_reads_messages_without_their_frames() {
+    fn a_followed_conversation_shows_messages_without_their_frames() {
         let two = ["m1", "m2"].map(|id| message(id, "hello\nthere").framed(&key(), "/m")).join("\n\n");
         assert_eq!(crate::speaker::unframed(&two).collect::<Vec<_>>(), [("app-2", "hello\nthere"); 2]);
         assert_eq!(crate::speaker::unframed("no frame").count(), 0);

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn who_works_or_has_nothing_to_say_needs_nobody() {
+    fn an_agent_that_works_or_is_idle_needs_nobody() {
         let (agent, session) = agent();
         for state in [AgentState::Idle, AgentState::Working, AgentState::HandingOver] {
             assert_eq!(told(&agent, &session, state, None), None);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handoff_that_only_a_person_can_carry_on_is_told() {
+    fn a_handoff_that_waits_for_a_person_sends_a_notice() {
         let (mut agent, mut session) = agent();
         session.request =
             Some(PendingHandoff { at: at(7), path: None, copy: "/c".into(), tries: 0, window_asked: false });

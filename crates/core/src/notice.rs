@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_death_is_news_and_an_end_is_not() {
+    fn a_death_causes_a_notice_and_a_normal_end_does_not() {
         let process = Process { pid: 7, start: 9, boot: "b".into() };
         let dead = NoticeFacts { live: false, process: Some(&process), ..facts(Turn::Working) };
         assert!(matches!(due(&dead, at(0)), Due::Now(Notice { kind: NoticeKind::Died, .. })));

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_client_leaves_out_of_its_percentage_is_left_out_of_ours() {
+    fn our_percentage_leaves_out_what_the_clients_leaves_out() {
         // Codex, window 95,000, base 12,000: its own display at these totals.
         let shown = |tokens| {
             Reading { window: 95_000, base: 12_000, ..reading(tokens, 0, ReadingSource::Transcript) }

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn missed_ones_come_once_late_and_say_so() {
+    fn missed_reminders_come_once_late_and_say_so() {
         let due = at("2026-11-17T12:00:00Z");
         let in_time = reminder(due, None).message(due + SignedDuration::from_secs(5));
         assert_eq!(in_time, "[reminder r1, set by user] look at the build");

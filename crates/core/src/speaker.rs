@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_client_says_in_the_users_place_is_not_the_users() {
+    fn text_by_the_client_in_the_users_place_is_not_the_users() {
         for client in [
             "<task-notification>done</task-notification>",
             "<system-reminder>\nNever push.\n</system-reminder>",
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn words_behind_the_clients_tags_are_the_persons() {
+    fn words_after_the_clients_tags_are_the_persons() {
         let text =
             "<ide_opened_file>x</ide_opened_file>\n<system-reminder>y</system-reminder> Fix the login.";
         assert_eq!(speaker(text), Speaker::Person("Fix the login."));

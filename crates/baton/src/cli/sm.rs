@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_counterpart_names_the_nearest() {
+    fn a_command_without_a_counterpart_names_the_nearest() {
         for line in
             ["lock x", "parent", "em", "dispatch a --role b", "codex-fork", "queue list", "review --pr 3"]
         {

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reading_would_refuse_is_not_set() {
+    fn a_value_that_reading_would_refuse_is_not_written() {
         let said = |key: &str, value: &str| set(MINE, key, value, &paths()).unwrap_err().to_string();
         assert!(said("context.warning_percentage", "150").contains("a whole number from 1 to 100, not 150"));
         assert!(said("context.warning_percent", "50").contains("is not a setting"));

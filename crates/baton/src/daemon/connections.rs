@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_keeps_us_waiting_longest_gives_way_and_nobody_else() {
+    fn the_connection_that_waits_longest_for_its_peer_is_evicted() {
         run(async {
             let door = Connections::new(3);
             let (slow, slow_evicted) = door.admit().await;

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_is_said_and_among_their_like_nothing_is() {
+    fn only_differences_between_the_two_agents_are_stated() {
         let dir = tempfile::tempdir().unwrap();
         let [claude, codex, demo] = ["claude", "codex", "demo"].map(|n| providers::find(n).unwrap());
         assert_eq!(differences(claude, demo, dir.path()), None);

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_loaded_as_it_was() {
+    fn a_stored_cache_loads_unchanged() {
         let state = tempfile::tempdir().unwrap();
         assert_eq!(load(state.path()), Some(Cache::default()), "there is none yet");
         store(state.path(), &cache());

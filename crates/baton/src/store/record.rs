@@ -442,7 +442,7 @@ mod tests {
 
     /// Longer than the first read, complete or torn.
     #[test]
-    fn a_long_record_is_found_behind_whatever_follows_it() {
+    fn a_long_record_is_found_whatever_follows_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("r.json");
         for size in [3_000, 4_050, 5_000, 9_000] {
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_laid_out_over_lines_is_read_and_what_nobody_understands_is_set_aside() {
+    fn a_record_formatted_by_a_person_is_read_and_a_damaged_one_is_set_aside() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("r.json");
         let laid_out = serde_json::to_string_pretty(&json!({ "n": 7, "in": { "a": [1, {}] } })).unwrap();

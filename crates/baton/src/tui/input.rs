@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_passed_over_and_hides_no_key() {
+    fn unknown_sequences_are_skipped_and_hide_no_key() {
         check(b"\x1b[?1;2cq", &["Char('q')"]);
         check(b"\x1b[Iq\xff\xfeq", &["Char('q')", "Char('q')"]);
         let mut long = b"\x1b[".to_vec();

@@ -138,7 +138,7 @@ fn a_bar_fills_towards_the_compaction_point_and_has_its_ticks() {
 }
 
 #[test]
-fn who_begins_to_need_a_person_moves_to_the_top_and_the_choice_stays() {
+fn an_agent_that_begins_to_need_a_person_moves_to_the_top_and_the_selection_stays() {
     let mut model = Model::new(120, 30, COLOUR, Link::Daemon, now());
     model.update(ScreenEvent::Agents(vec![agent("a"), working("b", 5), agent("c")]), now());
     press(&mut model, "jj");
@@ -360,7 +360,7 @@ fn control_c_leaves_a_box_first_and_then_the_screen() {
 }
 
 #[test]
-fn who_needs_a_person_stays_at_the_top_while_the_list_scrolls_and_after_an_agent_was_looked_at() {
+fn agents_that_need_a_person_stay_at_the_top_while_the_list_scrolls() {
     let mut many: Vec<AgentView> = (0..40).map(|n| agent(&format!("agent-{n:02}"))).collect();
     many.push(needing(agent("porter"), "limit", "limit until 05:30", 300));
     many.push(needing(agent("reviewer"), "permission", "asks: Bash \"make\"", 40));
@@ -500,7 +500,7 @@ fn an_answer_of_the_screen_says_where_it_was_given() {
 }
 
 #[test]
-fn why_a_command_failed_is_told_whole_even_on_a_small_screen() {
+fn the_reason_for_a_failed_command_is_shown_in_full_on_a_small_screen() {
     let why = "there is no provider zz; name one of claude, codex, codex-app, demo";
     for (width, height) in [(60, 20), (80, 24), (160, 45)] {
         let mut model = screen(width, height, COLOUR);
@@ -518,7 +518,7 @@ fn why_a_command_failed_is_told_whole_even_on_a_small_screen() {
 }
 
 #[test]
-fn that_the_daemon_is_gone_is_seen_on_every_width() {
+fn a_lost_daemon_is_shown_at_every_width() {
     for width in [60, 80, 100, 160] {
         let mut model = screen(width, 20, COLOUR);
         model.update(ScreenEvent::Link(Link::Lost), now());

@@ -62,7 +62,7 @@ fn the_first_reminder_starts_the_daemon_which_sends_it_once_as_mail() {
 }
 
 #[test]
-fn where_no_daemon_runs_the_agents_own_hook_delivers_what_is_due() {
+fn without_a_daemon_the_agents_own_hook_sends_due_reminders() {
     let home = Home::new(BATON);
     let client = Client::new(&home);
     client.starts("startup").silent();

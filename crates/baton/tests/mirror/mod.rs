@@ -180,7 +180,7 @@ fn a_long_backlog_is_taken_in_shares_by_hooks_and_whole_at_the_end() {
 }
 
 #[test]
-fn what_subagents_say_is_kept_with_the_session() {
+fn conversations_of_subagents_are_kept_with_the_session() {
     let home = home();
     let client = Client::new(&home);
     client.answers(10);

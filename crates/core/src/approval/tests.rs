@@ -167,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_shown_hides_nothing_and_cuts_nothing(text in any::<String>()) {
+    fn a_shown_request_hides_and_cuts_nothing(text in any::<String>()) {
         let shown = visible(&text);
         prop_assert!(!shown.chars().any(crate::plain::is_unseen));
         prop_assert!(shown.chars().count() >= text.chars().count());
@@ -360,7 +360,7 @@ fn every_file_of_an_input_counts_and_a_name_that_a_client_reads_in_another_way_n
 }
 
 #[test]
-fn what_is_no_rule_is_refused_with_what_is_allowed() {
+fn an_invalid_rule_is_refused_with_the_allowed_forms() {
     let error = |text: &str| text.parse::<Rule>().unwrap_err().to_string();
     for text in ["", "Bash(", "Bash()", "*", "rm -rf", "(x)"] {
         assert!(error(text).contains("is no rule"), "{text}");
@@ -440,7 +440,7 @@ fn a_patch_is_held_against_every_file_that_it_names() {
 }
 
 #[test]
-fn an_answer_of_an_agent_names_it() {
+fn an_agents_answer_names_the_agent() {
     let asked = request(
         QUESTION,
         json!({ "questions": [{ "question": "Which?", "options": [{ "label": "Red" }] }] }),

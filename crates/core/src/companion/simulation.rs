@@ -880,7 +880,7 @@ fn a_hundred_thousand_rotations_in_place_end_in_one_agent_with_one_load_or_in_a_
 }
 
 #[test]
-fn where_nothing_fails_every_rotation_in_place_is_loaded_continued_and_recorded_once() {
+fn without_faults_every_rotation_in_place_is_loaded_continued_and_recorded_once() {
     // Every third seed begins with nothing written.
     for seed in (1..=15_000u64).filter(|seed| seed % 3 != 2) {
         let world = play(seed, false, false);

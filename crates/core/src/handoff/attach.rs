@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_large_one_the_parts_in_play_are_shown_in_order() {
+    fn of_a_large_file_the_parts_in_play_are_shown_in_order() {
         let text = (1..=900).map(|n| format!("line {n}")).collect::<Vec<_>>().join("\n");
         let shown =
             candidate(&[(400, 420), (10, 20), (415, 430), (1, 900), (5_000, 6_000)]).attach(&text, 900);

@@ -262,7 +262,7 @@ mod tests {
     use crate::transcript::Author;
 
     #[test]
-    fn what_differs_between_two_kinds_of_agents_is_said_and_among_their_like_nothing_is() {
+    fn differences_between_two_providers_are_stated_and_none_within_one() {
         let one = Side { title: "One", tools: "Bash", instructions: "ONE.md", has_instructions: false };
         let other = Side { title: "Other", tools: "exec", instructions: "OTHER.md", has_instructions: false };
         assert_eq!(differences(&one, &one), None);
@@ -386,7 +386,7 @@ mod tests {
         ## Instructions for Claude\n\n1. x";
 
     #[test]
-    fn what_was_asked_for_in_an_old_document_outlives_the_words_of_its_agent() {
+    fn requests_in_an_old_document_outlive_its_agents_words() {
         let mut ledger = next_of_document(&id(1), OLD, "s1", &Kind::Auto, Timestamp::UNIX_EPOCH);
         let at = Timestamp::UNIX_EPOCH;
         for n in 2..6 {

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_frame_is_the_seeds_lines_with_a_word_behind_them() {
+    fn the_frame_is_the_seeds_lines_followed_by_a_word() {
         let text = frame("/p", "app", "words", 9_500);
         let word = key().word(id().as_str());
         insta::assert_snapshot!(text.replace(&word, "WORD"), @r"

@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn scratch_files_are_nobodys_work() {
+    fn scratch_files_are_not_work() {
         for temporary in ["/tmp/x.txt", r"C:\Users\me\AppData\Local\Temp\claude\a.ps1", "/private/tmp/y"] {
             assert!(is_temporary(temporary), "{temporary}");
         }

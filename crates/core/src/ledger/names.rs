@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_secret_is_no_name() {
+    fn text_that_looks_like_a_secret_is_not_a_name() {
         for text in [
             "sk-ant-api03-Xk39fjQ0zL2mNq8vR4tY6uB1cE5gH7jK",
             "DB_PASSWORD=hunter2_hunter2",

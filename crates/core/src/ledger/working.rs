@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_compiler_shows_belongs_to_the_place_that_it_names() {
+    fn lines_shown_by_a_compiler_belong_to_the_place_that_it_names() {
         let (mut files, id) = known("src/a.rs");
         let mut working = Working::default();
         let place = Position { file: None, numbered: true, root: Some(r"C:\app") };

@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_is_told_once_and_a_call_again_when_it_has_ended() {
+    fn a_new_entry_is_reported_once_and_a_call_again_when_it_ends() {
         let mut conversation = Conversation::new(2, 0);
         conversation.read(call("t1", "make").as_bytes()).unwrap();
         assert_eq!(conversation.news().len(), 1);

@@ -134,7 +134,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
         /// It gives the same answer as decoding the whole record and searching for its usage.
         #[test]
-        fn a_glance_sees_what_a_whole_look_sees(line in line()) {
+        fn a_glance_agrees_with_a_full_parse(line in line()) {
             let text = line.to_string();
             let mut whole = Summary::default();
             let (time, ending) = whole.last_of(text.as_bytes());

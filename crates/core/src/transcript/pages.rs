@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_last_line_and_garbage_are_passed_over() {
+    fn a_torn_last_line_and_garbage_are_skipped() {
         let text = line(1, "user", json!("hello")) + "garbage\n" + &line(2, "user", json!("again"))[..40];
         assert_eq!(newest(&text, 9).entries.len(), 1);
         assert_eq!(newest("", 9), ConversationPage::default());

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn who_said_what_with_which_tool() {
+    fn passages_show_who_said_what_with_which_tool() {
         let asked = r#"{"type":"user","message":{"content":"Say \"hi\"\n"}}"#;
         assert_eq!(claude(asked), [(Role::User, None, "Say \"hi\"\n".to_owned())]);
         let did = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"I edit."},{"type":"tool_use","id":"t","name":"Edit","input":{"file_path":"/a.rs","new_string":"fn x() {}"}}]}}"#;
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_client_wrote_for_itself_is_nobodys_word() {
+    fn text_that_the_client_wrote_for_itself_is_dropped() {
         for line in [
             r#"{"type":"user","isMeta":true,"message":{"content":"caveat"}}"#,
             r#"{"type":"user","isCompactSummary":true,"message":{"content":"a summary"}}"#,

@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_last_tells_how_it_ended() {
+    fn the_last_record_shows_how_the_conversation_ended() {
         let line = |l: &str| format!("{CLAUDE}{l}\n");
         let call = r#"{"type":"assistant","timestamp":"2026-11-16T01:06:00Z","message":{"id":"n","content":[{"type":"tool_use","id":"t","name":"Bash","input":{"command":"ls"}}]}}"#;
         assert_eq!(of(&line(call)).ending, Ending::Unfinished);

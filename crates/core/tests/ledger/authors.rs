@@ -130,7 +130,7 @@ fn assert_users_words_are_clean(document: &str, context: u32) {
 }
 
 #[test]
-fn what_others_said_does_not_stand_among_the_users_words() {
+fn other_peoples_words_are_not_listed_as_the_users() {
     let session = Transcript::default().user("Port it.").attributed("peer", "Mind the build.").user("Go on.");
     let text = pack(&session.ledger(), None, 9_500, "archive/x.md").text;
     let (_, others) = text.split_once("## Said by others\n").unwrap();

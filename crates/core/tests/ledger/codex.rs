@@ -380,7 +380,7 @@ fn the_branch_is_what_git_says_in_the_folder_of_the_session() {
 }
 
 #[test]
-fn what_code_mode_wraps_around_an_output_is_no_name_and_no_error() {
+fn the_json_around_an_output_in_code_mode_gives_neither_names_nor_errors() {
     let result = r#"{"chunk_id":"a","exit_code":1,"output":"\u001b[0;0H\u001b[JRefreshing loadTheThing\r\nno such file"}"#;
     let text = [
         line("session_meta", &json!({"id": "t", "cwd": "/home/dev/app"})),

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_line_continues_behind_its_mark_or_first_column() {
+    fn a_broken_line_continues_after_its_mark_or_first_column() {
         let mark = "\x1b[32m✓\x1b[0m";
         assert_eq!(wrap(&format!("{mark}  one two three\n"), 11), format!("{mark}  one two\n   three\n"));
         assert_eq!(wrap("  run   one two three four\n", 18), "  run   one two\n        three four\n");

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_of_it_is_small_plain_and_loads_nothing_from_elsewhere() {
+    fn the_page_is_small_and_plain_and_loads_nothing_from_elsewhere() {
         let size: usize = SOURCES.iter().map(|source| source.text.len()).sum();
         assert!(size <= 250 << 10, "{size} bytes");
         for source in SOURCES {

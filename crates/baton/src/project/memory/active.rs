@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_cut_at_a_line_and_nothing_is_lost() {
+    fn text_that_does_not_fit_is_cut_at_a_line_and_kept() {
         let text = "a line of words\n".repeat(1_000);
         let (fits, rest) = bounded(text.trim());
         assert!(fits.chars().count() <= MAX && fits.ends_with("words"), "{}", fits.len());

@@ -680,7 +680,7 @@ fn a_hundred_thousand_panes_destroy_no_draft_repeat_nothing_and_come_to_rest() {
 }
 
 #[test]
-fn where_nothing_fails_each_handoff_is_one_clear_one_load_and_one_word_to_continue() {
+fn without_faults_each_handoff_is_one_clear_one_load_and_one_continuation() {
     for seed in 1..=10_000u64 {
         let world = play(seed, false, false, false);
         let n = world.handoffs as usize;
