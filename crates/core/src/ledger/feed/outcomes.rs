@@ -95,7 +95,7 @@ impl Ledger {
             }
             // A failed read only looked in the wrong place; it blocks nothing.
             Act::Read { path, .. } => {
-                self.commands.failed(&path, None, CommandOutcome::Failed, output, origin)
+                self.commands.failed(&path, None, CommandOutcome::Failed, output, origin);
             }
             Act::Asked(_) => {}
             Act::Other(name) => {
@@ -109,7 +109,7 @@ impl Ledger {
                 self.commands.failed(&pattern, None, CommandOutcome::Failed, output, origin);
             }
             Act::Stopped(_) | Act::Plan => {
-                self.commands.failed("", None, CommandOutcome::Failed, output, origin)
+                self.commands.failed("", None, CommandOutcome::Failed, output, origin);
             }
         }
     }
