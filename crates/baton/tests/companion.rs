@@ -107,6 +107,13 @@ fn call(mut command: Command, input: &str) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stdout).unwrap())
 }
 
+/// The agent hands over these words, as the last act of its turn.
+fn hand_over(home: &Home, client: &Client<'_>, words: &str) {
+    let mut handoff = home.baton(["handoff", "-"]);
+    client.dress(&mut handoff);
+    assert_eq!(call(handoff, words).0, Some(0));
+}
+
 fn compact(home: &Home, session: &str, trigger: &str, rows: &Value) -> Value {
     let asked = json!({ "v": 1, "session": session, "trigger": trigger, "rows": rows });
     let (code, out) = call(home.baton(["companion", "compact"]), &asked.to_string());
@@ -123,9 +130,7 @@ fn a_handed_over_context_is_cleared_at_the_end_of_the_turn_and_prompted_when_loa
     companion.tell(&home, &json!({ "event": "turn-began", "session": client.session }));
     client.hook("UserPromptSubmit");
     client.answers(150_000);
-    let mut handoff = home.baton(["handoff", "-"]);
-    client.dress(&mut handoff);
-    assert_eq!(call(handoff, "Half done; MARK.").0, Some(0));
+    hand_over(&home, &client, "Half done; MARK.");
     client.hook("Stop");
     companion.is_silent();
     companion.tell(&home, &json!({ "event": "turn-ended", "session": client.session }));
@@ -144,8 +149,8 @@ fn a_handed_over_context_is_cleared_at_the_end_of_the_turn_and_prompted_when_loa
     assert_eq!(rotations[0]["actuator"], "mod");
 }
 
-/// Regression: Esc took a prompt back before the client had begun a turn, and no hook tells of that. The next companion took
-/// the turn in the record for one that runs, and everything waited for its end.
+/// Regression: Esc took a prompt back before the client had begun a turn, and no hook reports that. The next companion
+/// believed that the recorded turn was running, and everything waited for its end.
 #[test]
 fn a_turn_that_only_the_hooks_saw_begin_holds_nothing_if_the_mod_knows_of_none() {
     let home = Home::new(BATON);
@@ -175,9 +180,7 @@ fn a_context_that_was_cleared_while_the_disk_was_full_is_prompted_and_that_promp
     let companion = Companion::start(&home, &client.session);
     client.hook("UserPromptSubmit");
     client.answers(150_000);
-    let mut handoff = home.baton(["handoff", "-"]);
-    client.dress(&mut handoff);
-    assert_eq!(call(handoff, "Half done; MARK.").0, Some(0));
+    hand_over(&home, &client, "Half done; MARK.");
     client.hook("Stop");
     companion.tell(&home, &json!({ "event": "turn-ended", "session": client.session }));
     let clear = companion.next();
@@ -295,9 +298,7 @@ fn the_next_companion_finishes_what_a_killed_one_left_and_prompts_the_fresh_cont
     let companion = Companion::start(&home, &client.session);
     client.hook("UserPromptSubmit");
     client.answers(150_000);
-    let mut handoff = home.baton(["handoff", "-"]);
-    client.dress(&mut handoff);
-    assert_eq!(call(handoff, "Half done; MARK.").0, Some(0));
+    hand_over(&home, &client, "Half done; MARK.");
     client.hook("Stop");
     assert_eq!(companion.next()["do"], "clear");
     drop(companion);
@@ -820,9 +821,7 @@ fn the_files_in_play_are_appended_before_the_prompt_of_a_rotation_and_once() {
     companion.tell(&home, &json!({ "event": "turn-began", "session": client.session }));
     client.hook("UserPromptSubmit");
     client.answers(150_000);
-    let mut handoff = home.baton(["handoff", "-"]);
-    client.dress(&mut handoff);
-    assert_eq!(call(handoff, "Half done.").0, Some(0));
+    hand_over(&home, &client, "Half done.");
     client.hook("Stop");
     companion.tell(&home, &json!({ "event": "turn-ended", "session": client.session }));
     let clear = companion.next();

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use baton::testing::install::ours::{EVENTS, HookProgram};
 use baton::testing::install::settings::{self, WantedEntries};
+use baton_core::wire::claude::EVENTS as ALL_EVENTS;
 use baton_testkit::Home;
 use baton_testkit::rng::Rng;
 use serde_json::Value;
@@ -38,43 +39,6 @@ pub enum SettingsKind {
 
 /// The output of the foreign status line.
 pub const THEIRS: &str = "theirs-still-here";
-
-/// All events of the client, those we use and others.
-const ALL_EVENTS: [&str; 33] = [
-    "PreToolUse",
-    "PostToolUse",
-    "PostToolUseFailure",
-    "PostToolBatch",
-    "Notification",
-    "UserPromptSubmit",
-    "UserPromptExpansion",
-    "SessionStart",
-    "SessionEnd",
-    "Stop",
-    "StopFailure",
-    "SubagentStart",
-    "SubagentStop",
-    "PreCompact",
-    "PostCompact",
-    "PreModelSwitch",
-    "PostModelSwitch",
-    "PermissionRequest",
-    "PermissionDenied",
-    "Setup",
-    "TeammateIdle",
-    "TaskCreated",
-    "TaskCompleted",
-    "Elicitation",
-    "ElicitationResult",
-    "ConfigChange",
-    "WorktreeCreate",
-    "WorktreeRemove",
-    "InstructionsLoaded",
-    "CwdChanged",
-    "FileChanged",
-    "DirectoryAdded",
-    "MessageDisplay",
-];
 
 struct Writer {
     rng: Rng,
