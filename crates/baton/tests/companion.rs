@@ -107,13 +107,6 @@ fn call(mut command: Command, input: &str) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stdout).unwrap())
 }
 
-/// The agent hands over these words, as the last act of its turn.
-fn hand_over(home: &Home, client: &Client<'_>, words: &str) {
-    let mut handoff = home.baton(["handoff", "-"]);
-    client.dress(&mut handoff);
-    assert_eq!(call(handoff, words).0, Some(0));
-}
-
 fn compact(home: &Home, session: &str, trigger: &str, rows: &Value) -> Value {
     let asked = json!({ "v": 1, "session": session, "trigger": trigger, "rows": rows });
     let (code, out) = call(home.baton(["companion", "compact"]), &asked.to_string());

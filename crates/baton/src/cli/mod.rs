@@ -76,7 +76,7 @@ use clap::FromArgMatches as _;
 use crate::config::ResolvedConfig;
 use crate::mail::maildir::Mail;
 use crate::providers;
-use crate::rotation::verbs::Refusal;
+use crate::rotation::verbs::VerbRefusal;
 use crate::sessions::caller::{self, Caller};
 use crate::store::Store;
 use crate::store::handoffs::Handoffs;
@@ -427,18 +427,18 @@ impl App {
 }
 
 /// Prints the result, or the refusal.
-fn said(outcome: Result<String, Refusal>) -> anyhow::Result<Outcome> {
+fn said(outcome: Result<String, VerbRefusal>) -> anyhow::Result<Outcome> {
     match outcome {
         Ok(text) => ui::print(&format!("{text}\n")).map(|()| Outcome::Done),
         Err(refusal) => refused(refusal),
     }
 }
 
-fn refused(refusal: Refusal) -> anyhow::Result<Outcome> {
+fn refused(refusal: VerbRefusal) -> anyhow::Result<Outcome> {
     let outcome = match refusal {
-        Refusal::Failed(error) => return Err(error),
-        Refusal::Nothing(_) => Outcome::Nothing,
-        Refusal::Forbidden(_) | Refusal::Conflict(_) => Outcome::Failed,
+        VerbRefusal::Failed(error) => return Err(error),
+        VerbRefusal::Nothing(_) => Outcome::Nothing,
+        VerbRefusal::Forbidden(_) | VerbRefusal::Conflict(_) => Outcome::Failed,
     };
     eprintln!("baton: {refusal}");
     Ok(outcome)

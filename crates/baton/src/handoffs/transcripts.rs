@@ -9,7 +9,7 @@ use baton_core::handoff::Kind;
 use baton_core::ids::ChannelName;
 use baton_core::ledger::Ledger;
 use baton_core::session::{Session, Turn};
-use baton_core::transcript::Provider;
+use baton_core::transcript::Dialect;
 use baton_core::transcript::summary::{Ending, Summary};
 use jiff::Timestamp;
 
@@ -100,7 +100,7 @@ pub(crate) fn catch_up_at_stop(session: &Session) {
 fn wait_for(session: &Session, patience: Duration, is_there: impl Fn(&Summary) -> bool) {
     const LOOK: Duration = Duration::from_millis(10);
     let Some(path) = session.transcript.as_deref().filter(|_| session.turn_since.is_some()) else { return };
-    let (path, provider) = (Path::new(path), Provider::of(&session.provider));
+    let (path, provider) = (Path::new(path), Dialect::of(&session.provider));
     let until = Instant::now() + patience;
     while !ends::read(path, provider).is_ok_and(|end| is_there(&end)) && Instant::now() < until {
         std::thread::sleep(LOOK);

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use baton_core::ids::SessionId;
-use baton_core::transcript::Provider;
+use baton_core::transcript::Dialect;
 use baton_core::transcript::summary::Summary;
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ pub(crate) struct Orphan {
     /// Adding or removing a generation changes its folder's time.
     folder: FileStamp,
     path: PathBuf,
-    provider: Provider,
+    provider: Dialect,
 }
 
 /// Adds the mirrored conversations missing from `sources`. Returns whether `known` changed.
@@ -73,12 +73,12 @@ fn find_orphan(mirror: &Mirror, id: &SessionId, known: Option<&Orphan>) -> Resul
     let mirrored = mirror.of(id).map_err(|e| Skipped::new(&e.path, &e.source))?;
     Ok(mirrored.and_then(|it| {
         let path = it.newest()?.1.path.clone();
-        Some(Orphan { folder, path, provider: Provider::of(&it.meta.provider) })
+        Some(Orphan { folder, path, provider: Dialect::of(&it.meta.provider) })
     }))
 }
 
 /// Summarises the two ends of a mirrored conversation.
-pub(crate) fn ends(mirror: &Mirror, id: &SessionId, provider: Provider) -> Result<Summary, Unreadable> {
+pub(crate) fn ends(mirror: &Mirror, id: &SessionId, provider: Dialect) -> Result<Summary, Unreadable> {
     let mirrored = mirror.of(id).map_err(|e| io::Error::other(e.to_string()))?;
     let gone = || io::Error::other("its mirror has vanished");
     let mirrored = mirrored.ok_or_else(gone)?;
@@ -90,7 +90,7 @@ pub(crate) fn ends(mirror: &Mirror, id: &SessionId, provider: Provider) -> Resul
 }
 
 /// Everything in a conversation's mirror that its live files do not contain. `live` is its transcript, if there is one.
-pub(crate) fn targets(mirrored: &MirroredSession, provider: Provider, live: Option<&Path>) -> Vec<Target> {
+pub(crate) fn targets(mirrored: &MirroredSession, provider: Dialect, live: Option<&Path>) -> Vec<Target> {
     let mut targets = Vec::new();
     for part in &mirrored.parts {
         let live = live

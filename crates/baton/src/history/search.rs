@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use baton_core::ids::SessionId;
 use baton_core::plain::plain_line;
 use baton_core::search::Query;
-use baton_core::transcript::Provider;
+use baton_core::transcript::Dialect;
 use baton_core::transcript::passages::{LinePassages, Passage, Role, passages};
 use jiff::Timestamp;
 use memchr::{memchr, memmem, memrchr};
@@ -49,7 +49,7 @@ pub(crate) struct SearchRequest<'q> {
 /// A file to search.
 pub(crate) struct Target {
     pub session: SessionId,
-    pub provider: Provider,
+    pub provider: Dialect,
     pub path: PathBuf,
     pub kind: TargetKind,
     pub size: u64,
@@ -69,7 +69,7 @@ pub(crate) enum TargetKind {
 #[derive(Debug)]
 pub(crate) struct SearchHit {
     pub session: SessionId,
-    pub provider: Provider,
+    pub provider: Dialect,
     pub path: PathBuf,
     pub kind: TargetKind,
     pub offset: u64,
@@ -258,7 +258,7 @@ fn resolve(passage: &mut Passage, target: &Target, offset: u64, before: &[u8]) {
 }
 
 /// The last call with this id in `bytes`.
-fn call_in(bytes: &[u8], provider: Provider, id: &str) -> Option<Passage> {
+fn call_in(bytes: &[u8], provider: Dialect, id: &str) -> Option<Passage> {
     let finder = memmem::FinderRev::new(id.as_bytes());
     let mut end = bytes.len();
     while let Some(at) = finder.rfind(&bytes[..end]) {

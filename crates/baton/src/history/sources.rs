@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use baton_core::ids::SessionId;
-use baton_core::transcript::Provider as Dialect;
+use baton_core::transcript::Dialect;
 use serde::{Deserialize, Serialize};
 
 use crate::providers;

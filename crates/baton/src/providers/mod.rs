@@ -17,7 +17,7 @@ use baton_core::event::HookEvent;
 use baton_core::ids::SessionId;
 use baton_core::launch::Grammar;
 use baton_core::process::Process;
-use baton_core::transcript::Provider as Dialect;
+use baton_core::transcript::Dialect;
 use baton_core::transcript::tail::Tail;
 
 use crate::sys::paths::Paths;
@@ -104,9 +104,9 @@ pub(crate) struct Hooks {
     pub tells_idle: bool,
     /// Whether its SessionEnd comes up to a minute after the conversation was left, while the client may live on.
     pub end_is_late: bool,
-    pub caller: fn() -> Caller,
+    pub caller: fn() -> HookCaller,
     /// The client's own settings that move its compaction point.
-    pub compaction: fn(&Paths, &Path, &Caller) -> CompactionSettings,
+    pub compaction: fn(&Paths, &Path, &HookCaller) -> CompactionSettings,
     /// The agent's own way to a fresh context, where the client gives it one.
     pub window: Option<Window>,
     /// The answer to a permission request.
@@ -124,14 +124,14 @@ pub(crate) struct Window {
     /// The switch in the client's settings.
     pub feature: &'static str,
     /// Whether the client that calls has it switched on.
-    pub is_on: fn(&Paths, &Path, &Caller) -> bool,
+    pub is_on: fn(&Paths, &Path, &HookCaller) -> bool,
     /// The answer that keeps the tool from running.
     pub refuse: fn(&str) -> String,
 }
 
 /// The client whose hook this is, as far as the process that started the hook shows.
 #[derive(Debug, Default)]
-pub(crate) struct Caller {
+pub(crate) struct HookCaller {
     pub process: Option<Process>,
     /// One process serves many conversations, so neither it nor its environment identifies this one.
     pub shared: bool,

@@ -9,7 +9,7 @@ use baton_core::session::Session;
 
 use crate::mail::maildir::Mail;
 use crate::project;
-use crate::providers::Caller;
+use crate::providers::HookCaller;
 use crate::sessions::SEAL_PATIENCE;
 use crate::sessions::context::Context;
 use crate::sessions::{caller, rights};
@@ -103,7 +103,7 @@ pub(crate) fn try_register(
 fn find_agent(
     ctx: &Context,
     session: &SessionId,
-    caller: &Caller,
+    caller: &HookCaller,
     known: Option<&Session>,
     channel: &ChannelName,
 ) -> anyhow::Result<Agent> {

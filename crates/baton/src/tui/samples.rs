@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::providers;
 use crate::tui::model::{Link, Model, TerminalStyle};
-use crate::tui::update::{ScreenEvent, View};
+use crate::tui::update::{DetailData, ScreenEvent};
 use crate::views::agent::AgentView;
 use crate::views::levels::LevelsView;
 
@@ -195,7 +195,7 @@ pub(crate) fn screen(width: u16, height: u16, look: TerminalStyle) -> Model {
     let read = |view| ScreenEvent::Read { agent: "reviewer".into(), view };
     // The limit is older than the request, so it comes first.
     model.update(ScreenEvent::Key(crossterm::event::KeyCode::Down.into()), now());
-    model.update(read(View::Conversation(Ok(conversation()))), now());
-    model.update(read(View::Levels(Ok(levels()))), now());
+    model.update(read(DetailData::Conversation(Ok(conversation()))), now());
+    model.update(read(DetailData::Levels(Ok(levels()))), now());
     model
 }

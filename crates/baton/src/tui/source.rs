@@ -24,7 +24,7 @@ use crate::store::Store;
 use crate::sys::paths::Paths;
 use crate::sys::watch::Watch;
 use crate::tui::model::Link;
-use crate::tui::update::{ScreenEvent, View, Want};
+use crate::tui::update::{DetailData, ScreenEvent, Want};
 use crate::views;
 use crate::views::agent::AgentView;
 
@@ -113,23 +113,23 @@ impl DataSource {
         let view = match want {
             Want::Approvals => return ScreenEvent::Approvals(self.approvals().unwrap_or_default()),
             Want::Conversation => {
-                View::Conversation(told(self.one(&agent, "conversation?limit=60", |agent| {
+                DetailData::Conversation(told(self.one(&agent, "conversation?limit=60", |agent| {
                     Ok(views::conversation::of(&self.store, agent, None, PageRange::Newest, ENTRIES)?)
                 })))
             }
-            Want::Draft => View::Draft(told(self.one(&agent, "draft", |agent| {
+            Want::Draft => DetailData::Draft(told(self.one(&agent, "draft", |agent| {
                 let handoffs = self.store.handoffs(&self.config);
                 Ok(views::draft::of(&self.store, &handoffs, agent, Timestamp::now())?)
             }))),
-            Want::Chain => View::Chain(told(self.one(&agent, "chain", |agent| {
+            Want::Chain => DetailData::Chain(told(self.one(&agent, "chain", |agent| {
                 Ok(views::chain::of(&self.store, &self.store.handoffs(&self.config), agent)?)
             }))),
-            Want::Mail => View::Mail(told(self.mail(&agent))),
-            Want::Log => View::Log(told(self.log(&agent))),
+            Want::Mail => DetailData::Mail(told(self.mail(&agent))),
+            Want::Log => DetailData::Log(told(self.log(&agent))),
             Want::Levels => {
                 let since = Timestamp::now() - CHART;
                 let path = format!("levels?since={}", since.as_second());
-                View::Levels(told(self.one(&agent, &path, |agent| {
+                DetailData::Levels(told(self.one(&agent, &path, |agent| {
                     let view = self.agents().into_iter().flatten().find(|view| view.id == agent.id.as_str());
                     Ok(views::levels::of(&self.store, &agent.id, view.as_ref(), since))
                 })))

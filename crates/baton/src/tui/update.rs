@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::fleet::roll::FleetView;
 use crate::store::log::LogLine;
 use crate::tui::dialogs::typed;
-use crate::tui::keys::{Action, attach, shown, words};
+use crate::tui::keys::{AgentAction, attach, shown, words};
 use crate::tui::model::{Detail, Link, Mode, Model, SpawnForm, StateFilter, Tab, TextInput, is_over};
 use crate::tui::render;
 use crate::views::agent::AgentView;
@@ -38,7 +38,7 @@ pub(crate) enum ScreenEvent {
     Logged(Box<LogLine>),
     Read {
         agent: String,
-        view: View,
+        view: DetailData,
     },
     Approvals(Vec<Value>),
     /// A command has ended.
@@ -51,7 +51,7 @@ pub(crate) enum ScreenEvent {
 
 /// Data that was read for the right side.
 #[derive(Debug)]
-pub(crate) enum View {
+pub(crate) enum DetailData {
     Conversation(Result<ConversationPage, String>),
     Draft(Result<DraftView, String>),
     Chain(Result<ChainView, String>),
@@ -198,18 +198,18 @@ impl Model {
         self.read_tab(about.unwrap_or_default()).into_iter().collect()
     }
 
-    fn read(&mut self, agent: &str, view: View) {
+    fn read(&mut self, agent: &str, view: DetailData) {
         if self.selected.as_deref() != Some(agent) {
             return;
         }
         let detail = &mut self.detail;
         match view {
-            View::Conversation(page) => detail.conversation = Some(page),
-            View::Draft(draft) => detail.draft = Some(draft),
-            View::Chain(chain) => detail.chain = Some(chain),
-            View::Mail(mail) => detail.mail = Some(mail),
-            View::Log(log) => detail.log = Some(log),
-            View::Levels(levels) => detail.levels = Some(levels),
+            DetailData::Conversation(page) => detail.conversation = Some(page),
+            DetailData::Draft(draft) => detail.draft = Some(draft),
+            DetailData::Chain(chain) => detail.chain = Some(chain),
+            DetailData::Mail(mail) => detail.mail = Some(mail),
+            DetailData::Log(log) => detail.log = Some(log),
+            DetailData::Levels(levels) => detail.levels = Some(levels),
         }
     }
 
@@ -316,10 +316,10 @@ impl Model {
                 self.open = true;
                 return self.read_all();
             }
-            KeyCode::Enter => return self.act(Action::Attach),
+            KeyCode::Enter => return self.act(AgentAction::Attach),
             KeyCode::Char(c) => {
                 let key = c.to_string();
-                if let Some(action) = Action::ALL.into_iter().find(|action| action.key() == key) {
+                if let Some(action) = AgentAction::ALL.into_iter().find(|action| action.key() == key) {
                     return self.act(action);
                 }
             }
@@ -328,8 +328,8 @@ impl Model {
         Vec::new()
     }
 
-    fn act(&mut self, action: Action) -> Vec<ScreenEffect> {
-        if action == Action::Spawn {
+    fn act(&mut self, action: AgentAction) -> Vec<ScreenEffect> {
+        if action == AgentAction::Spawn {
             let mut form = SpawnForm::default();
             form.fields[2].text = self.agent().map_or_else(|| self.cwd.clone(), |agent| agent.cwd.clone());
             self.mode = Mode::Spawn(form);
@@ -342,9 +342,9 @@ impl Model {
         let confirm =
             |question: String, command: &[&str]| Mode::Confirm { question, command: words(command) };
         match action {
-            Action::Attach => return vec![ScreenEffect::Foreground(attach(&agent))],
-            Action::Send => self.mode = Mode::Send(TextInput::default()),
-            Action::Approve => match (self.request().cloned(), agent.question) {
+            AgentAction::Attach => return vec![ScreenEffect::Foreground(attach(&agent))],
+            AgentAction::Send => self.mode = Mode::Send(TextInput::default()),
+            AgentAction::Approve => match (self.request().cloned(), agent.question) {
                 (Some(request), _) => self.mode = Mode::Decide { request, answers: Vec::new() },
                 (None, Some(question)) => self.mode = Mode::Reply { question, text: TextInput::default() },
                 (None, None) if agent.needs.as_ref().is_some_and(|need| need.kind.is_request()) => {
@@ -353,15 +353,15 @@ impl Model {
                 }
                 (None, None) => self.status = Some((format!("{} asks for nothing here", agent.id), true)),
             },
-            Action::Deny => match self.request().cloned() {
+            AgentAction::Deny => match self.request().cloned() {
                 Some(request) => self.mode = Mode::Deny { request, reason: TextInput::default() },
                 None => self.status = Some((format!("{} asks for nothing here", agent.id), true)),
             },
-            Action::Rotate => {
+            AgentAction::Rotate => {
                 let question = format!("Seal a handoff of {} and give it a fresh context?", agent.id);
                 self.mode = confirm(question, &["rotate", &agent.id]);
             }
-            Action::Undo => match &agent.undo_to {
+            AgentAction::Undo => match &agent.undo_to {
                 Some(session) => {
                     let short: String = session.chars().take(8).collect();
                     let question =
@@ -370,24 +370,24 @@ impl Model {
                 }
                 None => self.status = Some((format!("There is no rotation of {} to undo", agent.id), true)),
             },
-            Action::Retire => {
+            AgentAction::Retire => {
                 let question = format!("Stop {} for good? Its conversation stays.", agent.id);
                 self.mode = confirm(question, &["retire", &agent.id]);
             }
-            Action::Cancel if agent.pending.is_none() && agent.rotation.is_none() => {
+            AgentAction::Cancel if agent.pending.is_none() && agent.rotation.is_none() => {
                 self.status = Some((format!("No handoff of {} is pending", agent.id), true));
             }
-            Action::Cancel => {
+            AgentAction::Cancel => {
                 return vec![ScreenEffect::Run(words(&["handoff", "--cancel", "--of", &agent.id]))];
             }
-            Action::Diff => return self.show(Tab::Handoff),
-            Action::Copy => {
+            AgentAction::Diff => return self.show(Tab::Handoff),
+            AgentAction::Copy => {
                 let ids = [agent.transcript_path, agent.session];
                 let text = ids.into_iter().flatten().next().unwrap_or(agent.id);
                 self.status = Some((format!("copied {text}"), false));
                 return vec![ScreenEffect::Copy(text)];
             }
-            Action::Spawn => {}
+            AgentAction::Spawn => {}
         }
         Vec::new()
     }

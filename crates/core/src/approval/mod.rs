@@ -27,7 +27,7 @@ use crate::ids::{AgentId, SessionId};
 use crate::process::Process;
 
 pub use answer::{BadAnswer, Grant, NotARequest, RequestId, answered_by, answers, attributed, granted};
-pub use view::{Edit, Question, View, visible};
+pub use view::{Question, Replacement, View, visible};
 
 /// The tool by which an agent asks its user something.
 pub const QUESTION: &str = "AskUserQuestion";

@@ -18,7 +18,7 @@ pub enum View<'a> {
     /// Replacements in one file.
     Edits {
         path: &'a str,
-        edits: Vec<Edit<'a>>,
+        edits: Vec<Replacement<'a>>,
     },
     Write {
         path: &'a str,
@@ -37,14 +37,14 @@ pub enum View<'a> {
 
 /// One replacement in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Edit<'a> {
+pub struct Replacement<'a> {
     pub old: &'a str,
     pub new: &'a str,
     /// Replaces every occurrence, not only one.
     pub everywhere: bool,
 }
 
-impl<'a> Edit<'a> {
+impl<'a> Replacement<'a> {
     /// `None` if the input has fields that this view would hide.
     fn read(input: &'a Value, more: &[&str]) -> Option<Self> {
         let names = ["old_string", "new_string", "replace_all"];
@@ -84,13 +84,14 @@ impl Request {
                 Some(command) => View::Command { command, description: text("description") },
                 None => View::Other(&self.input),
             },
-            "Edit" => match (text("file_path"), Edit::read(&self.input, &["file_path"])) {
+            "Edit" => match (text("file_path"), Replacement::read(&self.input, &["file_path"])) {
                 (Some(path), Some(edit)) => View::Edits { path, edits: vec![edit] },
                 _ => View::Other(&self.input),
             },
             "MultiEdit" if has_only(&["file_path", "edits"]) => {
                 let edits = self.input.get("edits").and_then(Value::as_array);
-                let edits = edits.and_then(|edits| edits.iter().map(|edit| Edit::read(edit, &[])).collect());
+                let edits =
+                    edits.and_then(|edits| edits.iter().map(|edit| Replacement::read(edit, &[])).collect());
                 match (text("file_path"), edits) {
                     (Some(path), Some(edits)) => View::Edits { path, edits },
                     _ => View::Other(&self.input),

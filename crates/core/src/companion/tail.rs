@@ -15,14 +15,14 @@ pub struct MessageRow {
     pub uses: Vec<String>,
     /// The tool results in it.
     #[serde(default)]
-    pub results: Vec<ToolResult>,
+    pub results: Vec<PendingResult>,
     /// The number of characters of its own text.
     #[serde(default)]
     pub chars: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct ToolResult {
+pub struct PendingResult {
     pub id: String,
     /// Set only after the last answer; older results are not handed back.
     #[serde(default)]
@@ -103,7 +103,7 @@ mod tests {
 
     fn row(role: &str, uses: &[&str], results: &[(&str, usize)]) -> MessageRow {
         let results =
-            results.iter().map(|(id, n)| ToolResult { id: (*id).into(), text: "x".repeat(*n) }).collect();
+            results.iter().map(|(id, n)| PendingResult { id: (*id).into(), text: "x".repeat(*n) }).collect();
         MessageRow { role: role.into(), uses: uses.iter().map(|u| (*u).into()).collect(), results, chars: 0 }
     }
 
@@ -162,7 +162,7 @@ mod tests {
             let mut rows = Vec::new();
             for (i, (user, n, size)) in shape.into_iter().enumerate() {
                 if user {
-                    let results = open.drain(..).map(|id| ToolResult { id, text: "y".repeat(size) }).collect();
+                    let results = open.drain(..).map(|id| PendingResult { id, text: "y".repeat(size) }).collect();
                     rows.push(MessageRow { role: "user".into(), results, ..MessageRow::default() });
                 } else {
                     let uses: Vec<String> = (0..n).map(|k| format!("{i}-{k}")).collect();

@@ -2,7 +2,7 @@
 //! user said them, so they are carried on as words said in the session.
 
 use super::render::FACTS;
-use crate::ledger::{Route, Utterance};
+use crate::ledger::{Utterance, UtteranceKind};
 use crate::transcript::{Author, Origin};
 
 /// The list may be long; the newest words come first in it.
@@ -53,7 +53,7 @@ fn fenced<'a>(lines: &mut impl Iterator<Item = &'a str>) -> Option<String> {
 fn said(text: String) -> Utterance {
     Utterance {
         text,
-        way: Route::Prompt,
+        way: UtteranceKind::Prompt,
         author: Author::Unknown,
         asked: None,
         command: None,

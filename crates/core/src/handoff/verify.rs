@@ -1,7 +1,7 @@
 //! Checks an agent's own words against the ledger: marks files, commits, test results and figures that the transcript
 //! does not show. Supported words stay as they are.
 
-use crate::ledger::seen::{Name, name};
+use crate::ledger::seen::{CheckedName, name};
 use crate::ledger::{CommandOutcome, Commit, Ledger, shell::WorkKind};
 
 /// Follows a claim that nothing in the transcript supports.
@@ -72,9 +72,9 @@ impl<'l> Facts<'l> {
             }
             Claim::Commit(hash) => {
                 let made = |c: &Commit| c.hash.starts_with(hash) || hash.starts_with(c.hash.as_str());
-                self.ledger.git.commits.iter().any(made) || self.ledger.seen.contains(Name::Hash(hash))
+                self.ledger.git.commits.iter().any(made) || self.ledger.seen.contains(CheckedName::Hash(hash))
             }
-            Claim::Figure(number) => self.ledger.seen.contains(Name::Figure(number)),
+            Claim::Figure(number) => self.ledger.seen.contains(CheckedName::Figure(number)),
             Claim::TestsPass => self.tests == Some((CommandOutcome::Exit(0), false)),
         }
     }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Ledger, Route};
+use super::{Ledger, UtteranceKind};
 use crate::transcript::{Author, Origin, TodoStatus};
 
 /// The kind of an item.
@@ -85,8 +85,11 @@ impl Ledger {
         let said = words.first.iter().chain(words.openings.iter()).chain(words.recent.iter());
         for said in said {
             let kind = if said.is_request() { ItemKind::Request } else { ItemKind::Said };
-            let kind =
-                if said.way == Route::Refusal && said.author == Author::User { ItemKind::Rule } else { kind };
+            let kind = if said.way == UtteranceKind::Refusal && said.author == Author::User {
+                ItemKind::Rule
+            } else {
+                kind
+            };
             all.push(item(kind, said.author.clone(), &said.text, &said.origin));
         }
         all.extend(

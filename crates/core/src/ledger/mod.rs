@@ -32,7 +32,9 @@ pub use jobs::{Job, Jobs};
 pub(crate) use names::holds_secrets;
 pub use task::{Hop, MAX_CARRIED, Narrative, TaskEnd};
 pub use todos::{Task, Todos};
-pub use words::{AnswerState, AnsweredQuestion, Route, StandingRule, Utterance, Words, rule_strength};
+pub use words::{
+    AnswerState, AnsweredQuestion, StandingRule, Utterance, UtteranceKind, Words, rule_strength,
+};
 pub(crate) use working::names_of;
 pub use working::{Name, SearchedLine, Working};
 
@@ -42,7 +44,7 @@ use std::io::{self, BufRead};
 use serde::{Deserialize, Serialize};
 
 use crate::transcript::lines::{self, Line, MAX_LINE};
-use crate::transcript::{Author, Counts, Origin, Parser, Provider};
+use crate::transcript::{Author, Counts, Dialect, Origin, Parser};
 
 /// Facts of one transcript, and of the task before it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -220,7 +222,7 @@ impl Ledger {
         &self.parser.counts
     }
 
-    pub fn provider(&self) -> Option<Provider> {
+    pub fn provider(&self) -> Option<Dialect> {
         self.parser.provider
     }
 
@@ -237,7 +239,7 @@ impl Ledger {
 
     /// The agent's last message.
     pub fn last_reply(&self) -> Option<&Utterance> {
-        self.exchange.iter().rev().find(|said| said.way == Route::Reply)
+        self.exchange.iter().rev().find(|said| said.way == UtteranceKind::Reply)
     }
 
     /// The last message as the client itself reports it: the transcript may lag behind.
@@ -265,7 +267,7 @@ impl Ledger {
         self.words.answered = AnswerState::Yes;
         self.exchanged(Utterance {
             text: kept.to_owned(),
-            way: Route::Reply,
+            way: UtteranceKind::Reply,
             author: Author::Agent(String::new()),
             asked: None,
             command: None,

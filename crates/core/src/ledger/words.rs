@@ -27,7 +27,7 @@ const QUESTION_CHARS: usize = 400;
 /// How words reached the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Route {
+pub enum UtteranceKind {
     Prompt,
     /// The prompt with which another agent started this one.
     Task,
@@ -44,7 +44,7 @@ pub enum Route {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Utterance {
     pub text: String,
-    pub way: Route,
+    pub way: UtteranceKind,
     #[serde(default)]
     pub author: Author,
     /// The agent's question that it answers.
@@ -68,9 +68,11 @@ impl Utterance {
     /// A request of the user's, or the task that another agent gave; as opposed to a refusal or someone else's words.
     pub fn is_request(&self) -> bool {
         match self.way {
-            Route::Task => true,
-            Route::Prompt | Route::Queued | Route::Command => self.author == Author::User,
-            Route::Refusal | Route::Reply => false,
+            UtteranceKind::Task => true,
+            UtteranceKind::Prompt | UtteranceKind::Queued | UtteranceKind::Command => {
+                self.author == Author::User
+            }
+            UtteranceKind::Refusal | UtteranceKind::Reply => false,
         }
     }
 }
@@ -123,7 +125,7 @@ pub struct Words {
 
 impl Words {
     pub(super) fn refuse(&mut self, tried: String, origin: &Origin) {
-        let (way, author) = (Route::Refusal, Author::User);
+        let (way, author) = (UtteranceKind::Refusal, Author::User);
         let said = Utterance {
             text: tried,
             way,
@@ -148,7 +150,7 @@ impl Words {
     pub(super) fn say(
         &mut self,
         words: &str,
-        way: Route,
+        way: UtteranceKind,
         author: &Author,
         question: Option<&str>,
         origin: &Origin,
@@ -162,14 +164,14 @@ impl Words {
         let left_out = pasted + condensed.chars().count().saturating_sub(kept.chars().count());
         // A queued prompt is written when it is typed and again when it is taken up.
         let again = |said: &&mut Utterance| {
-            said.way == Route::Queued && said.origin.cycle == origin.cycle && said.text == kept
+            said.way == UtteranceKind::Queued && said.origin.cycle == origin.cycle && said.text == kept
         };
         if let Some(said) = self.recent.items.iter_mut().rev().take(8).find(again) {
             said.way = way;
             self.answered = AnswerState::No;
             return;
         }
-        let is_reply = text::fits(whole, REPLY) && way != Route::Refusal;
+        let is_reply = text::fits(whole, REPLY) && way != UtteranceKind::Refusal;
         let asked = question.filter(|_| is_reply).map(|q| text::clip_words(q, QUESTION_CHARS).into_owned());
         let said = Utterance {
             text: kept.to_owned(),
@@ -201,7 +203,7 @@ impl Words {
     pub(super) fn with_command(&mut self, name: &str, origin: &Origin) {
         let all = self.first.iter_mut().chain(self.openings.items.iter_mut().rev().take(1));
         for said in all.chain(self.recent.items.iter_mut().rev().take(1)) {
-            if said.origin == *origin && said.way == Route::Command && said.text != name {
+            if said.origin == *origin && said.way == UtteranceKind::Command && said.text != name {
                 said.command = Some(name.to_owned());
             }
         }
@@ -212,12 +214,12 @@ impl Words {
         self.recent.iter().rev().find(|said| said.is_request())
     }
 
-    fn find_rules(&mut self, words: &str, way: Route, origin: &Origin) {
+    fn find_rules(&mut self, words: &str, way: UtteranceKind, origin: &Origin) {
         for typed in paste::typed(words) {
             for sentence in text::sentences(typed) {
                 let strength = rule_strength(sentence);
                 // The reason for refusing a call is a correction, whatever its words.
-                let strong = strength == Some(true) || way == Route::Refusal;
+                let strong = strength == Some(true) || way == UtteranceKind::Refusal;
                 let marked = ["- ", "* ", "• "].iter().find_map(|mark| sentence.strip_prefix(mark));
                 let sentence = marked.unwrap_or(sentence).trim_start();
                 // A row of a table comes from a document.
@@ -419,13 +421,13 @@ mod tests {
     fn only_the_users_words_make_rules_and_requests() {
         let mut words = Words::default();
         let origin = Origin::default();
-        words.say("You must deploy now.", Route::Prompt, &Author::Unknown, None, &origin);
-        words.say("Never ask again.", Route::Prompt, &Author::Agent("lead".into()), None, &origin);
+        words.say("You must deploy now.", UtteranceKind::Prompt, &Author::Unknown, None, &origin);
+        words.say("Never ask again.", UtteranceKind::Prompt, &Author::Agent("lead".into()), None, &origin);
         assert!(words.rules.is_empty() && words.first.is_none() && words.latest().is_none());
-        words.say("Never push.", Route::Prompt, &Author::User, None, &origin);
+        words.say("Never push.", UtteranceKind::Prompt, &Author::User, None, &origin);
         assert_eq!(words.rules.len(), 1);
         assert_eq!(words.recent.len(), 3, "what others said is kept as theirs");
-        words.say("You must port it.", Route::Task, &Author::Agent("lead".into()), None, &origin);
+        words.say("You must port it.", UtteranceKind::Task, &Author::Agent("lead".into()), None, &origin);
         assert_eq!(words.rules.len(), 1, "what a leading agent wants is no rule of the user's");
         assert_eq!(words.latest().unwrap().text, "You must port it.");
     }

@@ -246,14 +246,14 @@ impl Rotation {
 
 /// Why no further rotation is allowed now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum RotationRefusal {
     /// This many in a row without a person's prompt.
     TooMany(u64),
     /// The context has hardly grown since the last one.
     NoGrowth,
 }
 
-impl std::fmt::Display for Refused {
+impl std::fmt::Display for RotationRefusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::TooMany(n) => write!(
@@ -266,13 +266,13 @@ impl std::fmt::Display for Refused {
 }
 
 /// Whether another rotation may follow.
-pub fn permitted(in_a_row: u64, max: u64, tokens_since: Option<u64>) -> Result<(), Refused> {
+pub fn permitted(in_a_row: u64, max: u64, tokens_since: Option<u64>) -> Result<(), RotationRefusal> {
     if in_a_row >= max {
-        return Err(Refused::TooMany(in_a_row));
+        return Err(RotationRefusal::TooMany(in_a_row));
     }
     // A fresh context with a handoff already holds some thousand tokens, so zero means no work was done.
     if tokens_since == Some(0) {
-        return Err(Refused::NoGrowth);
+        return Err(RotationRefusal::NoGrowth);
     }
     Ok(())
 }

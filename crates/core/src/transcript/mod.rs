@@ -19,7 +19,7 @@ mod script;
 pub mod summary;
 pub mod tail;
 
-pub use parser::{Counts, Parser, Provider};
+pub use parser::{Counts, Dialect, Parser};
 pub use record::{
     Action, Author, Body, CallOutcome, Change, Hunk, Item, Origin, Record, ScriptCall, ScriptResult, Todo,
     TodoStatus, Touch,

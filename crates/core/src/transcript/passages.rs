@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::parser::Provider;
+use super::parser::Dialect;
 use super::record::Item;
 use super::{claude, codex};
 
@@ -50,13 +50,13 @@ pub struct LinePassages {
 }
 
 /// The words of `line`; `None` if it is damaged or has none.
-pub fn passages(provider: Provider, line: &[u8]) -> Option<LinePassages> {
+pub fn passages(provider: Dialect, line: &[u8]) -> Option<LinePassages> {
     let line = line.trim_ascii();
     // Lines are nearly always valid UTF-8, and checking is much faster than repairing.
     let text = std::str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed);
     let turn = match provider {
-        Provider::Claude => of_claude(serde_json::from_str(&text).ok()?),
-        Provider::Codex => of_codex(&mut serde_json::from_str(&text).ok()?),
+        Dialect::Claude => of_claude(serde_json::from_str(&text).ok()?),
+        Dialect::Codex => of_codex(&mut serde_json::from_str(&text).ok()?),
     };
     turn.filter(|turn| !turn.passages.is_empty())
 }
@@ -79,12 +79,12 @@ struct ClaudeLine {
 }
 
 /// Which provider wrote a transcript that begins with `line`.
-pub fn provider_of(line: &[u8]) -> Option<Provider> {
+pub fn provider_of(line: &[u8]) -> Option<Dialect> {
     let value: Value = serde_json::from_slice(line.trim_ascii()).ok()?;
     let object = value.as_object()?;
     let is_rollout = object.get("payload").is_some_and(Value::is_object);
     object.get("type")?.as_str()?;
-    Some(if is_rollout { Provider::Codex } else { Provider::Claude })
+    Some(if is_rollout { Dialect::Codex } else { Dialect::Claude })
 }
 
 fn taken(value: &mut Value, key: &str) -> Option<String> {
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     fn claude(line: &str) -> Vec<(Role, Option<String>, String)> {
-        let turn = passages(Provider::Claude, line.as_bytes()).unwrap_or_default();
+        let turn = passages(Dialect::Claude, line.as_bytes()).unwrap_or_default();
         turn.passages.into_iter().map(|p| (p.role, p.tool, p.text)).collect()
     }
 
@@ -268,7 +268,7 @@ mod tests {
                 (Role::Tool, Some("Edit".to_owned()), "/a.rs\nfn x() {}".to_owned())
             ]
         );
-        let turn = passages(Provider::Claude, did.as_bytes()).unwrap();
+        let turn = passages(Dialect::Claude, did.as_bytes()).unwrap();
         assert_eq!(turn.passages[1].files, ["/a.rs"]);
         let gave = r#"{"type":"user","toolUseResult":{"originalFile":"hidden"},"message":{"content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"ok"}]}]}}"#;
         assert_eq!(claude(gave), [(Role::Tool, None, "ok".to_owned())]);
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_rollout_has_the_same_passages() {
-        let of = |line: &str| passages(Provider::Codex, line.as_bytes()).unwrap_or_default().passages;
+        let of = |line: &str| passages(Dialect::Codex, line.as_bytes()).unwrap_or_default().passages;
         let call = r#"{"type":"response_item","payload":{"type":"function_call","name":"exec_command","arguments":"{\"cmd\":\"echo \\\"x\\\"\"}","call_id":"c"}}"#;
         assert_eq!(of(call)[0].text, "echo \"x\"");
         let patch = r#"{"type":"response_item","payload":{"type":"custom_tool_call","name":"apply_patch","call_id":"c","input":"*** Begin Patch\n*** Add File: src/a.rs\n+x"}}"#;

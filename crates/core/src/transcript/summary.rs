@@ -12,7 +12,7 @@ use memchr::{memmem, memrchr};
 use serde::{Deserialize, Serialize};
 
 use super::glance::{Glance, glance};
-use super::parser::{Parsed, Provider};
+use super::parser::{Dialect, Parsed};
 use super::record::Item;
 use super::tail::{Tail, last_usage_in};
 use super::{claude, codex};
@@ -54,7 +54,7 @@ impl Ending {
 /// One conversation in a few words. Text is as the transcript has it: nothing is redacted or made plain here.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Summary {
-    pub provider: Option<Provider>,
+    pub provider: Option<Dialect>,
     pub session: Option<String>,
     pub cwd: Option<String>,
     pub branch: Option<String>,
@@ -147,7 +147,7 @@ impl Summary {
         self.last_title(bytes);
         let full = match self.provider {
             _ if told.is_some() => told,
-            Some(Provider::Codex) => codex_tokens(bytes).map(|tokens| (Some(tokens), None)),
+            Some(Dialect::Codex) => codex_tokens(bytes).map(|tokens| (Some(tokens), None)),
             _ => match last_usage_in(bytes) {
                 Tail::Usage(usage) => Some((Some(usage.tokens + usage.output), usage.model)),
                 Tail::Compacted(compacted) => Some((compacted.post_tokens, None)),
@@ -185,21 +185,21 @@ impl Summary {
 
     /// The record, if it is an answer of Claude Code.
     fn answer<'l>(&mut self, line: &'l [u8]) -> Option<Glance<'l>> {
-        let may_be = self.provider != Some(Provider::Codex) && USAGE.is_in(line);
+        let may_be = self.provider != Some(Dialect::Codex) && USAGE.is_in(line);
         let seen = may_be.then(|| glance(line.trim_ascii())).flatten()?;
-        self.provider = Some(Provider::Claude);
+        self.provider = Some(Dialect::Claude);
         Some(seen)
     }
 
     fn parse<'l>(&mut self, line: &'l [u8]) -> Option<Parsed<'l>> {
         let line = line.trim_ascii();
         let parsed = match self.provider {
-            Some(Provider::Codex) => codex::parse(line, &mut codex::Thread::default()),
+            Some(Dialect::Codex) => codex::parse(line, &mut codex::Thread::default()),
             // Every record of Codex is wrapped in a payload.
             None if PAYLOAD.is_in(line) => {
                 codex::parse(line, &mut codex::Thread::default()).or_else(|| claude::parse(line))
             }
-            Some(Provider::Claude) | None => claude::parse(line),
+            Some(Dialect::Claude) | None => claude::parse(line),
         }?;
         self.provider = Some(parsed.provider);
         Some(parsed)
@@ -398,7 +398,7 @@ mod tests {
 {"timestamp":"2026-11-16T00:41:57Z","type":"event_msg","payload":{"type":"task_complete"}}
 "#,
         );
-        assert_eq!(it.provider, Some(Provider::Codex));
+        assert_eq!(it.provider, Some(Dialect::Codex));
         assert_eq!((it.about(), it.session.as_deref()), (Some("Say hello"), Some("c1")));
         assert_eq!((it.tokens, it.ending), (Some(5050), Ending::Answered));
         assert_eq!(it.branch.as_deref(), Some("dev"));

@@ -1,7 +1,7 @@
 //! A Codex rollout yields the same facts.
 
 use baton_core::ledger::{AnswerState, CommandOutcome, Ledger};
-use baton_core::transcript::{Provider, TodoStatus};
+use baton_core::transcript::{Dialect, TodoStatus};
 use serde_json::{Value, json};
 
 pub(crate) fn line(kind: &str, payload: &Value) -> String {
@@ -54,7 +54,7 @@ fn a_rollout_tells_the_same_facts_as_a_claude_transcript() {
     ]
     .concat();
     let ledger = Ledger::of(text.as_bytes()).unwrap();
-    assert_eq!(ledger.provider(), Some(Provider::Codex));
+    assert_eq!(ledger.provider(), Some(Dialect::Codex));
     assert_eq!(ledger.counts().unreadable, 0);
     assert_eq!(ledger.session.as_deref(), Some("th-1"));
     assert_eq!(ledger.git.branch.as_ref().unwrap().text, "main");

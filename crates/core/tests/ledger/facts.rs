@@ -1,6 +1,6 @@
 //! The facts that the rules extract.
 
-use baton_core::ledger::{AnswerState, CommandOutcome, Ledger, Route};
+use baton_core::ledger::{AnswerState, CommandOutcome, Ledger, UtteranceKind};
 use baton_core::transcript::TodoStatus;
 use serde_json::json;
 
@@ -70,7 +70,7 @@ fn a_prompt_typed_while_the_agent_works_counts_once() {
     let queued = json!({"type": "queue-operation", "operation": "enqueue", "content": "and the docs too"});
     let ledger = Transcript::default().user("Fix it.").raw(&queued).user("and the docs too").ledger();
     let words: Vec<_> = ledger.words.recent.iter().map(|said| (said.text.as_str(), said.way)).collect();
-    assert_eq!(words, [("Fix it.", Route::Prompt), ("and the docs too", Route::Prompt)]);
+    assert_eq!(words, [("Fix it.", UtteranceKind::Prompt), ("and the docs too", UtteranceKind::Prompt)]);
 }
 
 #[test]

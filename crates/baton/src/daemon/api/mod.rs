@@ -36,7 +36,7 @@ use serde_json::json;
 use crate::daemon::auth::{Proof, Transport};
 use crate::daemon::routes::Operation;
 use crate::daemon::{Daemon, openapi};
-use crate::rotation::verbs::Refusal;
+use crate::rotation::verbs::VerbRefusal;
 use crate::sessions::caller::{self, Caller};
 use crate::store::Store;
 use crate::views::{self, NotShown};
@@ -141,7 +141,7 @@ fn resolve(daemon: &Daemon, id: &str) -> Result<AgentId, HttpReply> {
 async fn act(
     daemon: &Arc<Daemon>,
     request: ApiRequest,
-    verb: impl FnOnce(&Daemon, &Caller, &Agent) -> Result<String, Refusal> + Send + 'static,
+    verb: impl FnOnce(&Daemon, &Caller, &Agent) -> Result<String, VerbRefusal> + Send + 'static,
 ) -> HttpReply {
     on_agent(daemon, request, move |daemon, request, agent| {
         match verb(daemon, &request.caller(&daemon.store), agent) {
@@ -152,12 +152,12 @@ async fn act(
     .await
 }
 
-fn refused(refusal: &Refusal) -> HttpReply {
+fn refused(refusal: &VerbRefusal) -> HttpReply {
     let status = match refusal {
-        Refusal::Forbidden(_) => StatusCode::FORBIDDEN,
-        Refusal::Nothing(_) => StatusCode::NOT_FOUND,
-        Refusal::Conflict(_) => StatusCode::CONFLICT,
-        Refusal::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        VerbRefusal::Forbidden(_) => StatusCode::FORBIDDEN,
+        VerbRefusal::Nothing(_) => StatusCode::NOT_FOUND,
+        VerbRefusal::Conflict(_) => StatusCode::CONFLICT,
+        VerbRefusal::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
     };
     HttpReply::error(status, &refusal.to_string())
 }

@@ -12,7 +12,7 @@ use crate::mail::announce;
 use crate::mail::maildir::Mail;
 use crate::rotation::actuators::tmux::server::RecordedPane;
 use crate::rotation::actuators::tmux::worktree::{self, WorktreeRemoval};
-use crate::rotation::verbs::{Refusal, permit};
+use crate::rotation::verbs::{VerbRefusal, permit};
 use crate::sessions::caller::Caller;
 use crate::store::Store;
 use crate::sys::{child, process};
@@ -25,7 +25,7 @@ pub(crate) fn retire(
     config: &Config,
     caller: &Caller,
     agent: &Agent,
-) -> Result<String, Refusal> {
+) -> Result<String, VerbRefusal> {
     permit(store, caller, "retire", agent)?;
     if agent.supervisor.as_ref().is_some_and(process::is_alive) {
         store.agents().update(&agent.id, PATIENCE, |a| {

@@ -16,7 +16,7 @@ use crate::handoffs::offer;
 use crate::providers::{self, PROVIDERS, Provider};
 use crate::rotation::actuators::tmux::launch::{self, MAX_PROMPT, PaneSpec};
 use crate::rotation::actuators::tmux::worktree;
-use crate::rotation::verbs::{Refusal, permit};
+use crate::rotation::verbs::{VerbRefusal, permit};
 use crate::sessions::caller::Caller;
 use crate::sessions::rights;
 use crate::store::Store;
@@ -54,22 +54,22 @@ pub(crate) fn spawn(
     name: &AgentId,
     order: SpawnOrder,
     channel_of: impl Fn(&Path) -> anyhow::Result<ChannelName>,
-) -> Result<Agent, Refusal> {
+) -> Result<Agent, VerbRefusal> {
     if let Some(approver) = &order.approver {
         if let Some(why) = caller.not_the_user("make somebody an approver") {
-            return Err(Refusal::Forbidden(why));
+            return Err(VerbRefusal::Forbidden(why));
         }
         if approver == name {
-            return Err(Refusal::Conflict("no agent answers for itself".to_owned()));
+            return Err(VerbRefusal::Conflict("no agent answers for itself".to_owned()));
         }
         ensure_approver(store, approver)?;
     }
     if let Some(why) = rights::refuse_name(store, &config.approvals.rules, caller, name) {
-        return Err(Refusal::Forbidden(why));
+        return Err(VerbRefusal::Forbidden(why));
     }
     let SpawnOrder { mut cwd, prompt, args, .. } = order;
     if !cwd.is_dir() {
-        return Err(Refusal::Conflict(format!(
+        return Err(VerbRefusal::Conflict(format!(
             "{} is not a folder; name one with --cwd",
             plain_line(&cwd.display().to_string(), 4096)
         )));
@@ -79,7 +79,7 @@ pub(crate) fn spawn(
     refuse_more_than_harmless(caller, provider, &args)?;
     if let Some(parent) = &order.parent {
         let Some(agent) = store.agents().get(parent)? else {
-            return Err(Refusal::Nothing(format!(
+            return Err(VerbRefusal::Nothing(format!(
                 "there is no agent {parent} that could be the parent; `baton agents` lists them"
             )));
         };
@@ -142,11 +142,11 @@ fn clear_left(store: &Store, config: &Config, retired: &Agent) -> anyhow::Result
 }
 
 /// Refuses an unknown approver: an agent that took its name later would have its rights.
-pub(crate) fn ensure_approver(store: &Store, approver: &AgentId) -> Result<(), Refusal> {
+pub(crate) fn ensure_approver(store: &Store, approver: &AgentId) -> Result<(), VerbRefusal> {
     if store.agents().get(approver)?.is_some() {
         return Ok(());
     }
-    Err(Refusal::Nothing(format!(
+    Err(VerbRefusal::Nothing(format!(
         "there is no agent {approver} that could be the approver; start it first, `baton agents` names those there are"
     )))
 }
@@ -178,13 +178,17 @@ pub(crate) fn usual(config: &Config) -> anyhow::Result<&'static Provider> {
 }
 
 /// Refuses client options that might give the new agent more rights than its spawner has.
-fn refuse_more_than_harmless(caller: &Caller, provider: &Provider, args: &[String]) -> Result<(), Refusal> {
+fn refuse_more_than_harmless(
+    caller: &Caller,
+    provider: &Provider,
+    args: &[String],
+) -> Result<(), VerbRefusal> {
     if !caller.is_agent() {
         return Ok(());
     }
     let launch = Launch::parse(&provider.grammar, args);
     let Some(beyond) = launch.beyond_harmless(&provider.grammar) else { return Ok(()) };
-    Err(Refusal::Forbidden(format!(
+    Err(VerbRefusal::Forbidden(format!(
         "an agent may not give {beyond:?} to {} that it spawns; it may give {} (and the prompt by --prompt). Ask the \
          user to spawn it",
         provider.title,

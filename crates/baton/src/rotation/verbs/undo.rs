@@ -13,7 +13,7 @@ use crate::mail::announce;
 use crate::providers;
 use crate::rotation::actuators::tmux::launch::{self, PaneSpec};
 use crate::rotation::actuators::tmux::server::Server;
-use crate::rotation::verbs::{Refusal, permit};
+use crate::rotation::verbs::{VerbRefusal, permit};
 use crate::sessions::caller::Caller;
 use crate::store::Store;
 use crate::sys::clock::age;
@@ -40,7 +40,7 @@ pub(crate) fn undo(
     config: &Config,
     caller: &Caller,
     agent: &Agent,
-) -> Result<String, Refusal> {
+) -> Result<String, VerbRefusal> {
     permit(store, caller, "undo a rotation of", agent)?;
     let way = way(store, agent)?;
     let under_way = match &agent.order {
@@ -48,12 +48,12 @@ pub(crate) fn undo(
         _ => None,
     };
     if let (Way::Supervisor, Some(session)) = (&way, under_way) {
-        return Err(Refusal::Nothing(format!("{} is going back to session {session} already", agent.id)));
+        return Err(VerbRefusal::Nothing(format!("{} is going back to session {session} already", agent.id)));
     }
     // An undo that is under way without a supervisor: the process that was restarting the client has been killed.
     let target = under_way.or_else(|| agent.before_rotation());
     let (Some(previous), Some(left)) = (target, agent.sessions.last()) else {
-        return Err(Refusal::Nothing(format!("there is nothing more to undo: {}", why_nothing(agent))));
+        return Err(VerbRefusal::Nothing(format!("there is nothing more to undo: {}", why_nothing(agent))));
     };
     let before = store.sessions().get(previous)?;
     if let Way::Pane(pane) = way {
@@ -120,7 +120,7 @@ fn why_nothing(agent: &Agent) -> String {
     }
 }
 
-fn way<'a>(store: &Store, agent: &'a Agent) -> Result<Way<'a>, Refusal> {
+fn way<'a>(store: &Store, agent: &'a Agent) -> Result<Way<'a>, VerbRefusal> {
     if store.presence(agent).is_supervised() {
         return Ok(Way::Supervisor);
     }
@@ -128,7 +128,7 @@ fn way<'a>(store: &Store, agent: &'a Agent) -> Result<Way<'a>, Refusal> {
         Some(pane) if pane.spawned => Ok(Way::Pane(pane)),
         // Its client may be one of many programs that a person runs there.
         Some(pane) if process::is_alive(&pane.process) && store.presence(agent).is_there() => {
-            Err(Refusal::Conflict(format!(
+            Err(VerbRefusal::Conflict(format!(
                 "{} runs in a pane that baton did not start, so baton does not start it again there; nothing was \
                  changed. Leave the client first (`baton attach {}`) and run this again",
                 agent.id, agent.id
@@ -144,17 +144,17 @@ fn resuming(agent: &Agent, previous: &SessionId, now: &CurrentChoices<'_>) -> Ve
     Launch::parse(grammar, &agent.launch).resume(grammar, previous.as_str(), None, now)
 }
 
-fn ensure_startable(agent: &Agent, pane: &Pane) -> Result<(), Refusal> {
+fn ensure_startable(agent: &Agent, pane: &Pane) -> Result<(), VerbRefusal> {
     // Ending the client would end this command half-way.
     if process::distance_to(pane.process.pid).is_some() {
-        return Err(Refusal::Conflict(format!(
+        return Err(VerbRefusal::Conflict(format!(
             "{} cannot start its own client again; nothing was changed. Ask the user, or whoever leads it, to run this",
             agent.id
         )));
     }
     launch::ensure_there(providers::of(&agent.provider))?;
     if !Path::new(&agent.cwd).is_dir() {
-        return Err(Refusal::Conflict(format!(
+        return Err(VerbRefusal::Conflict(format!(
             "the folder {} of {} is gone; nothing was changed",
             agent.cwd, agent.id
         )));

@@ -3,7 +3,7 @@
 use crate::ledger::shell::WorkKind;
 use crate::ledger::text::{clip, clip_lines, clip_words, fits, fold, sentences};
 use crate::ledger::{
-    AnsweredQuestion, Command, CommandOutcome, Failure, File, ReplacedApproach, Route, Utterance,
+    AnsweredQuestion, Command, CommandOutcome, Failure, File, ReplacedApproach, Utterance, UtteranceKind,
     rule_strength,
 };
 use crate::transcript::Author;
@@ -99,12 +99,15 @@ pub(super) fn label(said: &Utterance) -> String {
     };
     let way = match (&said.asked, said.way) {
         (Some(question), _) => format!("asked \u{201c}{}\u{201d}:", fold(&clip_words(question, 160))),
-        (None, Route::Command) => match &said.command {
+        (None, UtteranceKind::Command) => match &said.command {
             Some(name) => format!("with the command {}:", code(name)),
             None => String::new(),
         },
-        (None, Route::Refusal) => "refusing a call:".to_owned(),
-        (None, Route::Prompt | Route::Task | Route::Queued | Route::Reply) => String::new(),
+        (None, UtteranceKind::Refusal) => "refusing a call:".to_owned(),
+        (
+            None,
+            UtteranceKind::Prompt | UtteranceKind::Task | UtteranceKind::Queued | UtteranceKind::Reply,
+        ) => String::new(),
     };
     format!("- {by} {way}").replace("  ", " ").trim_end().to_owned()
 }

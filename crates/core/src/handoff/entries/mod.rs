@@ -21,7 +21,7 @@ use super::pack::pack_document;
 use crate::ledger::shell::WorkKind;
 use crate::ledger::text::{clip, clip_lines, fits, fold, sentences};
 use crate::ledger::{
-    AnswerState, Command, Commands, Failure, Job, Ledger, ReplacedApproach, Route, Task, Utterance,
+    AnswerState, Command, Commands, Failure, Job, Ledger, ReplacedApproach, Task, Utterance, UtteranceKind,
     rule_strength, slashed,
 };
 use crate::transcript::{Author, Origin, TodoStatus};
@@ -289,8 +289,10 @@ impl List {
         let whole = self.share.of(9, 420);
         let now = self.now;
         // A session may begin with a command; the first request in plain words counts as well.
-        let plain =
-            words.recent.iter().find(|s| s.origin.cycle == now && s.is_request() && s.way != Route::Command);
+        let plain = words
+            .recent
+            .iter()
+            .find(|s| s.origin.cycle == now && s.is_request() && s.way != UtteranceKind::Command);
         let mut rank = 0;
         // This many messages are worth more than any list of facts; a small document has room for few.
         let last = i32::try_from((self.share.0 / 450).saturating_sub(7).min(40)).unwrap_or(40);
@@ -302,7 +304,7 @@ impl List {
                 // The most recent ones come before long lists: files, commands, commits.
                 _ if rank < last => 862 - rank,
                 Some(true) => 850 - 3 * rank,
-                _ if said.way == Route::Refusal => 850 - 3 * rank,
+                _ if said.way == UtteranceKind::Refusal => 850 - 3 * rank,
                 Some(false) => 740 - 3 * rank,
                 None => 720 - 3 * rank,
             };
@@ -557,13 +559,13 @@ impl List {
         };
         for (rank, said) in ledger.exchange.iter().rev().filter(|said| !above(said)).enumerate() {
             let who = match (said.way, &said.author) {
-                (Route::Reply, _) => "- assistant:".to_owned(),
+                (UtteranceKind::Reply, _) => "- assistant:".to_owned(),
                 (_, Author::User) => "- user:".to_owned(),
                 _ => form::label(said),
             };
             let value = self.value(said.origin.cycle, 380, 150, 6, rank);
             let forms = quoted(&who, said, &[self.share.of(8, 400), 600], 160);
-            if said.way == Route::Reply {
+            if said.way == UtteranceKind::Reply {
                 self.add(Section::Exchange, value, forms);
             } else {
                 self.message(Section::Exchange, value, forms, said);

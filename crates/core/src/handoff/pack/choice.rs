@@ -7,7 +7,7 @@ use crate::handoff::entries::{Entries, Quote, fold_lines};
 
 /// The choice of what goes into a document.
 #[derive(Debug, Clone)]
-pub(in crate::handoff) struct Choice {
+pub(in crate::handoff) struct Selection {
     /// For each entry the form that is shown.
     pub(super) entries: Vec<Option<usize>>,
     /// For each file the form of its line.
@@ -24,7 +24,7 @@ pub(in crate::handoff) struct Choice {
     pub(super) repeated: HashSet<usize>,
 }
 
-impl Choice {
+impl Selection {
     pub(super) fn nothing(entries: &Entries) -> Self {
         Self {
             entries: vec![None; entries.list.len()],

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::assemble::shown_names;
-use super::{Choice, chars};
+use super::{Selection, chars};
 use crate::handoff::entries::{DocumentEntry, Entries, FileLine, NEAR, Section, fold_lines};
 use crate::transcript::Origin;
 
@@ -41,7 +41,7 @@ pub(super) struct Packer<'e> {
     widths: Vec<usize>,
     /// Words that are shown already, in folded lines, and the records that they come from.
     shown: Vec<(&'e Origin, String)>,
-    choice: Choice,
+    choice: Selection,
 }
 
 /// `## `, a count like ` (12 of 345)` and the blank lines around a heading.
@@ -60,7 +60,7 @@ impl<'e> Packer<'e> {
             contexts: HashSet::new(),
             widths,
             shown: Vec::new(),
-            choice: Choice::nothing(entries),
+            choice: Selection::nothing(entries),
         }
     }
 
@@ -94,11 +94,11 @@ impl<'e> Packer<'e> {
         self.rest();
     }
 
-    pub(super) fn choice(&self) -> &Choice {
+    pub(super) fn choice(&self) -> &Selection {
         &self.choice
     }
 
-    pub(super) fn into_choice(self) -> Choice {
+    pub(super) fn into_choice(self) -> Selection {
         self.choice
     }
 

@@ -9,7 +9,7 @@ mod runs;
 use crate::ledger::Ledger;
 use crate::ledger::commands::CommandOutcome;
 use crate::ledger::files::relative;
-use crate::ledger::words::{AnswerState, Route, question_in};
+use crate::ledger::words::{AnswerState, UtteranceKind, question_in};
 use crate::ledger::working::{By, Position};
 use crate::speaker::{Speaker, speaker, without_foreign};
 use crate::transcript::{Author, Item, Origin, Record};
@@ -71,13 +71,13 @@ impl Ledger {
 
     fn item(&mut self, item: Item<'_>, origin: &Origin, recent: bool) {
         match item {
-            Item::Prompt(words) => self.prompted(&words, Route::Prompt, origin, recent),
-            Item::Queued(words) => self.prompted(&words, Route::Queued, origin, recent),
-            Item::Told { author, text } => self.said(&text, Route::Prompt, &author, origin, recent),
+            Item::Prompt(words) => self.prompted(&words, UtteranceKind::Prompt, origin, recent),
+            Item::Queued(words) => self.prompted(&words, UtteranceKind::Queued, origin, recent),
+            Item::Told { author, text } => self.said(&text, UtteranceKind::Prompt, &author, origin, recent),
             Item::Command { name, args } => {
                 if !is_housekeeping(&name) {
                     let words = if args.trim().is_empty() { &name } else { &args };
-                    self.said(words, Route::Command, &Author::User, origin, recent);
+                    self.said(words, UtteranceKind::Command, &Author::User, origin, recent);
                     self.words.with_command(&name, origin);
                 }
             }
@@ -152,17 +152,19 @@ impl Ledger {
     }
 
     /// Words in the place of a prompt, unless the client attributes them to someone else.
-    fn prompted(&mut self, words: &str, way: Route, origin: &Origin, recent: bool) {
+    fn prompted(&mut self, words: &str, way: UtteranceKind, origin: &Origin, recent: bool) {
         let typed = without_foreign(words);
         let Speaker::Person(words) = speaker(&typed) else { return };
         let first = !std::mem::replace(&mut self.prompted, true);
         match self.started_by.clone() {
-            Some(agent) if first => self.said(words, Route::Task, &Author::Agent(agent), origin, recent),
+            Some(agent) if first => {
+                self.said(words, UtteranceKind::Task, &Author::Agent(agent), origin, recent)
+            }
             _ => self.said(words, way, &Author::User, origin, recent),
         }
     }
 
-    fn said(&mut self, words: &str, way: Route, author: &Author, origin: &Origin, recent: bool) {
+    fn said(&mut self, words: &str, way: UtteranceKind, author: &Author, origin: &Origin, recent: bool) {
         if words.trim().is_empty() {
             return;
         }

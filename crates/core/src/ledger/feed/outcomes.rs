@@ -7,7 +7,7 @@ use crate::ledger::files::{is_kept_output, is_temporary};
 use crate::ledger::jobs;
 use crate::ledger::names::holds_secrets;
 use crate::ledger::shell;
-use crate::ledger::words::{AnswerState, Route, Utterance};
+use crate::ledger::words::{AnswerState, Utterance, UtteranceKind};
 use crate::ledger::working::{By, Position};
 use crate::ledger::{Ledger, Plan, text};
 use crate::transcript::{self, Author, Body, Hunk, Origin, TodoStatus, Touch};
@@ -46,14 +46,14 @@ impl Ledger {
     pub(super) fn refused(&mut self, act: &Act, output: &str, refused: &str, origin: &Origin, recent: bool) {
         let said = refused.split_once("the user said:").map(|(_, words)| words.trim()).unwrap_or_default();
         if !act.is_clients() {
-            self.said(said, Route::Refusal, &Author::Unknown, origin, recent);
+            self.said(said, UtteranceKind::Refusal, &Author::Unknown, origin, recent);
             return;
         }
         self.words.answered = AnswerState::Interrupted;
         // A refused question comes back wrapped in the client's own text.
         let from_client = said.starts_with("The user wants to clarify these questions");
         if !said.is_empty() && !from_client {
-            self.said(said, Route::Refusal, &Author::User, origin, recent);
+            self.said(said, UtteranceKind::Refusal, &Author::User, origin, recent);
             self.words.answered = AnswerState::No;
         }
         let cause = act.label().unwrap_or_default();
@@ -261,11 +261,13 @@ impl Ledger {
     pub fn refused_by_user(&mut self, reason: &str) {
         let reason = reason.trim();
         let is_it = |said: &Utterance| {
-            said.way == Route::Refusal && said.author == Author::User && reason.starts_with(&said.text)
+            said.way == UtteranceKind::Refusal
+                && said.author == Author::User
+                && reason.starts_with(&said.text)
         };
         if !reason.is_empty() && !self.words.recent.items.iter().any(is_it) {
             let origin = Origin { cycle: self.cycle, offset: self.read_to, ..Origin::default() };
-            self.said(reason, Route::Refusal, &Author::User, &origin, true);
+            self.said(reason, UtteranceKind::Refusal, &Author::User, &origin, true);
         }
     }
 
@@ -290,7 +292,7 @@ impl Ledger {
             match answered_by(answer) {
                 Some(agent) => {
                     let said = format!("{question} {answer}");
-                    self.said(&said, Route::Reply, &Author::Agent(agent.to_owned()), origin, recent);
+                    self.said(&said, UtteranceKind::Reply, &Author::Agent(agent.to_owned()), origin, recent);
                 }
                 None => self.words.answer(question, answer, origin),
             }

@@ -13,7 +13,7 @@ use self::tools::action;
 pub(crate) use self::tools::{answers, hunks};
 use crate::marks;
 use crate::speaker::{Speaker, is_object, speaker};
-use crate::transcript::parser::{Parsed, Provider};
+use crate::transcript::parser::{Dialect, Parsed};
 use crate::transcript::record::{Author, Body, CallOutcome, Item, Record};
 
 type Str<'a> = Cow<'a, str>;
@@ -203,7 +203,7 @@ pub(in crate::transcript) fn parse(line: &[u8]) -> Option<Parsed<'_>> {
         sidechain: line.sidechain == Some(true),
         items,
     };
-    Some(Parsed { provider: Provider::Claude, record, message, known })
+    Some(Parsed { provider: Dialect::Claude, record, message, known })
 }
 
 fn own(body: &Body<'_>) -> String {

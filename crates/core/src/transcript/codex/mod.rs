@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use self::calls::{function, output, script_of, scripted, shell};
 use crate::marks;
 use crate::speaker::{Speaker, speaker};
-use crate::transcript::parser::{Parsed, Provider};
+use crate::transcript::parser::{Dialect, Parsed};
 use crate::transcript::patch;
 use crate::transcript::record::{Action, Author, Body, CallOutcome, Change, Item, Record, Touch};
 use crate::wire::lax;
@@ -124,7 +124,7 @@ pub(in crate::transcript) fn parse<'a>(line: &'a [u8], thread: &mut Thread) -> O
         "world_state" | "token_usage_record" | "inter_agent_communication_metadata" => {}
         _ => known = false,
     }
-    Some(Parsed { provider: Provider::Codex, record, message: None, known })
+    Some(Parsed { provider: Dialect::Codex, record, message: None, known })
 }
 
 fn event<'a>(it: Payload<'a>, items: &mut Vec<Item<'a>>) {

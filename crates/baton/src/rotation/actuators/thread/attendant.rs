@@ -24,7 +24,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::mail::maildir::Mail;
 use crate::rotation::actuators::record_watch::RecordWatch;
 use crate::rotation::actuators::thread::link::ServerLink;
-use crate::rotation::actuators::thread::requests::Requests;
+use crate::rotation::actuators::thread::requests::ThreadRequests;
 use crate::rotation::actuators::thread::rotation;
 use crate::rotation::{journal, pending, request};
 use crate::sessions::context::Context;
@@ -85,7 +85,7 @@ pub(crate) struct ThreadAttendant {
     agents: BTreeMap<AgentId, ThreadAgent>,
     /// Sessions that no shared server runs. Their records change at every turn; remembering them saves reading those.
     unshared: HashSet<SessionId>,
-    requests: Requests,
+    requests: ThreadRequests,
     me: Process,
 }
 
@@ -94,7 +94,7 @@ impl ThreadAttendant {
         let me = crate::sys::process::identify(std::process::id());
         let me = me.context("could not find this process in /proc")?;
         Ok(Self {
-            requests: Requests::new(store, &me)?,
+            requests: ThreadRequests::new(store, &me)?,
             store: store.clone(),
             // The daemon has made the folders of the records. If they are gone, so is the daemon's state.
             records: RecordWatch::new(store)?,

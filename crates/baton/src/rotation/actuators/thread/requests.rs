@@ -39,7 +39,7 @@ struct Pending {
     is_over: bool,
 }
 
-pub(super) struct Requests {
+pub(super) struct ThreadRequests {
     store: Store,
     me: Process,
     /// Watches the folders of open requests, where an answer appears as a new file.
@@ -49,7 +49,7 @@ pub(super) struct Requests {
     patches: BTreeMap<(String, String), String>,
 }
 
-impl Requests {
+impl ThreadRequests {
     pub(super) fn new(store: &Store, me: &Process) -> std::io::Result<Self> {
         Ok(Self {
             store: store.clone(),
