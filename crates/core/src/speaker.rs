@@ -50,7 +50,7 @@ pub(crate) fn without_foreign(text: &str) -> Cow<'_, str> {
     let (mut from, mut at) = (0, 0);
     // Search only once: a tag that is not closed after one place is not closed after a later one either.
     let mut unclosed: Vec<&str> = Vec::new();
-    // A letter of a tag or a frame; anything else is passed over at once.
+    // Only these characters begin a tag or a frame; everything else is skipped at once.
     while let Some(next) = memchr::memchr3(b'<', b'=', b'[', &text.as_bytes()[at..]) {
         let start = at + next;
         let Some(end) = foreign_end(text, start, &mut unclosed) else {

@@ -136,7 +136,7 @@ impl Trust {
     }
 
     /// The acceptances that cover `dir`, or the same folder in the main work tree of its repository: the user accepts a
-    /// repository, and agents work in work trees of their own.
+    /// repository, and each agent may work in a separate work tree.
     fn covering(&self, dir: &Path) -> impl Iterator<Item = (PathBuf, &Acceptance)> {
         let dir = real(dir);
         let main = in_main_work_tree(&dir);

@@ -62,7 +62,7 @@ impl<'a> Presence<'a> {
         }
     }
 
-    /// Whether it is there at all, in a process of its own or served by a shared daemon.
+    /// Whether it is there at all, in a separate process or served by a shared daemon.
     pub(crate) fn is_there(self) -> bool {
         self.liveness() != Liveness::Gone
     }

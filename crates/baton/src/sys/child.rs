@@ -53,7 +53,7 @@ pub(crate) fn output_within(command: &mut Command, input: &[u8], limit: Duration
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let input = input.to_owned();
-    // Each pipe has a reader or writer of its own, so that none fills up. They end with the process.
+    // Each pipe has a separate reader or writer, so that none fills up. They end with the process.
     std::thread::spawn(move || stdin.map(|mut pipe| pipe.write_all(&input)));
     let read = |pipe: Option<Box<dyn io::Read + Send>>| {
         let (tell, all) = mpsc::channel();

@@ -15,7 +15,7 @@ const MARKS: usize = 12;
 const RANGES: usize = 6;
 const SEARCHES: usize = 4;
 const OUTLINE: usize = 60;
-/// Only so many files keep more than their name and counts; a task works on a few dozen.
+/// How many files keep more than their name and counts; a task works on a few dozen.
 const DETAILED: usize = 80;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

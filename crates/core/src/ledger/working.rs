@@ -355,7 +355,7 @@ impl Working {
         let hit = SearchedLine { id: self.next_hit, file, line, text: text.to_owned(), used: false };
         self.hits.push_back(hit);
         if self.hits.len() > HITS {
-            // A line that the agent used is a finding; one that it passed over is not.
+            // A line that the agent used is a finding; one that it ignored is not.
             let old = self.hits.iter().position(|hit| !hit.used).unwrap_or(0);
             self.hits.remove(old);
         }

@@ -100,7 +100,7 @@ fn body(reader: &Reader<'_>, from: usize, name: &[u8], least: usize) -> Option<u
         let piece = piece_end(reader, at);
         let size = piece - at;
         if size == 0 || !ends_piece(reader, piece) {
-            // Headers such as `Proc-Type: 4,ENCRYPTED` come before the body, on lines of their own.
+            // Headers such as `Proc-Type: 4,ENCRYPTED` come before the body, on separate lines.
             let line = header_end(reader, at).filter(|_| len == 0 && headers < MAX_HEADERS);
             let Some(line) = line else { break };
             headers += 1;

@@ -165,7 +165,7 @@ pub(super) fn is_salt(value: &str) -> bool {
     value.bytes().filter(u8::is_ascii_punctuation).count() >= SYMBOLS
 }
 
-/// What SMTP and IMAP clients send for `AUTH PLAIN`: a user and a password behind zeros, in base64.
+/// What SMTP and IMAP clients send for `AUTH PLAIN`: a user and a password, each after a zero byte, in base64.
 pub(super) fn is_sasl_plain(value: &str) -> bool {
     decode_base64(head(value)).is_some_and(|bytes| memchr::memchr_iter(0, &bytes).count() == 2)
 }

@@ -3,7 +3,7 @@
 //! A rule that reads on from a keyword may read over the next keyword, and the one after that: on hostile text, each of
 //! a million keywords would read the same megabytes. So the end of a run, once found, is cached, and a query from
 //! within the run is answered from the cache. Queries come from left to right and near the keyword, so one cached run
-//! per class of characters is enough; those far ahead have a slot of their own.
+//! per class of characters is enough; queries far ahead have separate slots.
 
 use std::cell::Cell;
 use std::ops::Range;

@@ -8,7 +8,7 @@ use super::entries::{Conversation, ConversationEntry};
 
 /// The first read of a page; it grows until the page is full.
 const FIRST: u64 = 128 << 10;
-/// A page is searched in so many bytes at most. A longer stretch without an entry gives an empty page with a cursor.
+/// How many bytes to search for a page. A longer stretch without an entry gives an empty page with a cursor.
 const REACH: u64 = 32 << 20;
 /// How far after a page to look for the outcomes of its last calls.
 const AHEAD: u64 = 1 << 20;

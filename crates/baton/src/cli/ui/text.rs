@@ -62,9 +62,8 @@ pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned([kept, mark, reset].concat())
 }
 
-/// Breaks lines that are longer than so many columns between words. Continuation lines align with the line's text:
-/// after its indent, and after a mark or a first column that two spaces set off. A word that is longer than a line
-/// stays whole.
+/// Breaks lines that are longer than `columns` between words. Continuation lines align with the line's text: after its
+/// indent, and after a mark or a first column that two spaces set off. A word that is longer than a line stays whole.
 pub(crate) fn wrap(text: &str, columns: usize) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     for line in text.split_inclusive('\n') {

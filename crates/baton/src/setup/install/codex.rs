@@ -140,7 +140,7 @@ pub(crate) struct CodexPlan {
 /// What the user has agreed to beyond the hooks themselves.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Consent {
-    /// The client runs the hooks without a review of its own.
+    /// The client runs the hooks without asking for a review.
     pub trusts: bool,
     /// The client's feature that lets an agent begin a fresh window is switched on.
     pub window: bool,

@@ -54,7 +54,7 @@ pub(crate) fn draw(model: &Model, buffer: &mut Buffer) {
     }
 }
 
-/// Shrinks the box to the height that so many lines need.
+/// Shrinks the box to the height that this many lines need.
 fn fitted(area: Rect, lines: usize) -> Rect {
     let height = u16::try_from(lines).unwrap_or(u16::MAX).saturating_add(2).min(area.height);
     Rect::new(area.x, area.y + (area.height - height) / 2, area.width, height)

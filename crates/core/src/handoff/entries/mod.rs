@@ -121,8 +121,8 @@ fn contexts(ledger: &Ledger) -> BTreeMap<u32, String> {
     out
 }
 
-/// Whether the command that failed has a line of its own, as one that was given up or as one that ran later. Either is
-/// worth more than the error, so it is in every document that has room for the error.
+/// Whether the failed command has a separate line, as one that was given up or as one that ran later. Either is worth
+/// more than the error, so it is in every document that has room for the error.
 fn is_named(commands: &Commands, error: &Failure) -> bool {
     let cause = error.cause.trim();
     commands.replaced.iter().any(|entry| entry.tried.trim() == cause)

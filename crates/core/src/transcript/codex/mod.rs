@@ -65,7 +65,7 @@ struct Payload<'a> {
     #[serde(borrow)]
     changes: Option<&'a RawValue>,
     success: Option<bool>,
-    /// A word for a conversation of its own, an object for a subagent's.
+    /// A string for a separate conversation, an object for a subagent's.
     #[serde(borrow)]
     source: Option<&'a RawValue>,
     /// Lines before this one are a copy of the parent's.
