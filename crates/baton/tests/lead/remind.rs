@@ -133,7 +133,7 @@ fn reminders_are_listed_and_taken_back_and_agents_remind_themselves_and_those_be
     assert!(as_agent(&home, &child, &["reminders", "cancel", id]).fails(3).contains("no reminder"));
     home.run(&format!("reminders cancel {id}")).ok();
     assert!(!home.run("reminders").ok().contains("stretch"));
-    assert!(home.run("remind --in 0s now").fails(2).contains("must lie ahead"));
+    assert!(home.run("remind --in 0s now").fails(2).contains("must be in the future"));
     assert!(home.run("remind --at teatime now").fails(2).contains("is no time"));
     home.run("remind nothing").fails(2);
 }

@@ -158,7 +158,7 @@ impl Ledger {
         let first = !std::mem::replace(&mut self.prompted, true);
         match self.started_by.clone() {
             Some(agent) if first => {
-                self.said(words, UtteranceKind::Task, &Author::Agent(agent), origin, recent)
+                self.said(words, UtteranceKind::Task, &Author::Agent(agent), origin, recent);
             }
             _ => self.said(words, way, &Author::User, origin, recent),
         }
