@@ -7,7 +7,7 @@ use super::grown;
 use baton_core::transcript::passages::{passages, provider_of};
 use baton_core::transcript::summary::Summary;
 use baton_core::transcript::tail::{REACH, last_usage, last_usage_in};
-use baton_core::transcript::{Parser, Provider};
+use baton_core::transcript::{Dialect, Parser};
 
 pub fn run(input: &[u8]) {
     let bytes = grown(input);
@@ -21,6 +21,6 @@ pub fn run(input: &[u8]) {
     for line in bytes.split(|b| *b == b'\n') {
         parser.feed(line, 0);
         let _ = provider_of(line);
-        passages(Provider::Claude, line);
+        passages(Dialect::Claude, line);
     }
 }

@@ -7,7 +7,7 @@ use baton_core::transcript::passages::passages;
 use baton_core::transcript::rollout::last_usage;
 use baton_core::transcript::summary::Summary;
 use baton_core::transcript::tail::REACH;
-use baton_core::transcript::{Parser, Provider};
+use baton_core::transcript::{Dialect, Parser};
 
 pub fn run(input: &[u8]) {
     let bytes = grown(input);
@@ -18,6 +18,6 @@ pub fn run(input: &[u8]) {
     let mut parser = Parser::default();
     for line in bytes.split(|b| *b == b'\n') {
         parser.feed(line, 0);
-        passages(Provider::Codex, line);
+        passages(Dialect::Codex, line);
     }
 }

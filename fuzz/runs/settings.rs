@@ -1,7 +1,7 @@
 //! Any bytes as a client's settings: after an edit they hold what is wanted, and taken out again nothing of ours is left.
 
 use super::grown;
-use baton::testing::install::ours::{self, Program};
+use baton::testing::install::ours::{self, HookProgram};
 use baton::testing::install::settings::{WantedEntries, add, holds, look, remove};
 use baton::testing::install::trust::{entries, give, take_back};
 
@@ -21,7 +21,7 @@ pub fn run(input: &[u8]) {
     if found.has_ours() || !found.rules.is_empty() || !found.denied.is_empty() {
         return;
     }
-    let program = Program::At("/home/me/.local/bin/baton".to_owned());
+    let program = HookProgram::At("/home/me/.local/bin/baton".to_owned());
     let wanted = WantedEntries {
         hooks: Some(program.hooks()),
         statusline: Some(program.statusline(None)),

@@ -1,4 +1,4 @@
-//! How soon a permission request shows at each door after its hook was started, and how soon the hook ends after the
+//! How soon a permission request shows at each door after its hook has started, and how soon the hook ends after the
 //! answer.
 //!
 //! `packaging/release-binary && cargo bench -p baton --bench approvals`; another binary can be given in `BATON_BENCH`.
@@ -37,7 +37,7 @@ impl Lines {
         Self(door, lines)
     }
 
-    /// When the line came that has `text` in it.
+    /// When the line that contains `text` came.
     fn came(&self, text: &str) -> Instant {
         loop {
             let line = self.1.recv_timeout(PATIENCE);

@@ -21,7 +21,7 @@ fn main() {
     assert_eq!(served.get("/sessions")["sessions"].as_array().map(Vec::len), Some(AGENTS));
     println!("{AGENTS} agents known: {} KiB anonymous", load::figure(pid, "RssAnon"));
 
-    // What the start has left to do is done by then.
+    // By then the work of the start is done.
     std::thread::sleep(Duration::from_secs(8));
     let (began, before) = (Instant::now(), load::sleeps(pid));
     std::thread::sleep(Duration::from_secs(10));

@@ -78,7 +78,7 @@ fn throughput(homes: &[Home; 2]) {
     println!("messages end to end: {:.0}/s ({COUNT} in {took:.1?})", COUNT as f64 / took.as_secs_f64());
 }
 
-/// What the database itself does in a second, on one connection for each statement's kind.
+/// How many statements of each kind the database itself executes per second, on one connection each.
 fn database(postgres: &Postgres) {
     postgres.sql(
         "INSERT INTO baton.devices (fleet, name, role, invited_until, joined, card)

@@ -24,7 +24,7 @@ const SIZE_TARGET: f64 = 1.2;
 
 const HOT: [&str; 6] =
     ["PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "Stop", "Notification", "SubagentStop"];
-/// These seal or load and may sync; shown, not judged.
+/// These seal or load and may sync, so they are shown without a target.
 const OTHERS: [&str; 3] = ["SessionStart", "PreCompact", "SessionEnd"];
 
 fn main() -> ExitCode {
@@ -115,7 +115,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Read from the ELF header, the interpreter that is named behind it, and the path.
+    /// Determined from the ELF header, the interpreter named after it, and the path.
     fn of(baton: &Path) -> Self {
         const TARGETS: [&str; 4] = [
             "x86_64-unknown-linux-musl",
@@ -128,7 +128,7 @@ impl Kind {
         let is_fixed = header.starts_with(b"\x7fELF") && header[16..18] == [2, 0];
         let is_static = !header.windows(8).any(|bytes| bytes == b"ld-linux");
         let named = TARGETS.iter().find(|target| baton.iter().any(|part| part == **target));
-        // A copy elsewhere: musl is what is shipped.
+        // A copy of the binary somewhere else: the shipped one uses musl.
         let usual = TARGETS.iter().find(|target| target.starts_with(std::env::consts::ARCH));
         match named.or(usual) {
             Some(target) if is_fixed && is_static => Self::Shipped(target),
@@ -184,8 +184,8 @@ impl Bench {
             let status = bench.hook("SessionStart", session).status().expect("baton starts");
             assert!(status.success());
         }
-        // As in a session that was watched from its beginning: the mirror has what there is. One that was long
-        // before baton came is taken up to 256 KB a hook, until that is so.
+        // As in a session that was watched from its beginning, the mirror is complete. In a session that was long
+        // before baton was installed, each hook copies up to 256 KB until it is.
         let mut verify = bench.command(&bench.baton);
         let verified =
             verify.args(["backup", "verify"]).stdout(Stdio::null()).status().expect("baton starts");
@@ -196,8 +196,8 @@ impl Bench {
     /// The empty program, then everything that is measured against it.
     fn rows(&self) -> Vec<Row> {
         let mut rows = vec![Row::new("empty", Command::new(&self.empty))];
-        // Prompts and ends of turns change the record, seals and loads much more: each kind has a session of its own,
-        // so that every row does what it does in a client and not what another row has left to do.
+        // Prompts and ends of turns change the record, seals and loads change much more. Each kind has a separate
+        // session, so that no row does work that another row has left.
         rows.extend(HOT.iter().chain(&OTHERS).map(|event| {
             let session = match *event {
                 "UserPromptSubmit" | "Stop" => "turns",
@@ -207,7 +207,7 @@ impl Bench {
             Row::new(event, self.hook(event, session))
         }));
         rows.push(Row::new("statusline", self.status_line()));
-        // What most tool calls find: another answer, so other numbers, which are kept and published.
+        // As at most tool calls there is a new answer, so new numbers are stored and published.
         rows.push(Row {
             grows: Some(self.growing.clone()),
             ..Row::new(NEWS, self.hook("PostToolUse", "news"))
@@ -215,7 +215,7 @@ impl Bench {
         rows
     }
 
-    /// A command with this bench's home and nothing else around it.
+    /// A command with this bench's home and nothing else in its environment.
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command
@@ -230,7 +230,7 @@ impl Bench {
         command
     }
 
-    /// Another one in each build: files below /tmp are named after it.
+    /// Each build has another one, because files below /tmp are named after it.
     fn id(&self, session: &str) -> String {
         let build = self.dir.file_name().unwrap_or_default().display();
         format!("bench-{}-{build}-{session}", std::process::id())
@@ -276,7 +276,7 @@ impl Bench {
         with_input(command, path)
     }
 
-    /// What a careful shell script does for one reading: jq for each field, curl in the background.
+    /// The work of a careful shell script for one reading: jq for each field, curl in the background.
     fn shell_script(&self) -> Option<Command> {
         let has = |tool: &str| Command::new(tool).arg("--version").stdout(Stdio::null()).status().is_ok();
         if !has("jq") || !has("curl") {
@@ -326,7 +326,7 @@ curl -s --max-time 0.5 -X POST http://127.0.0.1:9/hooks/context-usage -H 'Conten
 echo "$USED%"
 "#;
 
-/// An empty `main`, compiled and linked as the profile of that build does it.
+/// An empty `main`, compiled and linked with the profile of that build.
 fn empty_binary(dir: &Path, kind: Kind) -> PathBuf {
     let (source, binary) = (dir.join("empty.rs"), dir.join("empty"));
     std::fs::write(&source, "fn main() {}\n").expect("a fresh folder takes a new file");
@@ -377,7 +377,7 @@ fn open(input: &Path) -> File {
 
 fn with_input(mut command: Command, input: PathBuf) -> Command {
     command.stdin(open(&input)).stdout(Stdio::null()).stderr(Stdio::null());
-    // For those that are started again and again: a file's position would be shared.
+    // For commands that are started repeatedly, which would share a file's position.
     command.env(INPUT, input);
     command
 }

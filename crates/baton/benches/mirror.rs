@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use baton::testing::mirror::{Mirror, Origin, PER_HOOK};
+use baton::testing::mirror::{Mirror, MirrorOrigin, PER_HOOK};
 use baton_core::ids::SessionId;
 
 const GROWTH: usize = 5_000;
@@ -42,7 +42,7 @@ fn taken(dir: &Path, size: usize) -> Vec<Duration> {
     let transcript = dir.join("transcript.jsonl");
     let line = format!("{{\"pad\":\"{}\"}}\n", "x".repeat(GROWTH - 11));
     std::fs::write(&transcript, line.repeat(size / line.len())).expect("the target folder takes a file");
-    let origin = Origin { session: &session, provider: "claude", transcript: &transcript, cwd: "/" };
+    let origin = MirrorOrigin { session: &session, provider: "claude", transcript: &transcript, cwd: "/" };
     mirror.catch_up(&origin, Duration::from_mins(1)).expect("the mirror takes what is there");
     let mut writer = OpenOptions::new().append(true).open(&transcript).expect("it is there");
     let source = File::open(&transcript).expect("it is there");

@@ -10,7 +10,7 @@ use baton_testkit::page::Browser;
 use serde_json::{Value, json};
 
 const AGENTS: usize = 1_000;
-/// Of each agent, the present one among them.
+/// For each agent, including the current one.
 const SESSIONS: usize = 5;
 
 fn main() {
@@ -26,7 +26,7 @@ fn main() {
     let mut with_pages = 0;
     let told = browser.run(&home, &http, "bench", json!({ "agents": AGENTS }), |what, value| match what {
         "change" => {
-            // One per cent more each time: totals that disagree with the percentage are not believed.
+            // One per cent more each time; totals that disagree with the percentage are ignored.
             let n = value.as_u64().unwrap_or(0);
             let body = json!({ "session_id": "load-0", "used_percentage": 10 + n,
                 "total_input_tokens": 20_000 + 2_000 * n, "total_output_tokens": 0, "context_window_size": 200_000 });
@@ -59,7 +59,7 @@ fn figures(values: &Value) -> String {
     format!("p50 {:.0} ms, worst {:.0} ms", at(50).unwrap_or_default(), at(100).unwrap_or_default())
 }
 
-/// What an agent has had before, as hooks would have left it.
+/// An agent's earlier sessions, as hooks would have left them.
 fn earlier_sessions(home: &Home, n: usize) {
     let path = home.state().join(format!("agents/load-{n}.json"));
     let mut agent = baton_testkit::home::record(&path);

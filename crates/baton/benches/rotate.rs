@@ -90,7 +90,7 @@ fn lines(log: &Path, event: &str) -> Vec<Value> {
     all.filter(|l| l["event"] == event).collect()
 }
 
-/// Memory file systems sync for nothing.
+/// On a memory file system a sync costs nothing.
 fn file_system(dir: &Path) -> String {
     let kind = Command::new("stat").args(["-f", "-c", "%T"]).arg(dir).output();
     let kind = kind.map(|out| String::from_utf8_lossy(&out.stdout).trim().to_owned()).unwrap_or_default();

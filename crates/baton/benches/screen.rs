@@ -63,7 +63,7 @@ fn main() {
     pty.wait_for("load-0").expect("the screen");
     let mut changes: Vec<Duration> = (0..ROUNDS)
         .map(|n| {
-            // One per cent more each time: totals that disagree with the percentage are not believed.
+            // One per cent more each time; totals that disagree with the percentage are ignored.
             let tokens = 20_000 + 2_000 * n as u64;
             let body = json!({ "session_id": "load-0", "used_percentage": 10 + n, "total_input_tokens": tokens,
                 "total_output_tokens": 0, "context_window_size": 200_000 });
@@ -81,7 +81,7 @@ fn main() {
         ms(Report::percentile(&changes, 99))
     );
 
-    // The idle agents were started a moment ago: their ages are shown in seconds, which is the dearest case.
+    // The idle agents were started a moment ago, so their ages are shown in seconds, which is the most expensive case.
     let idle = Duration::from_secs(10);
     let before = load::processor_time(pty.pid());
     std::thread::sleep(idle);

@@ -45,7 +45,7 @@ fn main() -> ExitCode {
             rotation: None,
             carried: None,
         };
-        // A second apart, as handoffs are: no time goes into looking for a free name.
+        // A second apart, like real handoffs, so that no time is spent on finding a free name.
         let now = Timestamp::from_second(1_770_000_000 + round).expect("a time in this century");
         seals.push(timed(|| drop(store.seal(&draft, now).expect("a handoff is sealed"))));
     }
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     if ratio <= TARGET { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The least that any careful writer does: temporary file, sync, rename, sync of the folder.
+/// The minimum for any careful writer: temporary file, sync, rename, sync of the folder.
 fn replace(path: &Path, bytes: &[u8]) {
     let temp = path.with_extension("tmp");
     let mut file = File::create(&temp).expect("a fresh folder takes a new file");

@@ -1,5 +1,5 @@
-//! What searching costs against ripgrep, the same question over the same files, interleaved: a word without a capital
-//! letter is found in any case by both. For comparison, ripgrep's time with an exact case is printed as well.
+//! What a search costs compared with ripgrep: the same query over the same files, interleaved. Both find a word without
+//! a capital letter in any case. For comparison, ripgrep's time with an exact case is printed as well.
 //!
 //! `packaging/release-binary && BATON_CORPUS=DIR cargo bench -p baton --bench search`: DIR holds `.jsonl` or `.jsonl.gz`
 //! transcripts, which are repeated to a gigabyte under the target folder; without it generated ones are. Needs `rg`.
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         "zzqqxx-not-there checkpointing handlers_test worktree Renamed TestHandle".to_owned()
     });
     let mut worst: f64 = 0.0;
-    // The list behind the search is read once.
+    // The list of conversations is read once.
     run(home.path(), &baton("warm"));
     for word in words.split_whitespace() {
         let any_case = !word.chars().any(char::is_uppercase);
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     if worst <= TARGET { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Copies of the corpus as sessions of their own, up to a gigabyte.
+/// Copies of the corpus as separate sessions, up to a gigabyte.
 fn fill(home: &Path) -> Vec<PathBuf> {
     let folder = home.join(".claude/projects/-work-app");
     std::fs::create_dir_all(&folder).expect("a home takes a new folder");
@@ -94,7 +94,7 @@ fn baton(word: &str) -> Vec<String> {
     [&*baton, "sessions", "search", "--all", "-n", "1000", word].map(str::to_owned).to_vec()
 }
 
-/// All of its threads, no ignore files, as text: what a person who knows it would run.
+/// All threads, no ignore files, as text: what an experienced user would run.
 fn rg(home: &Path, word: &str, any_case: bool) -> Vec<String> {
     let folder = home.join(".claude/projects").display().to_string();
     let case = if any_case { "-i" } else { "-s" };

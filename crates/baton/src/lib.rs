@@ -1,4 +1,4 @@
-//! The effects and the binary; everything may ask `core`.
+//! The effects and the binary. Every room may use `core`.
 //!
 //! A library only so that tests, benchmarks and fuzz targets reach a few parts; its interface is the command line.
 
@@ -46,7 +46,7 @@ pub mod testing {
     pub use crate::sys::shell::words;
 
     pub mod approvals {
-        pub use crate::approvals::{Reply, answer, waiting};
+        pub use crate::approvals::{ApprovalReply, answer, waiting};
         pub use crate::sessions::caller::Caller;
     }
 

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// musl's own gives each size of allocation pages of its own and unmaps them when they are free: maps, unmaps and
-/// page faults.
+/// musl's allocator gives each size of allocation separate pages and unmaps them when they are free, which costs maps,
+/// unmaps and page faults.
 #[cfg(target_env = "musl")]
 use dlmalloc::GlobalDlmalloc as Allocator;
 #[cfg(not(target_env = "musl"))]

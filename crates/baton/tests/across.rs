@@ -72,7 +72,7 @@ fn an_agent_hands_over_its_own_words_and_one_that_runs_already_gets_mail() {
     let heard =
         baton_testkit::hooks::send(command, b"# Where I am\nThe parser is half done: MY-OWN-WORDS.\n");
     assert_eq!(heard.code, Some(0), "{heard:?}");
-    assert!(heard.out.contains("runs already and was told by mail"), "{heard:?}");
+    assert!(heard.out.contains("runs already and was notified by mail"), "{heard:?}");
     codex.prompt("anything new?").context().filter(|c| c.contains("baton handoffs load HO-")).unwrap();
     let history = home.run("handoffs --json").json();
     let id = history[0]["id"].as_str().unwrap().to_owned();

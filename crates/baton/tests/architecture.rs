@@ -74,38 +74,82 @@ fn way_up(file: &str) -> String {
     "super::".repeat(if file.ends_with("/mod.rs") { folders } else { folders + 1 })
 }
 
-/// The rooms that the code of `file` names in paths: `crate::room::…`, `crate::{room::…, room}`, and the same with
-/// `super::` for the crate.
-fn rooms_named<'a>(file: &str, code: &'a str) -> Vec<&'a str> {
-    let word = |text: &str| text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
-    let mut rooms = Vec::new();
-    let up = way_up(file);
-    let starts = code.match_indices("crate::").chain(code.match_indices(&up));
-    for (at, root) in starts {
-        let rest = &code[at + root.len()..];
-        let Some(group) = rest.strip_prefix('{') else {
-            rooms.push(&rest[..word(rest)]);
-            continue;
-        };
-        let mut depth = 1;
-        let mut start = 0;
-        for (i, c) in group.char_indices() {
-            match c {
-                '{' => depth += 1,
-                '}' => depth -= 1,
-                ',' if depth == 1 => {
-                    rooms.push(group[start..i].trim());
-                    start = i + 1;
-                }
-                _ => {}
-            }
-            if depth == 0 {
-                rooms.push(group[start..i].trim());
-                break;
-            }
+/// The length of the identifier that `text` begins with.
+fn word(text: &str) -> usize {
+    text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len())
+}
+
+/// Splits what follows an opening brace at the commas of this level, up to its closing brace.
+fn members(group: &str) -> Vec<&str> {
+    let mut members = Vec::new();
+    let (mut depth, mut start) = (1, 0);
+    for (i, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 || (c == ',' && depth == 1) {
+            members.push(group[start..i].trim());
+            start = i + 1;
+        }
+        if depth == 0 {
+            break;
         }
     }
-    rooms.into_iter().map(|path| &path[..word(path)]).filter(|room| !room.is_empty()).collect()
+    members
+}
+
+/// The modules that a path such as `mail::{deliver, maildir::Mail}` leads to, each as its names joined by `/`.
+fn expand(path: &str, before: &str, into: &mut Vec<String>) {
+    if let Some(group) = path.strip_prefix('{') {
+        return members(group).into_iter().for_each(|member| expand(member, before, into));
+    }
+    let name = &path[..word(path)];
+    if name.is_empty() || name == "self" {
+        if !before.is_empty() {
+            into.push(before.to_owned());
+        }
+        return;
+    }
+    let here = if before.is_empty() { name.to_owned() } else { format!("{before}/{name}") };
+    match path[name.len()..].strip_prefix("::") {
+        Some(rest) => expand(rest, &here, into),
+        None => into.push(here),
+    }
+}
+
+/// The paths of the crate that the code of `file` names, each as its names joined by `/`: of `crate::room::…`,
+/// `crate::{room::…, room}`, and the same with `super::` for the crate.
+fn paths_named(file: &str, code: &str) -> Vec<String> {
+    let mut paths = Vec::new();
+    let up = way_up(file);
+    for (at, root) in code.match_indices("crate::").chain(code.match_indices(&up)) {
+        expand(&code[at + root.len()..], "", &mut paths);
+    }
+    paths
+}
+
+fn rooms_named(file: &str, code: &str) -> Vec<String> {
+    let mut rooms: Vec<String> =
+        paths_named(file, code).iter().map(|path| room_of(path).to_owned()).collect();
+    rooms.dedup();
+    rooms
+}
+
+/// The file of the module that `path` leads to. Its last names may be an item, so they are left off until a file fits.
+fn file_of<'f>(path: &str, files: &'f BTreeMap<String, String>) -> &'f str {
+    let mut module = path;
+    loop {
+        let fits = [format!("{module}.rs"), format!("{module}/mod.rs")];
+        if let Some(file) = files.keys().find(|file| fits.contains(file)) {
+            return file;
+        }
+        match module.rsplit_once('/') {
+            Some((parent, _)) => module = parent,
+            None => return "",
+        }
+    }
 }
 
 /// Lists each file with each room above it that it uses.
@@ -118,10 +162,11 @@ fn reaches_up(files: &BTreeMap<String, String>) -> Vec<String> {
             found.push(format!("{file}: the room {room} has no place in the order"));
             continue;
         };
-        for used in rooms_named(file, code) {
+        for path in paths_named(file, code) {
+            let used = room_of(&path);
             let Some(there) = place(used) else { continue };
             if there < here && here < CODE {
-                let target = files.keys().find(|f| room_of(f) == used).cloned().unwrap_or_default();
+                let target = file_of(&path, files);
                 found.push(format!("{file} uses {used} ({target}), which is above {room}"));
             }
         }
@@ -137,7 +182,7 @@ fn no_room_reaches_up() {
 
 /// The modules of one cycle, each as "file uses module", or nothing. `room_of` decides which module a file is in.
 fn a_cycle(files: &BTreeMap<String, String>) -> Vec<String> {
-    let mut uses: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
+    let mut uses: BTreeMap<&str, BTreeMap<String, &str>> = BTreeMap::new();
     for (file, code) in files {
         let here = room_of(file);
         for there in rooms_named(file, code) {
@@ -150,7 +195,7 @@ fn a_cycle(files: &BTreeMap<String, String>) -> Vec<String> {
     loop {
         let known: Vec<&str> = uses.keys().copied().collect();
         for targets in uses.values_mut() {
-            targets.retain(|target, _| known.contains(target));
+            targets.retain(|target, _| known.contains(&target.as_str()));
         }
         let before = uses.len();
         uses.retain(|_, targets| !targets.is_empty());
@@ -201,7 +246,7 @@ fn a_cycle_is_found_and_named_by_its_files() {
 fn hooks_are_imported_by_nobody() {
     for (file, code) in code_of("baton/src") {
         let entry = ["main.rs", "lib.rs"].contains(&file.as_str()) || room_of(&file) == "hooks";
-        assert!(entry || !rooms_named(&file, &code).contains(&"hooks"), "{file}");
+        assert!(entry || !rooms_named(&file, &code).contains(&"hooks".to_owned()), "{file}");
     }
 }
 
@@ -256,9 +301,16 @@ fn the_search_for_rooms_finds_every_form_of_a_path() {
     };
     let up = reaches_up(&tree(&[
         ("mail/deliver.rs", "use crate::rotation::journal;"),
+        ("rotation/actuators/mod.rs", ""),
         ("rotation/journal.rs", ""),
     ]));
     assert_eq!(up, ["mail/deliver.rs uses rotation (rotation/journal.rs), which is above mail"]);
+    let file = |path| {
+        let (used, root) = ("cli/ui/table.rs", "cli/ui/mod.rs");
+        file_of(path, &tree(&[("cli/args.rs", ""), (used, ""), (root, "")])).to_owned()
+    };
+    assert_eq!(file("cli/ui/table/Cell"), "cli/ui/table.rs", "an item of a file");
+    assert_eq!(file("cli/ui/print"), "cli/ui/mod.rs", "an item of a folder");
     assert!(
         reaches_up(&tree(&[("rotation/a.rs", "use crate::mail::announce;"), ("mail/b.rs", "")])).is_empty()
     );

@@ -123,9 +123,7 @@ fn a_handed_over_context_is_cleared_at_the_end_of_the_turn_and_prompted_when_loa
     companion.tell(&home, &json!({ "event": "turn-began", "session": client.session }));
     client.hook("UserPromptSubmit");
     client.answers(150_000);
-    let mut handoff = home.baton(["handoff", "-"]);
-    client.dress(&mut handoff);
-    assert_eq!(call(handoff, "Half done; MARK.").0, Some(0));
+    hand_over(&home, &client, "Half done; MARK.");
     client.hook("Stop");
     companion.is_silent();
     companion.tell(&home, &json!({ "event": "turn-ended", "session": client.session }));
@@ -144,8 +142,8 @@ fn a_handed_over_context_is_cleared_at_the_end_of_the_turn_and_prompted_when_loa
     assert_eq!(rotations[0]["actuator"], "mod");
 }
 
-/// Regression: Esc took a prompt back before the client had begun a turn, and no hook tells of that. The next companion took
-/// the turn in the record for one that runs, and everything waited for its end.
+/// Regression: Esc took a prompt back before the client had begun a turn, and no hook reports that. The next companion
+/// believed that the recorded turn was running, and everything waited for its end.
 #[test]
 fn a_turn_that_only_the_hooks_saw_begin_holds_nothing_if_the_mod_knows_of_none() {
     let home = Home::new(BATON);
@@ -175,9 +173,7 @@ fn a_context_that_was_cleared_while_the_disk_was_full_is_prompted_and_that_promp
     let companion = Companion::start(&home, &client.session);
     client.hook("UserPromptSubmit");
     client.answers(150_000);
-    let mut handoff = home.baton(["handoff", "-"]);
-    client.dress(&mut handoff);
-    assert_eq!(call(handoff, "Half done; MARK.").0, Some(0));
+    hand_over(&home, &client, "Half done; MARK.");
     client.hook("Stop");
     companion.tell(&home, &json!({ "event": "turn-ended", "session": client.session }));
     let clear = companion.next();
@@ -295,9 +291,7 @@ fn the_next_companion_finishes_what_a_killed_one_left_and_prompts_the_fresh_cont
     let companion = Companion::start(&home, &client.session);
     client.hook("UserPromptSubmit");
     client.answers(150_000);
-    let mut handoff = home.baton(["handoff", "-"]);
-    client.dress(&mut handoff);
-    assert_eq!(call(handoff, "Half done; MARK.").0, Some(0));
+    hand_over(&home, &client, "Half done; MARK.");
     client.hook("Stop");
     assert_eq!(companion.next()["do"], "clear");
     drop(companion);
@@ -344,7 +338,7 @@ fn a_rotation_that_was_only_ordered_is_given_up_and_started_again_by_the_next_co
 }
 
 #[test]
-fn it_ends_when_its_client_does_and_queues_again_what_nobody_took() {
+fn the_companion_ends_with_its_client_and_requeues_untaken_mail() {
     let home = Home::new(BATON);
     let client = client(&home);
     client.starts("startup");
@@ -820,9 +814,7 @@ fn the_files_in_play_are_appended_before_the_prompt_of_a_rotation_and_once() {
     companion.tell(&home, &json!({ "event": "turn-began", "session": client.session }));
     client.hook("UserPromptSubmit");
     client.answers(150_000);
-    let mut handoff = home.baton(["handoff", "-"]);
-    client.dress(&mut handoff);
-    assert_eq!(call(handoff, "Half done.").0, Some(0));
+    hand_over(&home, &client, "Half done.");
     client.hook("Stop");
     companion.tell(&home, &json!({ "event": "turn-ended", "session": client.session }));
     let clear = companion.next();

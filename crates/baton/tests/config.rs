@@ -173,7 +173,7 @@ fn a_setting_is_changed_in_the_users_own_file_and_checked_like_any_other() {
     assert_eq!(text(), before, "what is refused changes nothing");
 
     let said = run(home.baton(["config", "set", "run.park", "false"]).env("BATON_RUN_PARK", "true")).ok();
-    assert_eq!(said, "run.park is true now (BATON_RUN_PARK, which counts here and not your own file).\n");
+    assert_eq!(said, "run.park is true now (BATON_RUN_PARK, which overrides your own file here).\n");
     home.run("config unset run.park").ok();
     home.run("config unset handoff.expiry").ok();
     assert_eq!(text(), "# mine\n[context]\nwarning_percentage = 60 # for now\n");

@@ -46,7 +46,7 @@ fn it_tells_the_story_in_order_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn kept_its_files_are_where_it_says() {
+fn with_keep_the_demos_files_are_where_it_says() {
     let home = Home::new(crate::BATON);
     let told = demo(&home, &["--keep"]);
     let kept = told.lines().find_map(|l| l.trim().strip_prefix("in ")).unwrap();

@@ -103,7 +103,7 @@ fn commands(page: &str) -> Vec<String> {
 /// The request in the pages; the reader has one of their own.
 const REQUEST: &str = "3f9a1c2b";
 
-/// A reader's home: a client on the PATH, a conversation that has been, a handoff that was sealed.
+/// A reader's home: a client on the PATH, an earlier conversation, a sealed handoff.
 struct Reader {
     world: World,
     session: String,
@@ -148,7 +148,7 @@ impl Reader {
             (line.contains(REQUEST) || line == "baton approve").then(|| Asking::new(home, &client, line));
         let request = asking.as_ref().map_or(REQUEST, |asking| &asking.id);
         let typed = line.replace(" ID", &format!(" {id}")).replace(REQUEST, request);
-        // What the reader waits for happens.
+        // Makes the event happen that the reader waits for.
         if let Some(rest) = line.strip_prefix("baton wait ").filter(|rest| rest.contains("--done")) {
             for name in rest.split_whitespace().take_while(|word| !word.starts_with('-')) {
                 // Its first prompt, or mail that comes later, would reopen the task.

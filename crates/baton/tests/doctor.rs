@@ -79,7 +79,7 @@ fn a_hook_whose_program_is_gone_is_found_ours_as_a_failure() {
     std::fs::rename(program(&home), home.path().join("moved")).unwrap();
     let ran = run(home.command(home.path().join("moved")).args(["doctor", "--json"]));
     assert_eq!(ran.code, Some(1));
-    assert!(ran.out.contains("which is no program") && ran.out.contains("is not there"), "{}", ran.out);
+    assert!(ran.out.contains("which is not a program") && ran.out.contains("is not there"), "{}", ran.out);
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn every_rotation_journal_of_version_0_1_is_understood() {
 }
 
 #[test]
-fn what_is_written_now_says_its_version() {
+fn new_files_state_their_version() {
     let home = old_home();
     home.run("send app-1 hello there").ok();
     let new = home.state().join("mail/app-1/new");

@@ -102,10 +102,7 @@ fn an_expired_handoff_is_loaded_only_by_its_id() {
     });
     let mut command = home.baton(app("load").split(' ').map(str::to_owned));
     let err = run(command.env("BATON_HANDOFF_EXPIRY", "1ms")).fails(3);
-    assert!(
-        err.contains(&format!("{id} has expired; `baton handoffs load {id}` loads it all the same")),
-        "{err}"
-    );
+    assert!(err.contains(&format!("{id} has expired; `baton handoffs load {id}` loads it anyway")), "{err}");
     assert_eq!(status(&home, &id), "expired");
     assert!(home.run(&app(&format!("load {id}"))).ok().ends_with("words\n"));
     assert_eq!(status(&home, &id), "consumed");
@@ -283,7 +280,7 @@ fn a_waiting_handoff_without_its_document_does_not_block_the_channel() {
     let current = seal(&home);
     std::fs::remove_file(home.store().join(format!("archive/{ada}.md"))).unwrap();
     assert!(home.run(&app("load --agent ada")).fails(1).contains("Run `baton handoffs repair`"));
-    assert!(home.run(&app("repair")).ok().contains(&format!("ended {ada}")));
+    assert!(home.run(&app("repair")).ok().contains(&format!("cleared {ada}")));
     assert_eq!(status(&home, &ada), "cleared");
     assert!(home.run(&app("load --agent ada")).ok().contains(&current));
 }
@@ -392,9 +389,9 @@ fn repair_sets_aside_even_a_link_that_lies_where_the_current_document_belongs() 
 #[test]
 fn a_file_where_a_folder_belongs_and_a_folder_where_a_file_belongs_are_named() {
     for (file, told) in [
-        (".claude", "a file lies where a folder belongs; move it away"),
-        (".claude/handoff", "a file lies where a folder belongs; move it away"),
-        (".claude/handoff/archive", "a file lies where a folder belongs; move it away"),
+        (".claude", "there is a file where a folder belongs; move it away"),
+        (".claude/handoff", "there is a file where a folder belongs; move it away"),
+        (".claude/handoff/archive", "there is a file where a folder belongs; move it away"),
     ] {
         let home = home();
         home.write(file, "in the way");
@@ -406,7 +403,7 @@ fn a_file_where_a_folder_belongs_and_a_folder_where_a_file_belongs_are_named() {
     std::fs::remove_file(home.store().join("app-CURRENT.md")).unwrap();
     std::fs::create_dir(home.store().join("app-CURRENT.md")).unwrap();
     let err = home.run(&app("seal doc.md")).fails(1);
-    assert!(err.contains("a folder lies where a file belongs; move it away"), "{err}");
+    assert!(err.contains("there is a folder where a file belongs; move it away"), "{err}");
 }
 
 #[test]

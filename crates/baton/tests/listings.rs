@@ -16,7 +16,7 @@ use crate::tables::at;
 
 pub(crate) const WIDTHS: [u16; 3] = [60, 80, 120];
 
-/// What is listed, and under which name it is kept.
+/// The listings, and the names of their snapshots.
 pub(crate) const COMMANDS: [(&str, &str); 28] = [
     ("agents", "agents"),
     ("agents_tree", "agents --tree"),
@@ -99,7 +99,7 @@ impl Mask {
             let end = text[from..].find('\x07').map_or(text.len(), |end| from + end + 1);
             text.replace_range(from..end, "");
         }
-        // Of a line that was cleared the last text counts; whether there is one depends on how fast it was.
+        // If a line was cleared, its last text counts; whether there is one depends on timing.
         let last = |line: &'_ str| line.rfind("\x1b[2K").map_or(0, |at| at + 4);
         let lines: Vec<&str> = text.lines().map(|line| &line[last(line)..]).collect();
         let text = numbers(&(lines.join("\n") + "\n"));
@@ -210,7 +210,7 @@ fn every_listing_at_three_widths_plain_and_coloured() {
         words(&home, &["send", "tests", "The schema changed, see db/003.sql", "--json"]),
         words(&home, &["remind", "--at", "2099-01-02 09:00", "tests", "look at the build", "--json"]),
     ];
-    // It was started for the reminder; what it tells after a while would come at some width.
+    // It was started for the reminder, and its notices would appear at an unpredictable width.
     home.run("serve --stop").ok();
     let mut send = home.baton([
         "send",
@@ -258,7 +258,7 @@ fn every_listing_at_three_widths_plain_and_coloured() {
         for width in WIDTHS {
             let shown = |coloured: bool| {
                 let text = masks.apply(&at(&home, width, line, coloured).unwrap());
-                // Shown means read: the next one shall see it, too.
+                // Showing a message marks it as read, so restore it for the next width.
                 copy(&unread, &mail);
                 text
             };
@@ -275,14 +275,14 @@ fn every_listing_at_three_widths_plain_and_coloured() {
     asked.wait().unwrap();
 }
 
-/// Makes `to` what `from` is.
+/// Makes `to` a copy of `from`.
 pub(crate) fn copy(from: &Path, to: &Path) {
     let _ = std::fs::remove_dir_all(to);
     let copied = std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap();
     assert!(copied.success());
 }
 
-/// A text of the same width that begins the same.
+/// A text of the same width with the same beginning.
 pub(crate) fn mask(begin: &str, text: &str) -> String {
     format!("{begin}{}", "x".repeat(text.len() - begin.len()))
 }

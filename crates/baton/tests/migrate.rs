@@ -278,7 +278,7 @@ fn install_says_what_it_leaves_to_others() {
 }
 
 #[test]
-fn until_then_nothing_has_two_writers() {
+fn before_the_migration_nothing_has_two_writers() {
     let home = home();
     put(&home, &AUTO_HANDOFF);
     let status = home.path().join(".claude/.context-status");

@@ -168,7 +168,7 @@ const AT_WORK: &[Case] = &[
     ("baton memory init --remove", ""),
 ];
 
-/// Commands whose output is no matter of widths, and who looks at it.
+/// Commands whose output does not depend on the width, and the tests that check it.
 const ELSEWHERE: [(&str, &str); 9] = [
     ("top", "a screen: the snapshots in src/tui"),
     ("page", "opens a browser: tests/page"),
@@ -351,7 +351,7 @@ fn below(home: &Home, words: &str) -> Vec<String> {
             }
             Some(_) => {}
             None if line.is_empty() => inside = false,
-            // The groups of the whole, or the commands of one.
+            // The groups of all commands, or the commands of one.
             None => inside = line == "Commands:" || (is_root && line.ends_with(':')),
         }
     }

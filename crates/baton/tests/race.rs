@@ -152,7 +152,7 @@ fn nobody_waits_for_the_lock_longer_than_the_deadline_and_a_dead_holder_frees_it
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     let me = std::process::id();
     assert!(
-        refused.contains(&format!("is held by process {me} and was not let go within 100ms")),
+        refused.contains(&format!("is held by process {me} and was not released within 100ms")),
         "{refused}"
     );
     let shown = std::fs::read_to_string(home.store().join("app.lock.d/pid")).unwrap();

@@ -75,7 +75,7 @@ pub struct Agent {
     pub in_a_row: u64,
     /// The pending order to its supervisor.
     #[serde(default)]
-    pub order: Option<Order>,
+    pub order: Option<SupervisorOrder>,
     /// Waiting for a usage limit to end.
     #[serde(default)]
     pub parked: Option<Parked>,
@@ -96,7 +96,7 @@ pub struct Agent {
     /// Let its permission requests be answered from elsewhere too, whatever the settings say.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub approvals: bool,
-    /// The agent that spawned it and gave it its first prompt; nobody's where a person did.
+    /// The agent that spawned it and gave it its first prompt; `None` if a person did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spawned_by: Option<AgentId>,
     /// Earlier names, oldest first; a notice sent under one of them is not repeated.
@@ -231,7 +231,7 @@ pub const STALE: &str = "a context began that did not load it; the next one does
 /// An instruction to an agent's supervisor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "what")]
-pub enum Order {
+pub enum SupervisorOrder {
     /// Stop the agent for good.
     Retire,
     /// Go back to an earlier conversation.
@@ -283,13 +283,13 @@ impl Agent {
         }
     }
 
-    /// The refusal of a further context, as long as no person has spoken since.
+    /// Why it gets no further context; `None` once a person has spoken.
     pub fn stopped(&self) -> Option<&Stopped> {
         self.stopped.as_ref().filter(|_| self.in_a_row > 0)
     }
 
-    /// Whether it was given a task of its own, so that it neither takes up others' work nor leaves its own to them.
-    /// A plain client, which a person starts in a project, does both.
+    /// Whether it was started for one task: then it neither picks up the work of other agents nor leaves its own to
+    /// them. A plain client, which a person starts in a project, does both.
     pub fn keeps_to_itself(&self) -> bool {
         self.named || self.parent.is_some()
     }
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_back_behind_a_start_with_another_task() {
+    fn undo_never_goes_back_before_a_start_with_another_task() {
         let mut agent = agent("app-1");
         agent.enter(&sid("s1"), None);
         agent.enter(&sid("s2"), None);

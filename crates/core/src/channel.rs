@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_no_file_name_is_refused() {
+    fn a_name_that_cannot_be_a_file_name_is_refused() {
         for bad in ["../x", "a/b", "", "a b"] {
             let c = Clues { flag: Some(bad.into()), ..clues("/x") };
             assert!(resolve(&c).is_err(), "{bad:?} was accepted");

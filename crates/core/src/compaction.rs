@@ -15,7 +15,7 @@ const OVERRIDE_RESERVE: u64 = 20_000;
 const KEPT: usize = 5;
 const BELIEVED: usize = 3;
 
-/// Models on which we saw the client compact only after the API refused.
+/// Models for which we saw the client compact only after the API refused a request.
 const REACTIVE: [&str; 2] = ["claude-haiku-4-5", "claude-sonnet-4-5"];
 
 /// Settings and environment that move the compaction point, as found by the caller.
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_none_when_it_is_switched_off_or_the_model_only_compacts_after_a_refusal() {
+    fn there_is_no_compaction_point_if_it_is_off_or_the_model_only_compacts_after_a_refusal() {
         let off = CompactionSettings { enabled: false, ..CompactionSettings::default() };
         let never = CompactionPoint::Never { window: 200_000 };
         assert_eq!(point("claude-opus-4-6", 200_000, off), never);
@@ -267,7 +267,7 @@ mod tests {
 
     /// Seen: one session with `--autocompact 100k` made every later 1M session of that model critical at 93k.
     #[test]
-    fn what_was_seen_under_a_smaller_window_moves_no_other_sessions_point() {
+    fn an_observation_under_a_smaller_window_moves_no_other_sessions_point() {
         let (usual, model) = (CompactionSettings::default(), Some("claude-opus-5-5"));
         let with = |window| CompactionSettings { window: Some(window), ..usual };
         let mut seen = Observations::default();

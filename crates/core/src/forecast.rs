@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compaction_in_between_is_no_growth() {
+    fn a_compaction_in_between_is_not_growth() {
         let e = ends(&[150_000, 155_000, 160_000, 30_000, 35_000]);
         assert_eq!(e.growth(), Some(5_000));
     }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::level::Level;
-use crate::reading::{Reading, Source, newest};
+use crate::reading::{Reading, ReadingSource, newest};
 use crate::transcript::tail::Tail;
 
 /// Stored apart from the session's record, so that measuring never waits for a lock. The newest reading wins.
@@ -31,7 +31,7 @@ pub struct Gauge {
 /// One source's report.
 #[derive(Debug, Clone, Copy)]
 pub struct Report<'a> {
-    pub source: Source,
+    pub source: ReadingSource,
     pub reading: Option<Reading>,
     pub window: Option<u64>,
     pub model: Option<&'a str>,
@@ -62,7 +62,7 @@ impl<'a> Report<'a> {
         let reading = Reading::from_tail(tail, window, default_window, now);
         let model = if let Tail::Usage(usage) = tail { usage.model.as_deref() } else { None };
         Self {
-            source: Source::Transcript,
+            source: ReadingSource::Transcript,
             reading: reading.map(|reading| Reading { base, ..reading }),
             window: None,
             model,
@@ -81,7 +81,8 @@ impl Gauge {
     /// The reading, or an empty one for a fresh context without readings.
     pub fn shown(&self, default_window: u64) -> Option<Reading> {
         let window = self.window.unwrap_or(default_window);
-        let empty = |at| Reading { tokens: 0, output: 0, window, base: 0, at, source: Source::StatusLine };
+        let empty =
+            |at| Reading { tokens: 0, output: 0, window, base: 0, at, source: ReadingSource::StatusLine };
         self.reading.or_else(|| self.fresh_since.map(empty))
     }
 
@@ -94,7 +95,7 @@ impl Gauge {
         }
         // The client names the model it uses; a transcript only fills the gap.
         if let Some(model) = report.model
-            && (gauge.model.is_none() || report.source != Source::Transcript)
+            && (gauge.model.is_none() || report.source != ReadingSource::Transcript)
         {
             gauge.model = Some(model.to_owned());
         }
@@ -116,11 +117,11 @@ impl Gauge {
 /// Whether the figures only repeat. The mod and Codex's server do not know the length of the answer, so their readings
 /// count only if the context itself differs.
 fn repeats(kept: &Reading, said: &Reading) -> bool {
-    let counts_output = !matches!(said.source, Source::Mod | Source::AppServer);
+    let counts_output = !matches!(said.source, ReadingSource::Mod | ReadingSource::AppServer);
     kept.tokens == said.tokens
         && kept.window == said.window
         && (kept.output == said.output || !counts_output)
-        && (said.source != Source::Transcript || kept.at >= said.at)
+        && (said.source != ReadingSource::Transcript || kept.at >= said.at)
 }
 
 fn is_before_compaction(tail: Option<&Tail>, reading: &Reading) -> bool {
@@ -132,13 +133,14 @@ mod tests {
     use super::*;
     use crate::transcript::tail::{Compacted, TailUsage};
 
-    const SOURCES: [Source; 4] = [Source::Transcript, Source::Mod, Source::AppServer, Source::StatusLine];
+    const SOURCES: [ReadingSource; 4] =
+        [ReadingSource::Transcript, ReadingSource::Mod, ReadingSource::AppServer, ReadingSource::StatusLine];
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(1_794_790_000 + second).unwrap()
     }
 
-    fn reading(tokens: u64, second: i64, source: Source) -> Reading {
+    fn reading(tokens: u64, second: i64, source: ReadingSource) -> Reading {
         Reading { tokens, output: 50, window: 200_000, base: 0, at: at(second), source }
     }
 
@@ -149,7 +151,7 @@ mod tests {
     #[test]
     fn after_the_clock_was_set_back_every_source_is_believed_again() {
         for source in SOURCES {
-            let ahead = gauge(reading(90_000, 1_000, Source::StatusLine));
+            let ahead = gauge(reading(90_000, 1_000, ReadingSource::StatusLine));
             let joined = ahead.join(&Report::of(reading(5_000, 10, source)), at(10));
             assert_eq!(joined.reading.unwrap().tokens, 5_000, "{source:?}");
             // A stamp in the future is clamped to now.
@@ -161,23 +163,23 @@ mod tests {
     #[test]
     fn an_older_reading_of_any_source_changes_nothing() {
         for source in SOURCES {
-            let known = gauge(reading(90_000, 10, Source::StatusLine));
+            let known = gauge(reading(90_000, 10, ReadingSource::StatusLine));
             let joined = known.join(&Report::of(reading(5_000, 9, source)), at(20));
             assert_eq!(joined, known, "{source:?}");
         }
     }
 
     #[test]
-    fn the_same_figures_again_are_no_news() {
+    fn repeated_figures_are_not_a_new_reading() {
         for source in SOURCES {
-            let known = gauge(reading(90_000, 10, Source::StatusLine));
+            let known = gauge(reading(90_000, 10, ReadingSource::StatusLine));
             let joined = known.join(&Report::of(reading(90_000, 10, source)), at(20));
             assert_eq!(joined, known, "{source:?}");
         }
-        let known = gauge(reading(90_000, 10, Source::Transcript));
-        let without_output = Reading { output: 0, ..reading(90_000, 15, Source::Mod) };
+        let known = gauge(reading(90_000, 10, ReadingSource::Transcript));
+        let without_output = Reading { output: 0, ..reading(90_000, 15, ReadingSource::Mod) };
         assert_eq!(known.join(&Report::of(without_output), at(20)), known);
-        let grown = Reading { output: 80, ..reading(90_000, 15, Source::StatusLine) };
+        let grown = Reading { output: 80, ..reading(90_000, 15, ReadingSource::StatusLine) };
         assert_eq!(known.join(&Report::of(grown), at(20)).reading, Some(grown));
     }
 
@@ -186,7 +188,7 @@ mod tests {
         let compacted = |second, post_tokens| {
             Tail::Compacted(Compacted { auto: true, pre_tokens: None, post_tokens, at: Some(at(second)) })
         };
-        let before = gauge(reading(160_000, 5, Source::StatusLine));
+        let before = gauge(reading(160_000, 5, ReadingSource::StatusLine));
         let join = |tail: &Tail| {
             before.join(&Report::of_tail(tail, Some(200_000), 200_000, 0, at(20)), at(20)).reading
         };
@@ -210,13 +212,13 @@ mod tests {
         assert_eq!(Gauge::default().join(&report, at(20)).model.as_deref(), Some("b"));
         let known = Gauge { model: Some("a".into()), ..Gauge::default() };
         assert_eq!(known.join(&report, at(20)).model.as_deref(), Some("a"));
-        let line = Report { model: Some("c"), ..Report::of(reading(1, 1, Source::StatusLine)) };
+        let line = Report { model: Some("c"), ..Report::of(reading(1, 1, ReadingSource::StatusLine)) };
         assert_eq!(known.join(&line, at(20)).model.as_deref(), Some("c"));
     }
 
     #[test]
     fn a_fresh_context_is_empty_whatever_comes_late_from_the_one_before() {
-        let full = gauge(reading(140_000, 10, Source::StatusLine));
+        let full = gauge(reading(140_000, 10, ReadingSource::StatusLine));
         let fresh = full.emptied(at(20));
         assert_eq!((fresh.reading, fresh.level), (None, Level::default()));
         assert_eq!(fresh.shown(100_000).map(|r| (r.tokens, r.window)), Some((0, 200_000)));
@@ -231,7 +233,7 @@ mod tests {
             let first = late.join(&Report::of(reading(9_000, 22, source)), at(22));
             assert_eq!(first.reading.map(|r| r.tokens), Some(9_000), "{source:?}");
         }
-        let back = fresh.join(&Report::of(reading(9_000, -100, Source::Transcript)), at(-100));
+        let back = fresh.join(&Report::of(reading(9_000, -100, ReadingSource::Transcript)), at(-100));
         assert_eq!(back.reading.map(|r| r.tokens), Some(9_000), "the clock was set back");
     }
 }

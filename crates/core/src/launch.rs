@@ -172,7 +172,7 @@ impl Launch {
     /// The arguments for a fresh context that begins with `prompt`.
     ///
     /// The prompt comes first: after an option that takes many words it would be read as one of them.
-    pub fn fresh(&self, grammar: &Grammar, prompt: &str, now: &Now<'_>) -> Vec<String> {
+    pub fn fresh(&self, grammar: &Grammar, prompt: &str, now: &CurrentChoices<'_>) -> Vec<String> {
         let mut args: Vec<String> = self.headless_word(grammar).map(str::to_owned).into_iter().collect();
         args.push(prompt.to_owned());
         self.keep(grammar, now, &mut args);
@@ -180,7 +180,7 @@ impl Launch {
     }
 
     /// The arguments for a fresh context without a prompt.
-    pub fn empty(&self, grammar: &Grammar, now: &Now<'_>) -> Vec<String> {
+    pub fn empty(&self, grammar: &Grammar, now: &CurrentChoices<'_>) -> Vec<String> {
         let mut args: Vec<String> = self.headless_word(grammar).map(str::to_owned).into_iter().collect();
         self.keep(grammar, now, &mut args);
         args
@@ -203,7 +203,7 @@ impl Launch {
         grammar: &Grammar,
         session: &str,
         prompt: Option<&str>,
-        now: &Now<'_>,
+        now: &CurrentChoices<'_>,
     ) -> Vec<String> {
         let prompt = prompt.map(str::to_owned);
         let mut args: Vec<String>;
@@ -224,7 +224,7 @@ impl Launch {
         args
     }
 
-    fn keep(&self, grammar: &Grammar, now: &Now<'_>, args: &mut Vec<String>) {
+    fn keep(&self, grammar: &Grammar, now: &CurrentChoices<'_>, args: &mut Vec<String>) {
         let mode = grammar.permission_mode.zip(now.permission_mode);
         let settled = [
             (grammar.model, now.model),
@@ -257,7 +257,7 @@ impl Launch {
 
 /// The person's changes since the start, as reported by the hooks; overrides the command line.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Now<'a> {
+pub struct CurrentChoices<'a> {
     pub model: Option<&'a str>,
     pub permission_mode: Option<&'a str>,
 }
@@ -307,13 +307,15 @@ mod tests {
 
     #[test]
     fn a_client_of_sub_commands_keeps_its_own_and_drops_the_old_conversation() {
-        let fresh = |line: &str| words(line).fresh(&WORDS, "GO", &Now::default()).join(" ");
+        let fresh = |line: &str| words(line).fresh(&WORDS, "GO", &CurrentChoices::default()).join(" ");
         assert_eq!(fresh("-m o3 fix-it"), "GO --alone -m o3");
         assert_eq!(fresh("--alone resume 1234 more"), "GO --alone");
         assert_eq!(fresh("-c a=1 exec -s read-only fix-it"), "exec GO -c a=1 -s read-only");
         assert_eq!(fresh("exec resume --last more --json"), "exec GO --json");
         assert_eq!(fresh("-i a.png b.png"), "GO --alone");
-        let resume = |line: &str, prompt| words(line).resume(&WORDS, "s1", prompt, &Now::default()).join(" ");
+        let resume = |line: &str, prompt| {
+            words(line).resume(&WORDS, "s1", prompt, &CurrentChoices::default()).join(" ")
+        };
         assert_eq!(resume("-m o3 fix-it", None), "--alone -m o3 resume s1");
         assert_eq!(resume("exec -C /x fix-it", Some("GO")), "exec -C /x resume s1 GO");
     }
@@ -340,11 +342,11 @@ mod tests {
     }
 
     fn fresh(line: &str) -> String {
-        launch(line).fresh(&GRAMMAR, "GO", &Now::default()).join(" ")
+        launch(line).fresh(&GRAMMAR, "GO", &CurrentChoices::default()).join(" ")
     }
 
     #[test]
-    fn what_would_resume_the_old_conversation_is_dropped() {
+    fn options_that_would_resume_the_old_conversation_are_dropped() {
         assert_eq!(fresh("--resume abc --model opus fix-it"), "GO --model opus");
         assert_eq!(fresh("-c --fork-session --verbose"), "GO --verbose");
         assert_eq!(fresh("--session-id 1234 -p fix-it"), "GO -p");
@@ -361,14 +363,15 @@ mod tests {
 
     #[test]
     fn model_and_permission_mode_are_those_of_the_running_session() {
-        let now = Now { model: Some("sonnet"), permission_mode: Some("plan") };
+        let now = CurrentChoices { model: Some("sonnet"), permission_mode: Some("plan") };
         let args = launch("--model opus x").fresh(&GRAMMAR, "GO", &now);
         assert_eq!(args.join(" "), "GO --model sonnet --permission-mode plan");
     }
 
     #[test]
     fn a_conversation_is_continued_by_its_id_and_nothing_else() {
-        let args = launch("--continue --model opus x").resume(&GRAMMAR, "s1", None, &Now::default());
+        let args =
+            launch("--continue --model opus x").resume(&GRAMMAR, "s1", None, &CurrentChoices::default());
         assert_eq!(args.join(" "), "--resume s1 --model opus");
     }
 
@@ -414,7 +417,7 @@ mod tests {
         let launch = Launch::parse(&WORDS, &given);
         assert!(launch.moves(&WORDS));
         assert_eq!(launch.first(&WORDS, &given), given);
-        let fresh = launch.fresh(&WORDS, "Go on.", &Now::default());
+        let fresh = launch.fresh(&WORDS, "Go on.", &CurrentChoices::default());
         assert_eq!(fresh, ["exec", "Go on.", "-m", "x"]);
         assert!(!Launch::parse(&WORDS, &fresh).moves(&WORDS));
     }

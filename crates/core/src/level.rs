@@ -210,7 +210,7 @@ pub fn context_status(level: Level, transcript_bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reading::Source;
+    use crate::reading::ReadingSource;
     use crate::transcript::tail::Compacted;
 
     fn reading(tokens: u64, window: u64) -> Reading {
@@ -220,7 +220,7 @@ mod tests {
             window,
             base: 0,
             at: jiff::Timestamp::UNIX_EPOCH,
-            source: Source::StatusLine,
+            source: ReadingSource::StatusLine,
         }
     }
 
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn where_tokens_are_given_too_the_lower_one_counts() {
+    fn of_percentage_and_tokens_the_lower_threshold_applies() {
         let t = Thresholds {
             critical_tokens: Some(150_000),
             warning_tokens: Some(900_000),

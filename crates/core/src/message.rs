@@ -72,7 +72,7 @@ pub struct Message {
     /// Tell the sender when the turn that read it has ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub notify: bool,
-    /// The message is about this cycle and means nothing in the next, like a warning about a context that is gone.
+    /// The message is about this cycle and means nothing in the next, such as a warning about a context that is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycle: Option<Cycle>,
     /// The sender waits for an answer (`send --ask`).
@@ -92,7 +92,7 @@ pub fn short_id(id: &str) -> String {
 
 /// The reader's state, which decides when a message is read.
 #[derive(Debug, Clone, Copy)]
-pub struct Reader {
+pub struct ReaderState {
     /// Its client or its supervisor runs.
     pub there: bool,
     pub turn: Turn,
@@ -104,7 +104,12 @@ pub struct Reader {
 }
 
 /// Tells the sender when a message of this urgency is read. `limit` is when the reader's usage limit ends.
-pub fn when_read(reader: &Reader, urgency: Urgency, pending: Option<&str>, limit: Option<&str>) -> String {
+pub fn when_read(
+    reader: &ReaderState,
+    urgency: Urgency,
+    pending: Option<&str>,
+    limit: Option<&str>,
+) -> String {
     let fixed = match (reader.turn, urgency) {
         _ if !reader.there => "it is not running and reads it when it comes back",
         _ if reader.pending.is_some_and(Pending::holds_mail) => {
@@ -219,20 +224,23 @@ mod tests {
 
     #[test]
     fn the_sender_learns_what_the_message_waits_for() {
-        let reader = Reader { there: true, turn: Turn::Idle, pending: None, reachable: true, braked: false };
-        let read = |reader: Reader, urgency| when_read(&reader, urgency, None, None);
-        let working = Reader { turn: Turn::Working, ..reader };
+        let reader =
+            ReaderState { there: true, turn: Turn::Idle, pending: None, reachable: true, braked: false };
+        let read = |reader: ReaderState, urgency| when_read(&reader, urgency, None, None);
+        let working = ReaderState { turn: Turn::Working, ..reader };
         assert!(read(reader, Urgency::Sequential).contains("woken"));
         assert!(read(working, Urgency::Sequential).contains("when its turn has ended"));
         assert!(read(working, Urgency::Important).contains("next tool call"));
         assert!(read(working, Urgency::Urgent).contains("interrupted"));
-        assert!(read(Reader { reachable: false, ..working }, Urgency::Urgent).contains("next tool call"));
-        assert!(read(Reader { reachable: false, ..reader }, Urgency::Urgent).contains("next prompt"));
-        assert!(read(Reader { braked: true, ..reader }, Urgency::Urgent).contains("Esc"));
-        let pending = Reader { pending: Some(Pending::EndOfTurn), ..working };
+        assert!(
+            read(ReaderState { reachable: false, ..working }, Urgency::Urgent).contains("next tool call")
+        );
+        assert!(read(ReaderState { reachable: false, ..reader }, Urgency::Urgent).contains("next prompt"));
+        assert!(read(ReaderState { braked: true, ..reader }, Urgency::Urgent).contains("Esc"));
+        let pending = ReaderState { pending: Some(Pending::EndOfTurn), ..working };
         let text = when_read(&pending, Urgency::Urgent, Some("handoff pending since 12:03"), None);
         assert_eq!(text, "handoff pending since 12:03; it reads it in its fresh context");
-        let limit = Reader { turn: Turn::Limit, ..reader };
+        let limit = ReaderState { turn: Turn::Limit, ..reader };
         assert!(when_read(&limit, Urgency::Urgent, None, Some("12:30")).contains("until 12:30"));
     }
 
@@ -251,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_follows_a_conversation_reads_messages_without_their_frames() {
+    fn a_followed_conversation_shows_messages_without_their_frames() {
         let two = ["m1", "m2"].map(|id| message(id, "hello\nthere").framed(&key(), "/m")).join("\n\n");
         assert_eq!(crate::speaker::unframed(&two).collect::<Vec<_>>(), [("app-2", "hello\nthere"); 2]);
         assert_eq!(crate::speaker::unframed("no frame").count(), 0);

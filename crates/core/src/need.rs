@@ -63,7 +63,7 @@ impl NeedKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Need {
     pub kind: NeedKind,
-    /// One line, without an age: `since` has that.
+    /// One line, without the age, which follows from `since`.
     pub text: String,
     pub since: Timestamp,
 }
@@ -153,8 +153,8 @@ mod tests {
     use crate::handoff::HandoffId;
     use crate::ids::{AgentId, ChannelName, SessionId};
     use crate::limit::Parked;
-    use crate::notice::Kind;
-    use crate::session::{Request, Turn};
+    use crate::notice::NoticeKind;
+    use crate::session::{PendingHandoff, Turn};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(1_794_790_000 + second).unwrap()
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn who_works_or_has_nothing_to_say_needs_nobody() {
+    fn an_agent_that_works_or_is_idle_needs_nobody() {
         let (agent, session) = agent();
         for state in [AgentState::Idle, AgentState::Working, AgentState::HandingOver] {
             assert_eq!(told(&agent, &session, state, None), None);
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn notices_use_the_words_of_the_screen() {
         let (agent, mut session) = agent();
-        let notice = |halt: Halt<'_>, audience| Kind::Blocked.text("app", &halt.words(audience));
+        let notice = |halt: Halt<'_>, audience| NoticeKind::Blocked.text("app", &halt.words(audience));
         session.blocked_on = Some("Bash make".into());
         let need = told(&agent, &session, AgentState::Blocked, None).unwrap();
         let halt = Halt::Blocked(Some("Bash make"));
@@ -250,10 +250,10 @@ mod tests {
     }
 
     #[test]
-    fn a_handoff_that_only_a_person_can_carry_on_is_told() {
+    fn a_handoff_that_waits_for_a_person_sends_a_notice() {
         let (mut agent, mut session) = agent();
         session.request =
-            Some(Request { at: at(7), path: None, copy: "/c".into(), tries: 0, window_asked: false });
+            Some(PendingHandoff { at: at(7), path: None, copy: "/c".into(), tries: 0, window_asked: false });
         session.turn = Turn::Working;
         assert_eq!(told(&agent, &session, AgentState::Working, None), None, "it waits for the turn's end");
         session.turn = Turn::Idle;

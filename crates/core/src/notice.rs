@@ -25,7 +25,7 @@ pub(crate) const SETTLE: SignedDuration = SignedDuration::from_secs(2);
 pub(crate) const FENCE: SignedDuration = SignedDuration::from_mins(2);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum NoticeKind {
     Idle,
     Error,
     Limit,
@@ -55,7 +55,7 @@ pub fn beginning(text: &str) -> String {
     short
 }
 
-impl Kind {
+impl NoticeKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -102,13 +102,13 @@ pub fn completion_text(agent: &str, words: &str, answer: &str) -> String {
         answer if answer.is_empty() => String::new(),
         answer => format!("\nIts last answer begins:\n{answer}"),
     };
-    Kind::Done.text(agent, &format!("{words}{answer}"))
+    NoticeKind::Done.text(agent, &format!("{words}{answer}"))
 }
 
 /// One occasion to tell something. The same occasion has the same stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Notice {
-    pub kind: Kind,
+    pub kind: NoticeKind,
     /// When it began; identifies the occasion together with the agent's name.
     pub stamp: i128,
 }
@@ -116,7 +116,7 @@ pub struct Notice {
 impl Notice {
     /// The death of a process. Its start time identifies the occasion as well as its end would.
     pub fn of_death(process: &Process) -> Self {
-        Self { kind: Kind::Died, stamp: i128::from(process.start) << 32 | i128::from(process.pid) }
+        Self { kind: NoticeKind::Died, stamp: i128::from(process.start) << 32 | i128::from(process.pid) }
     }
 
     /// Identifies the occasion across restarts. Safe as a file name.
@@ -138,7 +138,7 @@ pub fn name_in_key(agent: &str) -> Cow<'_, str> {
 }
 
 /// Whether the user muted these notices: `mute` lists `agent:kind`, and either part may be `*`.
-pub fn is_muted(mute: &str, agent: &str, kind: Kind) -> bool {
+pub fn is_muted(mute: &str, agent: &str, kind: NoticeKind) -> bool {
     let is = |pattern: &str, word: &str| pattern == "*" || pattern == word;
     mute.split([',', ' '])
         .filter_map(|rule| rule.split_once(':'))
@@ -152,7 +152,7 @@ pub fn client_of<'a>(agent: &'a Agent, session: Option<&'a Session>) -> Option<&
 
 /// The facts that decide a notice.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts<'a> {
+pub struct NoticeFacts<'a> {
     /// Its client or its supervisor runs.
     pub live: bool,
     /// It ended properly or was stopped for good.
@@ -183,7 +183,7 @@ pub enum Due {
     Now(Notice),
 }
 
-pub fn due(facts: &Facts<'_>, now: Timestamp) -> Due {
+pub fn due(facts: &NoticeFacts<'_>, now: Timestamp) -> Due {
     if facts.ended {
         return Due::Nothing;
     }
@@ -191,32 +191,32 @@ pub fn due(facts: &Facts<'_>, now: Timestamp) -> Due {
         return facts.process.map_or(Due::Nothing, |process| Due::Now(Notice::of_death(process)));
     }
     let kind = match facts.turn {
-        Turn::Idle if facts.failed => Kind::Error,
-        Turn::Idle => Kind::Idle,
-        Turn::Blocked => Kind::Blocked,
-        Turn::Limit => Kind::Limit,
+        Turn::Idle if facts.failed => NoticeKind::Error,
+        Turn::Idle => NoticeKind::Idle,
+        Turn::Blocked => NoticeKind::Blocked,
+        Turn::Limit => NoticeKind::Limit,
         Turn::Working => return Due::Nothing,
     };
     // A session without any turn has not ended one.
     let Some(since) = facts.turn_since else { return Due::Nothing };
-    if kind == Kind::Idle
+    if kind == NoticeKind::Idle
         && let Some((pending, at)) = facts.pending
     {
         return pending_due(pending, at, since, now);
     }
-    if kind == Kind::Idle
+    if kind == NoticeKind::Idle
         && let Some(at) = facts.stopped
     {
-        return Due::Now(Notice { kind: Kind::HandoffPending, stamp: at.as_nanosecond() });
+        return Due::Now(Notice { kind: NoticeKind::HandoffPending, stamp: at.as_nanosecond() });
     }
-    let fence = facts.rotating.filter(|_| kind == Kind::Idle).and_then(|at| at.checked_add(FENCE).ok());
+    let fence = facts.rotating.filter(|_| kind == NoticeKind::Idle).and_then(|at| at.checked_add(FENCE).ok());
     match since.checked_add(SETTLE).map(|settled| fence.map_or(settled, |fence| fence.max(settled))) {
         Ok(settled) if settled > now => Due::At(settled),
-        // The first to see it tells it: the hook at the end of that turn uses the same stamp.
-        _ => Due::Now(if let Some(at) = facts.done.filter(|_| kind == Kind::Idle) {
-            Notice { kind: Kind::Done, stamp: at.as_nanosecond() }
+        // The first process to see it sends it: the hook at the end of that turn uses the same stamp.
+        _ => Due::Now(if let Some(at) = facts.done.filter(|_| kind == NoticeKind::Idle) {
+            Notice { kind: NoticeKind::Done, stamp: at.as_nanosecond() }
         } else {
-            let occasion = facts.limit_since.filter(|_| kind == Kind::Limit).unwrap_or(since);
+            let occasion = facts.limit_since.filter(|_| kind == NoticeKind::Limit).unwrap_or(since);
             Notice { kind, stamp: occasion.as_nanosecond() }
         }),
     }
@@ -228,14 +228,14 @@ fn pending_due(pending: Pending, at: Timestamp, since: Timestamp, now: Timestamp
     let settled = since.checked_add(SETTLE).unwrap_or(since);
     let tell_at = match pending {
         Pending::NextPrompt => settled,
-        // That the person pressed Esc may become known a moment later.
+        // We may learn only a moment later that the person pressed Esc.
         _ if now < settled => return Due::At(settled),
         _ => at.checked_add(FENCE).map_or(settled, |fence| fence.max(settled)),
     };
     if now < tell_at {
         return Due::At(tell_at);
     }
-    Due::Now(Notice { kind: Kind::HandoffPending, stamp: at.as_nanosecond() })
+    Due::Now(Notice { kind: NoticeKind::HandoffPending, stamp: at.as_nanosecond() })
 }
 
 #[cfg(test)]
@@ -247,8 +247,8 @@ mod tests {
         Timestamp::from_millisecond(1_794_790_000_000 + millis).unwrap()
     }
 
-    fn facts(turn: Turn) -> Facts<'static> {
-        Facts {
+    fn facts(turn: Turn) -> NoticeFacts<'static> {
+        NoticeFacts {
             live: true,
             ended: false,
             turn,
@@ -269,18 +269,20 @@ mod tests {
         assert_eq!(due(&idle, at(100)), Due::At(at(2_000)));
         let Due::Now(first) = due(&idle, at(2_000)) else { panic!() };
         let Due::Now(later) = due(&idle, at(90_000)) else { panic!() };
-        assert_eq!((first, first.kind), (later, Kind::Idle), "one occasion, however often one looks");
-        let Due::Now(next) = due(&Facts { turn_since: Some(at(1)), ..idle }, at(9_000)) else { panic!() };
+        assert_eq!((first, first.kind), (later, NoticeKind::Idle), "one occasion, however often one looks");
+        let Due::Now(next) = due(&NoticeFacts { turn_since: Some(at(1)), ..idle }, at(9_000)) else {
+            panic!()
+        };
         assert_ne!(next, first);
     }
 
     #[test]
     fn a_finished_task_is_one_occasion_and_takes_the_place_of_idle() {
-        let done = Facts { done: Some(at(-500)), ..facts(Turn::Idle) };
+        let done = NoticeFacts { done: Some(at(-500)), ..facts(Turn::Idle) };
         let Due::Now(told) = due(&done, at(9_000)) else { panic!() };
-        assert_eq!(told, Notice { kind: Kind::Done, stamp: at(-500).as_nanosecond() });
-        let failed = Facts { failed: true, ..done };
-        assert!(matches!(due(&failed, at(9_000)), Due::Now(Notice { kind: Kind::Error, .. })));
+        assert_eq!(told, Notice { kind: NoticeKind::Done, stamp: at(-500).as_nanosecond() });
+        let failed = NoticeFacts { failed: true, ..done };
+        assert!(matches!(due(&failed, at(9_000)), Due::Now(Notice { kind: NoticeKind::Error, .. })));
         let text = completion_text("reviewer", "PR 212 is green", "All 41 tests pass.");
         assert_eq!(
             text,
@@ -291,28 +293,31 @@ mod tests {
 
     #[test]
     fn a_rotation_causes_no_stop_or_idle_notification() {
-        let rotating = Facts { rotating: Some(at(10)), ..facts(Turn::Idle) };
+        let rotating = NoticeFacts { rotating: Some(at(10)), ..facts(Turn::Idle) };
         assert_eq!(due(&rotating, at(60_000)), Due::At(at(120_010)));
         assert!(matches!(due(&rotating, at(120_010)), Due::Now(_)), "the fresh context never came");
         // A fresh context before its first prompt.
-        assert_eq!(due(&Facts { turn_since: None, ..facts(Turn::Idle) }, at(60_000)), Due::Nothing);
+        assert_eq!(due(&NoticeFacts { turn_since: None, ..facts(Turn::Idle) }, at(60_000)), Due::Nothing);
         // A dialog counts, whatever else is on its way.
         assert!(matches!(
-            due(&Facts { rotating: Some(at(10)), ..facts(Turn::Blocked) }, at(60_000)),
+            due(&NoticeFacts { rotating: Some(at(10)), ..facts(Turn::Blocked) }, at(60_000)),
             Due::Now(_)
         ));
     }
 
     #[test]
     fn a_pending_handoff_that_waits_for_a_person_is_news_and_idleness_is_not() {
-        let waits =
-            |pending| Facts { pending: Some((pending, at(10))), rotating: Some(at(10)), ..facts(Turn::Idle) };
+        let waits = |pending| NoticeFacts {
+            pending: Some((pending, at(10))),
+            rotating: Some(at(10)),
+            ..facts(Turn::Idle)
+        };
         let Due::Now(told) = due(&waits(Pending::NextPrompt), at(2_000)) else { panic!() };
-        assert_eq!(told, Notice { kind: Kind::HandoffPending, stamp: at(10).as_nanosecond() });
+        assert_eq!(told, Notice { kind: NoticeKind::HandoffPending, stamp: at(10).as_nanosecond() });
         assert_eq!(due(&waits(Pending::Due), at(100)), Due::At(at(2_000)), "the person may have said stop");
         assert_eq!(due(&waits(Pending::Due), at(2_000)), Due::At(at(120_010)));
         assert_eq!(due(&waits(Pending::Due), at(120_010)), Due::Now(told), "it cannot be sealed");
-        let text = Kind::HandoffPending.text("q1", &Pending::NextPrompt.text("12:03", Audience::Agent));
+        let text = NoticeKind::HandoffPending.text("q1", &Pending::NextPrompt.text("12:03", Audience::Agent));
         assert!(
             text.starts_with("[baton] q1 is idle: handoff pending since 12:03, waits for the user's next"),
             "{text}"
@@ -320,25 +325,29 @@ mod tests {
     }
 
     #[test]
-    fn a_death_is_news_and_an_end_is_not() {
+    fn a_death_causes_a_notice_and_a_normal_end_does_not() {
         let process = Process { pid: 7, start: 9, boot: "b".into() };
-        let dead = Facts { live: false, process: Some(&process), ..facts(Turn::Working) };
-        assert!(matches!(due(&dead, at(0)), Due::Now(Notice { kind: Kind::Died, .. })));
-        assert_eq!(due(&Facts { ended: true, ..dead }, at(0)), Due::Nothing);
+        let dead = NoticeFacts { live: false, process: Some(&process), ..facts(Turn::Working) };
+        assert!(matches!(due(&dead, at(0)), Due::Now(Notice { kind: NoticeKind::Died, .. })));
+        assert_eq!(due(&NoticeFacts { ended: true, ..dead }, at(0)), Due::Nothing);
         assert_eq!(due(&facts(Turn::Working), at(60_000)), Due::Nothing);
-        assert!(matches!(due(&facts(Turn::Limit), at(60_000)), Due::Now(Notice { kind: Kind::Limit, .. })));
-        let failed = Facts { failed: true, ..facts(Turn::Idle) };
-        assert!(matches!(due(&failed, at(60_000)), Due::Now(Notice { kind: Kind::Error, .. })));
+        assert!(matches!(
+            due(&facts(Turn::Limit), at(60_000)),
+            Due::Now(Notice { kind: NoticeKind::Limit, .. })
+        ));
+        let failed = NoticeFacts { failed: true, ..facts(Turn::Idle) };
+        assert!(matches!(due(&failed, at(60_000)), Due::Now(Notice { kind: NoticeKind::Error, .. })));
     }
 
     /// Regression: a limit without a named end woke a parent every half hour.
     #[test]
     fn a_limit_that_is_met_again_and_again_is_one_occasion() {
-        let limit = Facts { limit_since: Some(at(0)), ..facts(Turn::Limit) };
+        let limit = NoticeFacts { limit_since: Some(at(0)), ..facts(Turn::Limit) };
         let Due::Now(first) = due(&limit, at(9_000)) else { panic!() };
-        let again = Facts { turn_since: Some(at(300_000)), ..limit };
+        let again = NoticeFacts { turn_since: Some(at(300_000)), ..limit };
         assert_eq!(due(&again, at(309_000)), Due::Now(first));
-        let Due::Now(other) = due(&Facts { limit_since: Some(at(300_000)), ..again }, at(309_000)) else {
+        let Due::Now(other) = due(&NoticeFacts { limit_since: Some(at(300_000)), ..again }, at(309_000))
+        else {
             panic!()
         };
         assert_ne!(other, first);
@@ -346,7 +355,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_was_set_back_delays_nothing_for_ever() {
-        let ahead = Facts { turn_since: Some(at(3_600_000)), ..facts(Turn::Idle) };
+        let ahead = NoticeFacts { turn_since: Some(at(3_600_000)), ..facts(Turn::Idle) };
         assert!(matches!(due(&ahead, at(0)), Due::At(_)));
     }
 
@@ -363,7 +372,7 @@ mod tests {
 
     #[test]
     fn a_long_name_has_a_short_key_of_its_own() {
-        let notice = Notice { kind: Kind::HandoffFailed, stamp: i128::from(u64::MAX) << 10 };
+        let notice = Notice { kind: NoticeKind::HandoffFailed, stamp: i128::from(u64::MAX) << 10 };
         let (one, other) = ("a".repeat(128), format!("{}b", "a".repeat(127)));
         assert_ne!(notice.key(&one), notice.key(&other));
         assert!(notice.key(&one).len() <= 80, "{}", notice.key(&one));
@@ -374,11 +383,11 @@ mod tests {
     fn kinds_are_muted_per_agent() {
         let mute = "reviewer:idle, *:compacted docs:*";
         for (agent, kind, muted) in [
-            ("reviewer", Kind::Idle, true),
-            ("reviewer", Kind::Died, false),
-            ("lead", Kind::Compacted, true),
-            ("docs", Kind::Blocked, true),
-            ("lead", Kind::Idle, false),
+            ("reviewer", NoticeKind::Idle, true),
+            ("reviewer", NoticeKind::Died, false),
+            ("lead", NoticeKind::Compacted, true),
+            ("docs", NoticeKind::Blocked, true),
+            ("lead", NoticeKind::Idle, false),
         ] {
             assert_eq!(is_muted(mute, agent, kind), muted, "{agent} {kind:?}");
         }

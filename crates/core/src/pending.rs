@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn people_read_what_it_waits_for() {
+    fn a_pending_handoff_says_what_it_waits_for() {
         assert_eq!(
             Pending::NextPrompt.text("12:03", Audience::User),
             "handoff pending since 12:03, waits for your next prompt in its terminal (it was stopped with Esc)"

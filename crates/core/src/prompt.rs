@@ -17,8 +17,8 @@ pub fn open_window(tool: &str) -> String {
     format!("{}{tool}{}", OPEN_WINDOW.0, OPEN_WINDOW.1)
 }
 
-/// The same with files that the client shows the agent by itself when `mentions` names them. Words follow the last one:
-/// at the end of the line the client would offer to complete it, and take Enter for that.
+/// The same with `mentions` of files, which the client then shows to the agent by itself. Words follow the last
+/// mention: at the end of a line the client would offer to complete it, and Enter would accept that.
 pub fn with_files(prompt: &str, mentions: &[String]) -> String {
     if mentions.is_empty() {
         return prompt.to_owned();

@@ -1,6 +1,6 @@
 //! A provider's report about its context: tokens, window, time and source.
 //!
-//! Unknown is not zero: before the first answer there is no reading.
+//! Unknown is not zero, so before the first answer there is no reading.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub const DEFAULT_WINDOW: u64 = 200_000;
 /// The source of a reading, from weakest to strongest at equal stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Source {
+pub enum ReadingSource {
     /// The transcript's length: the last resort, without token counts.
     Bytes,
     Transcript,
@@ -35,7 +35,7 @@ pub struct Reading {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub base: u64,
     pub at: Timestamp,
-    pub source: Source,
+    pub source: ReadingSource,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands out a reference")]
@@ -55,7 +55,7 @@ impl Reading {
             window: resolve_window(context.context_window_size, model, default_window),
             base: 0,
             at: now,
-            source: Source::StatusLine,
+            source: ReadingSource::StatusLine,
         })
     }
 
@@ -69,7 +69,14 @@ impl Reading {
             Tail::Nothing | Tail::OutOfReach => return None,
         };
         let window = resolve_window(own.or(window), model, default_window);
-        Some(Self { tokens, output, window, base: 0, at: at.unwrap_or(now), source: Source::Transcript })
+        Some(Self {
+            tokens,
+            output,
+            window,
+            base: 0,
+            at: at.unwrap_or(now),
+            source: ReadingSource::Transcript,
+        })
     }
 
     /// The total that the client compares to its compaction point.
@@ -142,7 +149,7 @@ mod tests {
         Timestamp::from_second(1_794_790_000 + second).unwrap()
     }
 
-    fn reading(tokens: u64, second: i64, source: Source) -> Reading {
+    fn reading(tokens: u64, second: i64, source: ReadingSource) -> Reading {
         Reading { tokens, output: 50, window: 200_000, base: 0, at: at(second), source }
     }
 
@@ -162,7 +169,7 @@ mod tests {
             {"input_tokens":100,"output_tokens":50,"cache_creation_input_tokens":500,"cache_read_input_tokens":20000}}}"#;
         let r = Reading::from_statusline(&parse_statusline(json).unwrap(), DEFAULT_WINDOW, at(3)).unwrap();
         assert_eq!((r.tokens, r.output, r.window, r.percentage()), (20_600, 50, 1_000_000, 2));
-        assert_eq!((r.total(), r.at, r.source), (20_650, at(3), Source::StatusLine));
+        assert_eq!((r.total(), r.at, r.source), (20_650, at(3), ReadingSource::StatusLine));
     }
 
     #[test]
@@ -176,10 +183,11 @@ mod tests {
     }
 
     #[test]
-    fn what_the_client_leaves_out_of_its_percentage_is_left_out_of_ours() {
+    fn our_percentage_leaves_out_what_the_clients_leaves_out() {
         // Codex, window 95,000, base 12,000: its own display at these totals.
         let shown = |tokens| {
-            Reading { window: 95_000, base: 12_000, ..reading(tokens, 0, Source::Transcript) }.percentage()
+            Reading { window: 95_000, base: 12_000, ..reading(tokens, 0, ReadingSource::Transcript) }
+                .percentage()
         };
         assert_eq!([12_300, 30_500, 60_500, 85_500].map(shown), [0, 22, 58, 89]);
         assert_eq!([0, 11_999, 95_000, 200_000].map(shown), [0, 0, 100, 100]);
@@ -187,11 +195,11 @@ mod tests {
 
     #[test]
     fn the_newest_reading_wins_and_at_equal_stamps_the_status_line() {
-        let old = reading(1, 0, Source::StatusLine);
-        let new = reading(2, 1, Source::Transcript);
+        let old = reading(1, 0, ReadingSource::StatusLine);
+        let new = reading(2, 1, ReadingSource::Transcript);
         assert_eq!(newest(Some(old), Some(new)), Some(new));
         assert_eq!(newest(Some(new), Some(old)), Some(new));
-        let same = reading(3, 1, Source::StatusLine);
+        let same = reading(3, 1, ReadingSource::StatusLine);
         assert_eq!(newest(Some(new), Some(same)), Some(same));
         assert_eq!(newest(Some(same), Some(new)), Some(same));
         assert_eq!(newest(None, Some(old)), Some(old));

@@ -32,7 +32,7 @@ pub struct Reminder {
 
 /// The requested time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum When {
+pub enum ReminderTime {
     In(SignedDuration),
     Every(SignedDuration),
     /// A time of day, or a date with one.
@@ -43,13 +43,13 @@ pub enum When {
 pub enum BadTime {
     #[error("{0:?} is no time; write 17:00, or 2026-11-18 09:00")]
     Unknown(String),
-    #[error("{0:?} is over; name a time that is still to come")]
+    #[error("{0:?} is in the past; name a time that is still to come")]
     Over(String),
-    #[error("the time must lie ahead; one that repeats comes at most once in {} s", SHORTEST.as_secs())]
+    #[error("the time must be in the future, and a reminder repeats at most once in {} s", SHORTEST.as_secs())]
     TooSoon,
 }
 
-impl When {
+impl ReminderTime {
     /// The first due time, and the interval in seconds.
     pub fn first(&self, now: &Zoned) -> Result<(Timestamp, Option<u64>), BadTime> {
         let after = |time: SignedDuration| now.timestamp().checked_add(time).map_err(|_| BadTime::TooSoon);
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn a_time_of_day_is_the_next_one_in_the_users_zone() {
         let now = zoned("2026-11-17T12:00:00Z"); // 13:00 in that zone
-        let first = |text: &str| When::At(text.to_owned()).first(&now).map(|(at, _)| at);
+        let first = |text: &str| ReminderTime::At(text.to_owned()).first(&now).map(|(at, _)| at);
         assert_eq!(first("17:00"), Ok(at("2026-11-17T16:00:00Z")));
         assert_eq!(first("13:00"), Ok(at("2026-11-18T12:00:00Z")), "this minute is over");
         assert_eq!(first("09:30"), Ok(at("2026-11-18T08:30:00Z")));
@@ -159,16 +159,16 @@ mod tests {
     #[test]
     fn a_delay_counts_from_now_and_must_lie_ahead() {
         let now = zoned("2026-11-17T12:00:00Z");
-        let twenty = When::In(SignedDuration::from_mins(20));
+        let twenty = ReminderTime::In(SignedDuration::from_mins(20));
         assert_eq!(twenty.first(&now), Ok((at("2026-11-17T12:20:00Z"), None)));
-        let hourly = When::Every(SignedDuration::from_hours(1));
+        let hourly = ReminderTime::Every(SignedDuration::from_hours(1));
         assert_eq!(hourly.first(&now), Ok((at("2026-11-17T13:00:00Z"), Some(3_600))));
-        assert_eq!(When::In(SignedDuration::ZERO).first(&now), Err(BadTime::TooSoon));
-        assert_eq!(When::Every(SignedDuration::from_secs(1)).first(&now), Err(BadTime::TooSoon));
+        assert_eq!(ReminderTime::In(SignedDuration::ZERO).first(&now), Err(BadTime::TooSoon));
+        assert_eq!(ReminderTime::Every(SignedDuration::from_secs(1)).first(&now), Err(BadTime::TooSoon));
     }
 
     #[test]
-    fn missed_ones_come_once_late_and_say_so() {
+    fn missed_reminders_come_once_late_and_say_so() {
         let due = at("2026-11-17T12:00:00Z");
         let in_time = reminder(due, None).message(due + SignedDuration::from_secs(5));
         assert_eq!(in_time, "[reminder r1, set by user] look at the build");

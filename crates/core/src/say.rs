@@ -187,7 +187,7 @@ pub fn user_sealed_elsewhere(id: &str, agent: &str) -> String {
 /// For the user, when an agent was given a dead session's facts.
 pub fn user_loaded_crash(id: &str, session: &str) -> String {
     format!(
-        "baton: session {session} ended without a word; what its transcript proves is loaded (handoff {id})"
+        "baton: session {session} ended unexpectedly; what its transcript proves is loaded (handoff {id})"
     )
 }
 
@@ -218,7 +218,7 @@ pub fn interrupted(message: &str, from: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reading::Source;
+    use crate::reading::ReadingSource;
 
     fn situation(tokens: u64) -> Situation<'static> {
         let at = jiff::Timestamp::UNIX_EPOCH;
@@ -229,7 +229,7 @@ mod tests {
                 window: 200_000,
                 base: 0,
                 at,
-                source: Source::StatusLine,
+                source: ReadingSource::StatusLine,
             }),
             transcript_bytes: 0,
             compaction: Some(167_000),

@@ -43,7 +43,7 @@ pub struct Session {
     /// Its agent has a tool with which it begins a fresh window itself, in the same conversation and turn.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opens_window: bool,
-    /// Served by a process that serves others too: it lives on when its client has left.
+    /// Served by a process that serves others too, and that outlives its client.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
     #[serde(default)]
@@ -74,7 +74,7 @@ pub struct Session {
     pub continues: Option<HandoffId>,
     /// The agent ran `baton handoff`; carried out at the end of the turn, however it ends.
     #[serde(default)]
-    pub request: Option<Request>,
+    pub request: Option<PendingHandoff>,
     /// Since when a process has been sealing the handoff of the ended turn. Meanwhile nothing is typed or sent, and no
     /// other process carries out a request. A mark some seconds old was left by a dead process.
     #[serde(default)]
@@ -110,7 +110,7 @@ pub struct Session {
     /// The error that ended the last turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The subject of the dialog that the agent waits in.
+    /// The subject of the dialog that the agent is waiting in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_on: Option<String>,
     /// Background tasks and scheduled prompts from the last Stop.
@@ -270,12 +270,12 @@ pub struct SessionEnd {
 
 /// A document that the agent handed over with `baton handoff`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
+pub struct PendingHandoff {
     pub at: Timestamp,
     /// The file as the agent named it; read again at the end of the turn if it still exists.
     #[serde(default)]
     pub path: Option<String>,
-    /// Our own copy, made at once.
+    /// Our copy, made immediately.
     pub copy: String,
     /// How often sealing it failed.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -296,7 +296,7 @@ pub struct PreCompact {
     pub transcript_len: u64,
     #[serde(default)]
     pub handoff: Option<HandoffId>,
-    /// The compaction was answered with this handoff: it is the context, and nothing is left to load.
+    /// The compaction was answered with this handoff, which is now the context; nothing is left to load.
     #[serde(default)]
     pub answered: bool,
     /// The agent began a fresh window after it had handed over: a rotation, and no compaction.

@@ -50,7 +50,7 @@ pub(crate) fn without_foreign(text: &str) -> Cow<'_, str> {
     let (mut from, mut at) = (0, 0);
     // Search only once: a tag that is not closed after one place is not closed after a later one either.
     let mut unclosed: Vec<&str> = Vec::new();
-    // A letter of a tag or a frame; anything else is passed over at once.
+    // Only these characters begin a tag or a frame; everything else is skipped at once.
     while let Some(next) = memchr::memchr3(b'<', b'=', b'[', &text.as_bytes()[at..]) {
         let start = at + next;
         let Some(end) = foreign_end(text, start, &mut unclosed) else {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_client_says_in_the_users_place_is_not_the_users() {
+    fn text_by_the_client_in_the_users_place_is_not_the_users() {
         for client in [
             "<task-notification>done</task-notification>",
             "<system-reminder>\nNever push.\n</system-reminder>",
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn words_behind_the_clients_tags_are_the_persons() {
+    fn words_after_the_clients_tags_are_the_persons() {
         let text =
             "<ide_opened_file>x</ide_opened_file>\n<system-reminder>y</system-reminder> Fix the login.";
         assert_eq!(speaker(text), Speaker::Person("Fix the login."));

@@ -1,4 +1,4 @@
-//! Whose move it is in a session: the client's or a person's.
+//! Whose turn it is in a session: the client's or a person's.
 
 use serde::{Deserialize, Serialize};
 

@@ -24,7 +24,7 @@ use baton_core::search::Query;
 use baton_core::transcript::passages::passages;
 use baton_core::transcript::summary::Summary;
 use baton_core::transcript::tail::{REACH, last_usage};
-use baton_core::transcript::{Provider, rollout};
+use baton_core::transcript::{Dialect, rollout};
 use baton_core::wire::front::front;
 use baton_core::wire::{claude, codex};
 use rustix::time::{ClockId, clock_gettime};
@@ -550,7 +550,7 @@ const ENTRANCES: &[Entrance] = &[
             let mut summary = Summary::default();
             summary.head(text.as_bytes());
             summary.tail(text.as_bytes());
-            black_box(passages(Provider::Claude, text.as_bytes()));
+            black_box(passages(Dialect::Claude, text.as_bytes()));
             black_box(Query::words("parser spans").unwrap().find(text));
         },
     },

@@ -28,7 +28,7 @@ pub mod wait;
 pub mod wire;
 
 pub use home::{CommandOutput, Home};
-/// The whole counts are wanted, which take hours: `BATON_LONG=1`.
+/// Whether to run the full counts, which take hours: `BATON_LONG=1`.
 pub fn is_long() -> bool {
     std::env::var_os("BATON_LONG").is_some_and(|v| v == "1")
 }

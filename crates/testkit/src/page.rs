@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use crate::home::Home;
 use crate::tools;
 
-/// Chromium, and what drives it.
+/// Chromium and the script that drives it.
 pub struct Browser {
     chromium: &'static str,
-    /// Where `scripts/test` puts the packages of node.
+    /// Where `scripts/test` puts the node packages.
     packages: PathBuf,
 }
 
 impl Browser {
-    /// Nothing if something is missing: the test is skipped.
+    /// `None` if something is missing; the test is then skipped.
     #[track_caller]
     pub fn find() -> Option<Self> {
         let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/page");
@@ -37,7 +37,7 @@ impl Browser {
         tools::has(&["node"]).then_some(Self { chromium, packages })
     }
 
-    /// Runs a scenario on the page at `http`. `act` does what it asks for besides what every one does.
+    /// Runs a scenario on the page at `http`. `act` carries out its requests, besides those that all scenarios share.
     #[track_caller]
     pub fn run(
         &self,

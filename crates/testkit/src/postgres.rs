@@ -1,4 +1,4 @@
-//! A PostgreSQL of a test's own: made in a temporary folder, killed and started again as the test wants, gone with it.
+//! A PostgreSQL for one test: made in a temporary folder, killed and restarted as the test needs, removed with it.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -12,9 +12,9 @@ use tempfile::TempDir;
 use crate::tools;
 use crate::wait::wait_until;
 
-/// The superuser, for what only an operator does.
+/// The superuser, for an operator's work.
 const SUPER: &str = "postgres";
-/// The role that a team gives us: it owns a database and may make roles, and is no superuser.
+/// The role that a team gives us: it owns a database, may make roles and is not a superuser.
 const OWNER: &str = "team";
 const PASSWORD: &str = "s3cret";
 
@@ -26,7 +26,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Nothing if it is not installed: the test is skipped.
+    /// `None` if it is not installed; the test is then skipped.
     pub fn start() -> Option<Self> {
         Self::with(&["fsync=off", "full_page_writes=off"])
     }
@@ -116,7 +116,7 @@ impl Postgres {
         ready.is_ok_and(|status| status.success())
     }
 
-    /// Ends it without a goodbye: the next start recovers as after a crash.
+    /// Kills it, so that the next start recovers as after a crash.
     pub fn kill(&mut self) {
         let Some(mut server) = self.server.take() else { return };
         let pid = i32::try_from(server.id()).ok().and_then(rustix::process::Pid::from_raw);
@@ -135,7 +135,7 @@ impl Postgres {
         format!("postgres://{OWNER}:{PASSWORD}@127.0.0.1:{}/{database}", self.port)
     }
 
-    /// Runs SQL as the superuser in the team's database; what it prints.
+    /// Runs SQL as the superuser in the team's database, and returns what it prints.
     #[track_caller]
     pub fn sql(&self, sql: &str) -> String {
         self.psql(SUPER, "app", sql)
@@ -194,7 +194,7 @@ impl Postgres {
         self.psql(SUPER, "postgres", "ALTER DATABASE app CONNECTION LIMIT -1");
     }
 
-    /// The same in one transaction: connections that idle hold.
+    /// The same in one transaction, so that idle connections stay open.
     pub fn restore_beneath(&self, dump: &str) {
         let file = self.dir.path().join("dump.sql");
         std::fs::write(&file, dump).expect("a folder takes a file");
@@ -207,7 +207,7 @@ impl Postgres {
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     }
 
-    /// Keeps what this SQL has locked until the returned value is dropped.
+    /// Holds the locks that this SQL takes until the returned value is dropped.
     pub fn holds(&self, sql: &str) -> Held {
         let mut client = self.client("psql", SUPER, "app");
         client.args(["-v", "ON_ERROR_STOP=1", "-qAt"]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -230,7 +230,7 @@ pub struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // At the end of its input psql ends, and what it has begun is rolled back.
+        // psql ends with its input and rolls its transaction back.
         self.stdin = None;
         let _ = self.client.wait();
     }
@@ -242,7 +242,7 @@ impl Drop for Postgres {
     }
 }
 
-/// Where the server's programs are: distributions keep them off the PATH.
+/// Where the server's programs are; distributions keep them off the PATH.
 fn programs() -> Option<PathBuf> {
     let mut places: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()
@@ -256,7 +256,7 @@ fn programs() -> Option<PathBuf> {
     places.into_iter().rev().find(|dir| dir.join("initdb").exists() && dir.join("pg_dump").exists())
 }
 
-/// As root the server runs as somebody else: the user that its package made, or nobody.
+/// As root, runs the server as another user: the one that its package made, or nobody.
 fn other_user() -> Option<(u32, u32)> {
     if !rustix::process::geteuid().is_root() {
         return None;

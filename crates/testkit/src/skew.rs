@@ -11,12 +11,12 @@ pub struct Skew {
 }
 
 impl Skew {
-    /// A clock that is wrong by this much, like `+1h`; nothing where libfaketime is not installed.
+    /// A clock that is wrong by this much, like `+1h`; `None` if libfaketime is not installed.
     pub fn by(by: &str) -> Option<Self> {
         if !tools::is_installed("faketime") {
             return None;
         }
-        // Distributions keep the library in different places. Its own program knows.
+        // Distributions keep the library in different places; its own program knows where.
         let asked = Command::new("faketime").args(["-f", "+0s", "sh", "-c", "echo \"$LD_PRELOAD\""]).output();
         let library = String::from_utf8(asked.ok()?.stdout).ok()?.trim().to_owned();
         (!library.is_empty()).then(|| Self { library, by: by.to_owned() })

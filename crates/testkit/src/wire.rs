@@ -1,4 +1,4 @@
-//! A way through the network that fails as networks do: it is slow, it falls silent for a while, or it is cut.
+//! A proxy that fails as networks do: it is slow, falls silent for a while, or cuts its connections.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How often a connection looks whether its way still holds.
+/// How often a connection checks whether the proxy still forwards.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Forwards its own port to another one on this machine.
@@ -18,9 +18,9 @@ pub struct Wire {
 #[derive(Default)]
 struct State {
     is_silent: AtomicBool,
-    /// How many milliseconds everything takes.
+    /// The delay in milliseconds.
     delay: AtomicU64,
-    /// How many bytes a second come through; 0 for as many as there are.
+    /// The throughput in bytes per second; 0 means unlimited.
     rate: AtomicU64,
     cuts: AtomicU64,
     ends: AtomicBool,
@@ -36,7 +36,7 @@ impl Wire {
                 if state.ends.load(Ordering::SeqCst) {
                     return;
                 }
-                // A client that connects while nobody listens sees its connection end.
+                // If nobody listens behind the proxy, the client's connection ends.
                 let Ok(far) = TcpStream::connect(("127.0.0.1", port)) else { continue };
                 for (from, to) in [(&near, &far), (&far, &near)] {
                     let (Ok(from), Ok(to)) = (from.try_clone(), to.try_clone()) else { continue };
@@ -52,27 +52,27 @@ impl Wire {
         self.port
     }
 
-    /// Nothing comes through any more, without an error.
+    /// Silently stops forwarding.
     pub fn falls_silent(&self) {
         self.state.is_silent.store(true, Ordering::SeqCst);
     }
 
-    /// The held data comes through.
+    /// Forwards the held data and continues.
     pub fn heals(&self) {
         self.state.is_silent.store(false, Ordering::SeqCst);
     }
 
-    /// Everything takes so long from now on, in each direction.
+    /// Delays everything by this much from now on, in each direction.
     pub fn delays(&self, by: Duration) {
         self.state.delay.store(u64::try_from(by.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
     }
 
-    /// So many bytes a second come through from now on, in each direction.
+    /// Limits the throughput to this many bytes per second from now on, in each direction.
     pub fn carries(&self, bytes_per_second: u64) {
         self.state.rate.store(bytes_per_second, Ordering::SeqCst);
     }
 
-    /// Ends every connection, with the data under way in it.
+    /// Cuts every connection and drops its data.
     pub fn cut(&self) {
         self.state.cuts.fetch_add(1, Ordering::SeqCst);
     }
@@ -82,7 +82,7 @@ impl Drop for Wire {
     fn drop(&mut self) {
         self.state.ends.store(true, Ordering::SeqCst);
         self.cut();
-        // The accepting loop sees that.
+        // The accept loop sees that.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use baton_core::agent::{Agent, Pane};
 use baton_core::approval::rules::{Decision, ToolCall, files_of, is_clear};
-use baton_core::approval::{Answer, Author, Case, Closing, Door, Request, RequestId, Verdict};
+use baton_core::approval::{Answer, AnswerAuthor, Case, Closing, Door, Request, RequestId, Verdict};
 use baton_core::ids::AgentId;
 use baton_core::process::Process;
 use baton_core::session::{Session, Turn};
@@ -37,7 +37,7 @@ fn is_spawned(agent: &Agent) -> bool {
     agent.pane.as_ref().is_some_and(|pane| pane.spawned)
 }
 
-/// Whether this agent's requests can be answered from elsewhere.
+/// Whether this agent's requests can be answered outside its client.
 pub(crate) fn is_led(ctx: &Context, agent: &Agent) -> bool {
     match ctx.config.approvals.wait_for {
         WaitFor::All => true,
@@ -114,7 +114,8 @@ pub(crate) fn by_rule(ctx: &Context, request: &Request) -> Option<Answer> {
         Decision::Allow => Verdict::Allow { input: None, permissions: Vec::new() },
         Decision::Deny => Verdict::Deny { reason: format!("The user's rule {rule} denies this.") },
     };
-    let answer = Answer { at: ctx.now, author: Author::Rule(rule.to_string()), door: Door::Rule, verdict };
+    let answer =
+        Answer { at: ctx.now, author: AnswerAuthor::Rule(rule.to_string()), door: Door::Rule, verdict };
     let approvals = ctx.store.approvals();
     let recorded = approvals.draft(request).and_then(|(id, _)| approvals.conclude(&id, &answer).map(|()| id));
     match recorded {
@@ -125,7 +126,7 @@ pub(crate) fn by_rule(ctx: &Context, request: &Request) -> Option<Answer> {
             log(&ctx.store, &case, "approval-answered", detail, ctx.now);
             Some(answer)
         }
-        // Do not decide what cannot be recorded: the dialog is there.
+        // Do not decide what cannot be recorded; the client's dialog still can.
         Err(e) => {
             ctx.fault("record what a rule decides", &e);
             None
@@ -140,7 +141,7 @@ fn files(request: &Request) -> Vec<(String, String)> {
     let mut files = Vec::new();
     for named in files_of(&request.tool, &request.input) {
         if !is_clear(named) {
-            // A name that no rule matches.
+            // Use a name that no rule matches.
             files.push(("/..".to_owned(), "/..".to_owned()));
             continue;
         }
@@ -196,8 +197,8 @@ fn remember(ctx: &Context, request: &Request, id: &RequestId) {
     }
 }
 
-/// Sets the turn after an answer: the agent works on unless it waits for another one. Saying no at the dialog ends the
-/// turn without an event. Leave other closings to the client's events.
+/// Sets the turn after an answer: the agent works on unless it waits for another one. A no at the dialog ends the turn
+/// without an event. Other closings are left to the client's events.
 pub(crate) fn goes_on(ctx: &Context, session: &Session, answer: &Answer) {
     let turn = match &answer.verdict {
         Verdict::Closed { because: Closing::Dismissed } => Turn::Idle,
@@ -283,7 +284,7 @@ impl PendingRequest {
         &self.id
     }
 
-    /// Sleeps until there is an answer, which may be that nobody answered.
+    /// Sleeps until there is an answer, which may say that nobody answered.
     pub(crate) fn wait(mut self, ctx: &Context) -> Result<Answer, anyhow::Error> {
         let approvals = ctx.store.approvals();
         let id = self.id.clone();

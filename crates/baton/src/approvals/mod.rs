@@ -12,7 +12,7 @@ use std::path::Path;
 use baton_core::agent::Agent;
 use baton_core::approval::rules::is_wider;
 use baton_core::approval::{
-    Answer, Author, BadAnswer, Case, Closing, Door, Grant, PLAN, QUESTION, Request, RequestId, Verdict,
+    Answer, AnswerAuthor, BadAnswer, Case, Closing, Door, Grant, PLAN, QUESTION, Request, RequestId, Verdict,
     answers, attributed, granted,
 };
 use baton_core::ids::AgentId;
@@ -33,7 +33,7 @@ use crate::sys::process;
 
 /// The answer to a request.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Reply {
+pub enum ApprovalReply {
     Approve {
         grant: Grant,
         input: Option<Value>,
@@ -47,7 +47,7 @@ pub enum Reply {
 
 /// Why a request could not be answered.
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum ApprovalRefusal {
     #[error("no request {0:?} waits; `baton approvals` lists what does")]
     Unknown(String),
     #[error(
@@ -55,29 +55,31 @@ pub enum Refusal {
         least = RequestId::LEAST
     )]
     TooShort { id: String },
-    #[error("{0:?} is the beginning of several ids; write more of it")]
+    #[error("{0:?} matches several ids; write more of it")]
     Ambiguous(String),
     #[error("only the user may answer for {agent}, and you are {caller}; the user can make you its approver")]
     NotYours { agent: AgentId, caller: AgentId },
     #[error(
-        "only the user may answer for {0}, and who runs this command could not be found out; `baton log` says why"
+        "only the user may answer for {0}, and it could not be determined who runs this command; `baton log` says why"
     )]
     UnknownCaller(AgentId),
     #[error("{agent} runs with more rights than {caller}, which leads it; only the user may answer for it")]
     MoreRights { agent: AgentId, caller: AgentId },
     #[error("no agent answers for itself")]
     Oneself,
-    #[error("an approver allows once and as it was asked; the rest is the user's")]
+    #[error("an approver may only allow a request once and unchanged; the user decides the rest")]
     OnlyOnce,
-    #[error("what you were shown is not what waits under this id; look again with `baton approvals`")]
+    #[error(
+        "the request under this id is not the one that you were shown; look again with `baton approvals`"
+    )]
     Changed,
-    #[error("{} of {} was answered before: {}", .id.short(), .agent, said(.answer))]
+    #[error("{} of {} was already answered: {}", .id.short(), .agent, said(.answer))]
     Answered { id: RequestId, agent: AgentId, answer: Box<Answer> },
     #[error("{0} takes a yes or a no, nothing else; answer the rest at its terminal")]
     Unsupported(&'static str),
     #[error("this is a question; `baton answer {0} CHOICE` answers it, `baton deny {0} REASON` refuses it")]
     IsQuestion(String),
-    #[error("the client did not say what the plan is; `baton attach {0}` shows it, `baton deny` refuses it")]
+    #[error("the client did not report the plan; `baton attach {0}` shows it, `baton deny` refuses it")]
     IsPlan(AgentId),
     #[error("a denial needs a reason: the agent reads it")]
     NoReason,
@@ -175,11 +177,11 @@ pub(crate) fn past(store: &Store, count: usize) -> Result<Vec<Case>, FileError> 
 }
 
 /// The request with this id, or with an id that begins like this.
-pub(crate) fn find(store: &Store, text: &str, now: Timestamp) -> Result<Case, Refusal> {
+pub(crate) fn find(store: &Store, text: &str, now: Timestamp) -> Result<Case, ApprovalRefusal> {
     let text = text.to_ascii_lowercase();
     let is_id = !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
     if is_id && text.len() < RequestId::LEAST {
-        return Err(Refusal::TooShort { id: text });
+        return Err(ApprovalRefusal::TooShort { id: text });
     }
     let is_named = |id: &RequestId| id.is_meant_by(&text);
     let mut waiting = waiting(store, now)?;
@@ -187,36 +189,40 @@ pub(crate) fn find(store: &Store, text: &str, now: Timestamp) -> Result<Case, Re
     match waiting.len() {
         1 => return Ok(waiting.remove(0)),
         0 => {}
-        _ => return Err(Refusal::Ambiguous(text)),
+        _ => return Err(ApprovalRefusal::Ambiguous(text)),
     }
     let mut done: Vec<RequestId> = store.approvals().done()?.into_iter().filter(is_named).collect();
     match (done.pop(), done.is_empty()) {
-        (Some(id), true) => store.approvals().get(&id)?.ok_or(Refusal::Unknown(text)),
-        (Some(_), false) => Err(Refusal::Ambiguous(text)),
-        (None, _) => Err(Refusal::Unknown(text)),
+        (Some(id), true) => store.approvals().get(&id)?.ok_or(ApprovalRefusal::Unknown(text)),
+        (Some(_), false) => Err(ApprovalRefusal::Ambiguous(text)),
+        (None, _) => Err(ApprovalRefusal::Unknown(text)),
     }
 }
 
 /// Whether `caller` may answer for the agent of this request.
-pub(crate) fn may_answer(store: &Store, caller: &Caller, request: &Request) -> Result<Author, Refusal> {
+pub(crate) fn may_answer(
+    store: &Store,
+    caller: &Caller,
+    request: &Request,
+) -> Result<AnswerAuthor, ApprovalRefusal> {
     let caller = match caller {
-        Caller::User => return Ok(Author::User),
+        Caller::User => return Ok(AnswerAuthor::User),
         Caller::Agent(caller) => caller,
-        Caller::Unknown => return Err(Refusal::UnknownCaller(request.agent.clone())),
+        Caller::Unknown => return Err(ApprovalRefusal::UnknownCaller(request.agent.clone())),
     };
     if *caller == request.agent {
-        return Err(Refusal::Oneself);
+        return Err(ApprovalRefusal::Oneself);
     }
     let agent: Option<Agent> = store.agents().get(&request.agent)?;
     let is_approver = |agent: &Agent| agent.approver.as_ref() == Some(caller);
     let Some(agent) = agent.filter(is_approver) else {
-        return Err(Refusal::NotYours { agent: request.agent.clone(), caller: caller.clone() });
+        return Err(ApprovalRefusal::NotYours { agent: request.agent.clone(), caller: caller.clone() });
     };
     // An ancestor could have started the agent with more rights than its own and would then approve everything else.
     if ask::ancestors(store, &agent.id).contains(caller) && has_more_rights(store, &agent, caller)? {
-        return Err(Refusal::MoreRights { agent: agent.id, caller: caller.clone() });
+        return Err(ApprovalRefusal::MoreRights { agent: agent.id, caller: caller.clone() });
     }
-    Ok(Author::Agent(caller.clone()))
+    Ok(AnswerAuthor::Agent(caller.clone()))
 }
 
 /// Whether an agent's client asks its user less than the other one's.
@@ -230,39 +236,43 @@ fn has_more_rights(store: &Store, agent: &Agent, than: &AgentId) -> Result<bool,
 }
 
 /// The verdict for the client, if this reply is possible.
-fn verdict(case: &Case, author: &Author, reply: &Reply) -> Result<Verdict, Refusal> {
+fn verdict(case: &Case, author: &AnswerAuthor, reply: &ApprovalReply) -> Result<Verdict, ApprovalRefusal> {
     let request = &case.request;
     let provider = providers::of(&request.provider);
     let is_question = request.tool == QUESTION;
     match reply {
-        Reply::Deny { reason } if reason.trim().is_empty() => Err(Refusal::NoReason),
-        Reply::Deny { reason } => Ok(Verdict::Deny { reason: reason.clone() }),
-        Reply::Approve { .. } if is_question => Err(Refusal::IsQuestion(case.id.short().to_owned())),
-        Reply::Approve { .. } if request.is_unseen_plan() => Err(Refusal::IsPlan(request.agent.clone())),
+        ApprovalReply::Deny { reason } if reason.trim().is_empty() => Err(ApprovalRefusal::NoReason),
+        ApprovalReply::Deny { reason } => Ok(Verdict::Deny { reason: reason.clone() }),
+        ApprovalReply::Approve { .. } if is_question => {
+            Err(ApprovalRefusal::IsQuestion(case.id.short().to_owned()))
+        }
+        ApprovalReply::Approve { .. } if request.is_unseen_plan() => {
+            Err(ApprovalRefusal::IsPlan(request.agent.clone()))
+        }
         // This dialog closes only on an answer that repeats the plan.
-        Reply::Approve { grant: Grant::Once, input }
+        ApprovalReply::Approve { grant: Grant::Once, input }
             if request.tool == PLAN && provider.hooks.takes_changes =>
         {
-            if input.is_some() && matches!(author, Author::Agent(_)) {
-                return Err(Refusal::OnlyOnce);
+            if input.is_some() && matches!(author, AnswerAuthor::Agent(_)) {
+                return Err(ApprovalRefusal::OnlyOnce);
             }
             let input = input.clone().unwrap_or_else(|| request.input.clone());
             Ok(Verdict::Allow { input: Some(input), permissions: Vec::new() })
         }
-        Reply::Approve { grant, input } => {
+        ApprovalReply::Approve { grant, input } => {
             let is_plain = *grant == Grant::Once && input.is_none();
-            if !is_plain && matches!(author, Author::Agent(_)) {
-                return Err(Refusal::OnlyOnce);
+            if !is_plain && matches!(author, AnswerAuthor::Agent(_)) {
+                return Err(ApprovalRefusal::OnlyOnce);
             }
             if !is_plain && !provider.hooks.takes_changes {
-                return Err(Refusal::Unsupported(provider.title));
+                return Err(ApprovalRefusal::Unsupported(provider.title));
             }
             Ok(Verdict::Allow { input: input.clone(), permissions: granted(request, *grant)? })
         }
-        Reply::Answer(given) => {
+        ApprovalReply::Answer(given) => {
             let input = answers(request, given)?;
             let input = match author {
-                Author::Agent(agent) => attributed(input, agent),
+                AnswerAuthor::Agent(agent) => attributed(input, agent),
                 _ => input,
             };
             Ok(Verdict::Allow { input: Some(input), permissions: Vec::new() })
@@ -279,14 +289,14 @@ pub fn answer(
     seen: Option<&str>,
     caller: &Caller,
     door: Door,
-    reply: &Reply,
+    reply: &ApprovalReply,
     now: Timestamp,
-) -> Result<Answer, Refusal> {
+) -> Result<Answer, ApprovalRefusal> {
     if seen.is_some_and(|seen| seen != case.id.as_str()) {
-        return Err(Refusal::Changed);
+        return Err(ApprovalRefusal::Changed);
     }
     let author = may_answer(store, caller, &case.request)?;
-    let answered = |answer: Answer| Refusal::Answered {
+    let answered = |answer: Answer| ApprovalRefusal::Answered {
         id: case.id.clone(),
         agent: case.request.agent.clone(),
         answer: Box::new(answer),
@@ -302,7 +312,7 @@ pub fn answer(
     }
     match store.approvals().answer_of(&case.id)? {
         Some(first) => Err(answered(first)),
-        None => Err(Refusal::Unknown(case.id.short().to_owned())),
+        None => Err(ApprovalRefusal::Unknown(case.id.short().to_owned())),
     }
 }
 
@@ -373,7 +383,7 @@ fn log(store: &Store, case: &Case, event: &str, mut detail: Value, now: Timestam
 
 /// A request's subject on one line for logs and notifications: redacted and cut.
 pub(crate) fn summary(request: &Request, width: usize) -> String {
-    // Far more than is shown, and far less than an input may hold.
+    // Far more than is shown, and far less than an input may contain.
     const ENOUGH: usize = 4_000;
     let subject: String = request.subject().chars().take(ENOUGH).collect();
     let plain = baton_core::plain::plain(&subject);

@@ -1,6 +1,6 @@
 //! Settles requests by the client's later events: the tool ran, or can no longer run.
 
-use baton_core::approval::{Case, Closing, Input, Request, RequestId, State, Writes, settled_by};
+use baton_core::approval::{Case, CaseInput, CaseState, Closing, Request, RequestId, Writes, settled_by};
 use baton_core::session::Session;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -15,12 +15,12 @@ use crate::store::approvals::ApprovalError;
 pub(crate) fn tool_ran(store: &Store, session: &Session, tool: &str, input: Value, now: Timestamp) {
     let cases = cases(store, session, now);
     let Some(case) = settled_by(&cases, tool, &input) else { return };
-    let ran = Input::ToolRan { tool: tool.to_owned(), input, at: now };
+    let ran = CaseInput::ToolRan { tool: tool.to_owned(), input, at: now };
     apply(store, case, &ran, now);
     forget(store, session, now);
 }
 
-/// The askers whose requests an event ends.
+/// Whose requests an event ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asker<'a> {
     /// The agent itself; its subagents may still work.
@@ -40,7 +40,7 @@ pub(crate) fn ended(store: &Store, session: &Session, asker: Asker<'_>, because:
             Asker::All => true,
         };
         if is_its {
-            apply(store, &case, &Input::Ended { because, at: now }, now);
+            apply(store, &case, &CaseInput::Ended { because, at: now }, now);
         }
     }
     forget(store, session, now);
@@ -55,9 +55,9 @@ pub(crate) fn by_client(store: &Store, id: &RequestId, ran: bool, at: Timestamp)
     };
     let input = if ran {
         let Request { tool, input, .. } = case.request.clone();
-        Input::ToolRan { tool, input, at }
+        CaseInput::ToolRan { tool, input, at }
     } else {
-        Input::Ended { because: Closing::AnsweredAtTerminal, at }
+        CaseInput::Ended { because: Closing::AnsweredAtTerminal, at }
     };
     apply(store, &case, &input, at);
 }
@@ -74,7 +74,7 @@ fn cases(store: &Store, session: &Session, now: Timestamp) -> Vec<Case> {
 }
 
 /// Writes the consequences of `input`, and decides again if another answer was faster.
-fn apply(store: &Store, case: &Case, input: &Input, now: Timestamp) {
+fn apply(store: &Store, case: &Case, input: &CaseInput, now: Timestamp) {
     let approvals = store.approvals();
     let mut case = case.clone();
     let settled = (|| -> Result<(), ApprovalError> {
@@ -102,7 +102,7 @@ fn apply(store: &Store, case: &Case, input: &Input, now: Timestamp) {
     if let Err(e) = settled {
         return store.log().fault(now, "settle a permission request", &e);
     }
-    if case.state() != State::Offered {
+    if case.state() != CaseState::Offered {
         log(store, &case, "approval-settled", json!({ "state": case.state().text() }), now);
     }
 }
@@ -111,7 +111,7 @@ fn apply(store: &Store, case: &Case, input: &Input, now: Timestamp) {
 fn forget(store: &Store, session: &Session, now: Timestamp) {
     let open: Vec<_> = cases(store, session, now)
         .into_iter()
-        .filter(|case| matches!(case.state(), State::Waiting | State::Offered))
+        .filter(|case| matches!(case.state(), CaseState::Waiting | CaseState::Offered))
         .map(|case| case.id)
         .collect();
     let known = &session.approvals;

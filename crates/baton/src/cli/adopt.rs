@@ -14,11 +14,11 @@ use crate::cli::args::AdoptArgs;
 use crate::cli::ui::{Paint, print, print_json, table};
 use crate::cli::{App, Outcome};
 use crate::providers;
-use crate::rotation::actuators::tmux::server::{Facts, Server};
+use crate::rotation::actuators::tmux::server::{PaneState, Server};
 use crate::sys::process;
 
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
-/// The client is a large program and may need a while to list what it runs.
+/// The client is a large program and may need a while to list its sessions.
 const CLIENT: std::time::Duration = std::time::Duration::from_secs(10);
 const MOST_LISTED: u64 = 1 << 20;
 
@@ -33,7 +33,7 @@ pub(super) fn run(app: &App, args: &AdoptArgs) -> anyhow::Result<Outcome> {
     let by_name = baton_core::ids::AgentId::new(name).ok().and_then(|id| store.agents().readable(&id));
     let Some(agent) = by_name.or_else(by_session) else {
         eprintln!(
-            "baton: there is no agent {name}; its hooks have not been heard (`baton install`, then a prompt in it), \
+            "baton: there is no agent {name}; its hooks have not reported yet (run `baton install`, then prompt it), \
              or it has another name: `baton adopt` lists what runs"
         );
         return Ok(Outcome::Nothing);
@@ -50,7 +50,7 @@ pub(super) fn run(app: &App, args: &AdoptArgs) -> anyhow::Result<Outcome> {
             print(&format!("{} needs no pane: its mod delivers mail and rotates it.\n", agent.id))?;
             return Ok(Outcome::Done);
         }
-        eprintln!("baton: {} runs in no tmux pane; start it there, or use `baton run`", agent.id);
+        eprintln!("baton: {} does not run in a tmux pane; start it in one, or use `baton run`", agent.id);
         return Ok(Outcome::Failed);
     };
     let spawned = agent.pane.as_ref().is_some_and(|p| p.spawned && p.id == facts.pane);
@@ -73,7 +73,7 @@ pub(super) fn run(app: &App, args: &AdoptArgs) -> anyhow::Result<Outcome> {
 }
 
 /// The pane of the agent's client: from the client's tmux variables, and confirmed by the process tree.
-fn pane_of(agent: &Agent, socket: Option<&str>) -> Option<Facts> {
+fn pane_of(agent: &Agent, socket: Option<&str>) -> Option<PaneState> {
     let client = agent.process.as_ref()?;
     if let Some(socket) = socket {
         return Server::told(socket).panes().into_iter().find(|facts| is_below(client.pid, facts.process));

@@ -127,7 +127,7 @@ fn log(app: &App, agent: Option<&AgentId>, count: usize, as_json: bool) -> anyho
         return Ok(if cases.is_empty() { Outcome::Nothing } else { Outcome::Done });
     }
     if cases.is_empty() {
-        print("Nothing was asked yet.\n")?;
+        print("Nothing has been asked yet.\n")?;
         return Ok(Outcome::Nothing);
     }
     let now = Timestamp::now();

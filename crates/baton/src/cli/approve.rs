@@ -8,7 +8,7 @@ use baton_core::approval::{Case, Door, Grant, PLAN, QUESTION, RequestId, View};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::approvals::{self, Refusal, Reply};
+use crate::approvals::{self, ApprovalRefusal, ApprovalReply};
 use crate::cli::args::{ApproveArgs, DoorArg};
 use crate::cli::ui::text::width;
 use crate::cli::ui::{Paint, print, request};
@@ -39,11 +39,11 @@ pub(super) fn run(app: &App, args: &ApproveArgs) -> anyhow::Result<Outcome> {
         _ => Grant::Once,
     };
     let input = if args.edit { Some(edited(app, &case)?) } else { None };
-    give(app, &case, args.door, &Reply::Approve { grant, input })
+    give(app, &case, args.door, &ApprovalReply::Approve { grant, input })
 }
 
-/// Gives a reply by this door, and says how that went.
-pub(super) fn give(app: &App, case: &Case, door: DoorArg, reply: &Reply) -> anyhow::Result<Outcome> {
+/// Gives a reply through this door, and reports the result.
+pub(super) fn give(app: &App, case: &Case, door: DoorArg, reply: &ApprovalReply) -> anyhow::Result<Outcome> {
     let door = match door {
         DoorArg::Cli => Door::Cli,
         DoorArg::Screen => Door::Screen,
@@ -57,18 +57,18 @@ pub(super) fn give(app: &App, case: &Case, door: DoorArg, reply: &Reply) -> anyh
     }
 }
 
-fn done(case: &Case, reply: &Reply) -> String {
+fn done(case: &Case, reply: &ApprovalReply) -> String {
     let (agent, about) = (&case.request.agent, approvals::summary(&case.request, 60));
     match reply {
-        Reply::Approve { .. } => format!("{agent} may: {} {about}", case.request.tool),
-        Reply::Deny { .. } => format!("{agent} may not: {} {about}", case.request.tool),
-        Reply::Answer(_) => format!("{agent} has its answer: {about}"),
+        ApprovalReply::Approve { .. } => format!("{agent} may: {} {about}", case.request.tool),
+        ApprovalReply::Deny { .. } => format!("{agent} may not: {} {about}", case.request.tool),
+        ApprovalReply::Answer(_) => format!("{agent} has its answer: {about}"),
     }
 }
 
-pub(super) fn refused(refusal: &Refusal) -> Outcome {
+pub(super) fn refused(refusal: &ApprovalRefusal) -> Outcome {
     eprintln!("baton: {refusal}");
-    if matches!(refusal, Refusal::Unknown(_) | Refusal::TooShort { .. }) {
+    if matches!(refusal, ApprovalRefusal::Unknown(_) | ApprovalRefusal::TooShort { .. }) {
         Outcome::Nothing
     } else {
         Outcome::Failed
@@ -82,7 +82,8 @@ fn all(app: &App, agent: &baton_core::ids::AgentId) -> anyhow::Result<Outcome> {
         if case.request.agent != *agent || [QUESTION, PLAN].contains(&case.request.tool.as_str()) {
             continue;
         }
-        let given = give(app, &case, DoorArg::Cli, &Reply::Approve { grant: Grant::Once, input: None })?;
+        let given =
+            give(app, &case, DoorArg::Cli, &ApprovalReply::Approve { grant: Grant::Once, input: None })?;
         outcome = if outcome == Outcome::Failed { outcome } else { given };
     }
     if outcome == Outcome::Nothing {
@@ -93,7 +94,7 @@ fn all(app: &App, agent: &baton_core::ids::AgentId) -> anyhow::Result<Outcome> {
             eprintln!("baton: only the user may answer for {agent}, and you are {caller}");
             return Ok(Outcome::Failed);
         }
-        eprintln!("baton: {agent} asks for nothing that could be allowed like this");
+        eprintln!("baton: {agent} has no request that can be allowed this way");
     }
     Ok(outcome)
 }
@@ -124,14 +125,14 @@ fn edited(app: &App, case: &Case) -> anyhow::Result<Value> {
         input["command"] = json!(after.strip_suffix('\n').unwrap_or(&after));
         return Ok(input);
     }
-    let input: Value = serde_json::from_str(&after).context("this is no JSON; nothing was answered")?;
+    let input: Value = serde_json::from_str(&after).context("this is not JSON; nothing was answered")?;
     ensure!(input.is_object(), "an input is a JSON object; nothing was answered");
     Ok(input)
 }
 
 /// The action of a key.
 enum KeyAction {
-    Reply(Reply),
+    Reply(ApprovalReply),
     /// Ask for text first.
     Type(Prompt),
     Next,
@@ -189,7 +190,7 @@ fn screen(app: &App) -> anyhow::Result<Outcome> {
             continue;
         }
         drawn = None;
-        // Several keys at once were typed before their effect was visible, so they answer nothing.
+        // Several keys at once were typed before their effect was visible, so ignore them.
         let text = String::from_utf8_lossy(typed).into_owned();
         let step = match &mut typing {
             Some((prompt, line)) => match type_on(line, &text) {
@@ -197,8 +198,8 @@ fn screen(app: &App) -> anyhow::Result<Outcome> {
                     let (prompt, line) = (*prompt, std::mem::take(line));
                     typing = None;
                     match prompt {
-                        Prompt::Reason => KeyAction::Reply(Reply::Deny { reason: line }),
-                        Prompt::Answer => KeyAction::Reply(Reply::Answer(split(&case, &line))),
+                        Prompt::Reason => KeyAction::Reply(ApprovalReply::Deny { reason: line }),
+                        Prompt::Answer => KeyAction::Reply(ApprovalReply::Answer(split(&case, &line))),
                     }
                 }
                 Some(false) => {
@@ -208,13 +209,13 @@ fn screen(app: &App) -> anyhow::Result<Outcome> {
                 None => KeyAction::Nothing,
             },
             None if decides(&text) && shown_at.elapsed() < READ_FIRST => {
-                "this one has just come up: read it, then press the key again".clone_into(&mut note);
+                "this one has just appeared: read it, then press the key again".clone_into(&mut note);
                 KeyAction::Nothing
             }
             // One key must not allow a request that is not fully visible.
             None if matches!(text.as_str(), "a" | "A") && !is_whole(app, &case, now) => {
                 note = format!(
-                    "it has no room here: read it with `baton approvals`, then `baton approve {}`",
+                    "it does not fit here: read it with `baton approvals`, then `baton approve {}`",
                     case.id.short()
                 );
                 KeyAction::Nothing
@@ -270,7 +271,7 @@ fn decides(key: &str) -> bool {
 
 fn press(case: &Case, key: &str) -> KeyAction {
     let is_question = case.request.tool == QUESTION;
-    let allow = |grant| KeyAction::Reply(Reply::Approve { grant, input: None });
+    let allow = |grant| KeyAction::Reply(ApprovalReply::Approve { grant, input: None });
     match key {
         "a" if !is_question => allow(Grant::Once),
         "A" if !is_question => allow(Grant::Session),
@@ -280,7 +281,7 @@ fn press(case: &Case, key: &str) -> KeyAction {
         "q" | "\x1b" | "\x03" | "\x04" => KeyAction::Leave,
         digit if is_question && case.request.questions().len() == 1 && digit.len() == 1 => {
             match digit.parse::<usize>() {
-                Ok(1..) => KeyAction::Reply(Reply::Answer(vec![digit.to_owned()])),
+                Ok(1..) => KeyAction::Reply(ApprovalReply::Answer(vec![digit.to_owned()])),
                 _ => KeyAction::Nothing,
             }
         }

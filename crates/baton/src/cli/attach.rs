@@ -13,10 +13,7 @@ use crate::rotation::actuators::tmux::server::{RecordedPane, Server};
 pub(super) fn run(app: &App, args: &AgentArgs) -> anyhow::Result<Outcome> {
     let Some(agent) = app.meant_agent(args.agent.as_ref())? else { return Ok(Outcome::Nothing) };
     let Some(pane) = &agent.pane else {
-        eprintln!(
-            "baton: {} runs in no pane that is known; `baton adopt {}` looks for it",
-            agent.id, agent.id
-        );
+        eprintln!("baton: {} has no known pane; `baton adopt {}` looks for it", agent.id, agent.id);
         return Ok(Outcome::Nothing);
     };
     let known = RecordedPane::new(pane);
@@ -31,7 +28,7 @@ pub(super) fn run(app: &App, args: &AgentArgs) -> anyhow::Result<Outcome> {
     let has_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if !has_terminal {
         eprintln!(
-            "baton: this is no terminal, so the pane of {} cannot be shown in it; `baton tail {} --screen` prints it",
+            "baton: this is not a terminal, so the pane of {} cannot be shown in it; `baton tail {} --screen` prints it",
             agent.id, agent.id
         );
         return Ok(Outcome::Failed);

@@ -59,7 +59,7 @@ fn write(app: &App, args: CheckpointArgs) -> anyhow::Result<Outcome> {
 fn found(app: &App, name: Option<&str>) -> Vec<(std::path::PathBuf, Checkpoint)> {
     let (all, unread) = checkpoints::list(&checkpoints::project_of(&app.cwd));
     if unread > 0 {
-        eprintln!("baton: {unread} event files could not be understood and were passed over");
+        eprintln!("baton: {unread} event files could not be parsed and were skipped");
     }
     all.into_iter().filter(|(_, c)| name.is_none() || c.session_name.as_deref() == name).collect()
 }

@@ -21,7 +21,7 @@ pub(super) fn run(app: &App, args: &ClearArgs) -> anyhow::Result<Outcome> {
     };
     let Some(carrier) = clear::carrier(&store, &agent) else {
         eprintln!(
-            "baton: nobody can clear the context of {} from here: it runs neither in a pane that is attended nor under \
+            "baton: the context of {} cannot be cleared from here: it runs neither in a pane that is attended nor under \
              `baton run`; type /clear in its terminal, or hand over with `baton rotate {}`",
             agent.id, agent.id
         );

@@ -9,7 +9,7 @@ use crate::config::KEYS;
 use crate::history::catalogue;
 use crate::providers::PROVIDERS;
 
-/// Shells do not show more.
+/// Shells do not show more than this.
 const MOST: usize = 200;
 
 /// The kind of value that an argument takes.

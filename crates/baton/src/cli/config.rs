@@ -13,7 +13,7 @@ use crate::cli::args::{ConfigArgs, ConfigCommand};
 use crate::cli::ui::confirm::yes_or_no;
 use crate::cli::ui::{Paint, print, print_json, table_ranked};
 use crate::cli::{App, Outcome, refuse_agent};
-use crate::config::{IgnoredBecause, KEYS, Origin, Resolved, edit};
+use crate::config::{IgnoredBecause, KEYS, ResolvedConfig, SettingOrigin, edit};
 use crate::store::Store;
 use crate::sys::paths::Paths;
 use crate::sys::{editor, fs};
@@ -61,7 +61,7 @@ pub(super) fn run(app: &App, args: &ConfigArgs) -> anyhow::Result<Outcome> {
     let mut rows: Vec<Vec<String>> = settings
         .map(|(key, origin)| {
             let from = origin.shown(&app.paths);
-            let from = if *origin == Origin::Default { paint.dim(&from) } else { from };
+            let from = if *origin == SettingOrigin::Default { paint.dim(&from) } else { from };
             vec![key.name.to_owned(), (key.get)(&resolved.config), from, paint.dim(key.help)]
         })
         .collect();
@@ -79,7 +79,7 @@ pub(super) fn run(app: &App, args: &ConfigArgs) -> anyhow::Result<Outcome> {
     let mut out =
         table_ranked(paint, &[("SETTING", 0), ("VALUE", 0), ("FROM", 1), ("WHAT IT DOES", 2)], &rows);
     if !resolved.ignored.is_empty() {
-        out.push_str("\nThis counts for nothing here:\n");
+        out.push_str("\nThis has no effect here:\n");
         for ignored in &resolved.ignored {
             let place = format!("{}:{}", app.paths.short(&ignored.path), ignored.line);
             let _ = writeln!(out, "   {place}  {}: {}", plain_line(&ignored.what, 200), ignored.why.as_str());
@@ -139,9 +139,9 @@ pub(super) fn change(command: &ConfigCommand) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Done);
     };
     let (value, origin) = ((KEYS[at].get)(&app.resolved.config), &app.resolved.origins[at]);
-    let is_ours = matches!(origin, Origin::Default)
-        || matches!(origin, Origin::File { path, .. } if *path == paths.config);
-    let but = if is_ours { "" } else { ", which counts here and not your own file" };
+    let is_ours = matches!(origin, SettingOrigin::Default)
+        || matches!(origin, SettingOrigin::File { path, .. } if *path == paths.config);
+    let but = if is_ours { "" } else { ", which overrides your own file here" };
     print(&format!("{key} is {value} now ({}{but}).\n", origin.shown(&app.paths)))?;
     Ok(Outcome::Done)
 }
@@ -169,14 +169,14 @@ fn edit_by_hand(paths: &Paths, path: &Path, text: &str) -> anyhow::Result<Outcom
         return Ok(Outcome::Nothing);
     }
     edit::write(path, &edited)?;
-    print(&format!("{} is changed; it counts from now on.\n", paths.short(&paths.config)))?;
+    print(&format!("{} is changed and takes effect now.\n", paths.short(&paths.config)))?;
     Ok(Outcome::Done)
 }
 
 /// The settings that differ from the defaults, and those that an untrusted file would set.
 fn why(app: &App) -> anyhow::Result<Outcome> {
     let resolved = &app.resolved;
-    let set = KEYS.iter().zip(&resolved.origins).filter(|(_, origin)| **origin != Origin::Default);
+    let set = KEYS.iter().zip(&resolved.origins).filter(|(_, origin)| **origin != SettingOrigin::Default);
     let mut rows: Vec<Vec<String>> = set
         .map(|(key, origin)| vec![key.name.to_owned(), (key.get)(&resolved.config), origin.shown(&app.paths)])
         .collect();
@@ -201,7 +201,7 @@ fn why(app: &App) -> anyhow::Result<Outcome> {
         ]);
     }
     if rows.is_empty() {
-        print("Everything is as it is by default.\n")?;
+        print("Every setting has its default.\n")?;
         return Ok(Outcome::Done);
     }
     let mut out = table_ranked(Paint::stdout(), &[("SETTING", 0), ("VALUE", 0), ("WHY", 0)], &rows);
@@ -211,16 +211,16 @@ fn why(app: &App) -> anyhow::Result<Outcome> {
 }
 
 /// The hint if a folder's settings are ignored because it is not trusted.
-fn trust_hint(resolved: &Resolved) -> &'static str {
+fn trust_hint(resolved: &ResolvedConfig) -> &'static str {
     if resolved.ignored.iter().any(|ignored| ignored.why == IgnoredBecause::NotTrusted) {
-        "\nWhat is not trusted counts for nothing; `baton trust` accepts this folder.\n"
+        "\nUntrusted settings have no effect; `baton trust` accepts this folder.\n"
     } else {
         ""
     }
 }
 
 /// Each rule of `[approvals]` with its key and origin.
-fn rules(app: &App) -> Vec<(String, String, &Origin)> {
+fn rules(app: &App) -> Vec<(String, String, &SettingOrigin)> {
     let resolved = &app.resolved;
     let rules = resolved.config.approvals.rules.0.iter().zip(&resolved.rule_origins);
     let row = |((whose, decision, rule), origin): (&(RuleScope, Decision, Rule), _)| {

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::cli::Outcome;
 use crate::cli::args::DoctorArgs;
 use crate::cli::ui::{Paint, print, print_json};
-use crate::setup::doctor::{Finding, Level, Scene, examine, rehearse};
+use crate::setup::doctor::{Finding, Scene, Severity, examine, rehearse};
 use crate::sys::paths::Paths;
 
 pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<Outcome> {
@@ -21,7 +21,7 @@ pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<Outcome> {
             if let Some(fix) = finding.fix.take() {
                 fix()?;
                 finding.what = format!("Fixed: {}", finding.what);
-                finding.level = Level::Ok;
+                finding.level = Severity::Ok;
                 finding.todo = None;
             }
         }
@@ -38,8 +38,8 @@ pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<Outcome> {
     } else {
         print(&report(&findings))?;
     }
-    let worst = findings.iter().map(|(_, f)| f.level).max().unwrap_or(Level::Ok);
-    Ok(if worst == Level::Fail { Outcome::Failed } else { Outcome::Done })
+    let worst = findings.iter().map(|(_, f)| f.level).max().unwrap_or(Severity::Ok);
+    Ok(if worst == Severity::Fail { Outcome::Failed } else { Outcome::Done })
 }
 
 fn report(findings: &[(&str, Finding)]) -> String {
@@ -47,10 +47,10 @@ fn report(findings: &[(&str, Finding)]) -> String {
     let mut out = String::new();
     for (_, finding) in findings {
         let sign = match finding.level {
-            Level::Ok => paint.green("✓"),
-            Level::Note => paint.dim("·"),
-            Level::Warn => paint.yellow("!"),
-            Level::Fail => paint.red("✗"),
+            Severity::Ok => paint.green("✓"),
+            Severity::Note => paint.dim("·"),
+            Severity::Warn => paint.yellow("!"),
+            Severity::Fail => paint.red("✗"),
         };
         let _ = writeln!(out, "{sign}  {}", finding.what);
         if let Some(todo) = &finding.todo {
@@ -58,7 +58,7 @@ fn report(findings: &[(&str, Finding)]) -> String {
         }
     }
     let count = |level| findings.iter().filter(|(_, f)| f.level == level).count();
-    let (fails, warns) = (count(Level::Fail), count(Level::Warn));
+    let (fails, warns) = (count(Severity::Fail), count(Severity::Warn));
     let _ = match (fails, warns) {
         (0, 0) => writeln!(out, "\nEverything works."),
         (0, w) => writeln!(out, "\nIt works; {w} to look at."),

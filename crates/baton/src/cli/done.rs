@@ -29,7 +29,7 @@ pub(super) fn run(app: &App, args: &DoneArgs) -> anyhow::Result<Outcome> {
     let store = app.store();
     let session = agent.session.as_ref().map(|id| store.sessions().get(id)).transpose()?.flatten();
     let Some(session) = session else {
-        eprintln!("baton: {} has no conversation yet, so no task that could be done", agent.id);
+        eprintln!("baton: {} has no conversation yet, so it has no task to finish", agent.id);
         return Ok(Outcome::Nothing);
     };
     if args.undo {

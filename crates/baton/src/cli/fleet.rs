@@ -24,7 +24,7 @@ pub(super) fn run(app: &App, args: &FleetArgs) -> anyhow::Result<Outcome> {
     }
 }
 
-/// This machine's place in its fleet; says so where it has none.
+/// This machine's place in its fleet; prints a message if it has none.
 fn membership(app: &App) -> anyhow::Result<Option<Membership>> {
     let membership = Membership::read(&app.paths.state)?;
     if membership.is_none() {
@@ -38,7 +38,7 @@ fn status(app: &App, as_json: bool) -> anyhow::Result<Outcome> {
     let state = &app.paths.state;
     let (roll, link) = (fresh_roll(state)?, LinkView::read(state)?);
     let backlog = Outbox::of(state).backlog()?;
-    // The daemon's word is as old as the daemon.
+    // What the daemon last wrote is only current while it runs.
     let is_served = crate::daemon::RunDir::new(state).is_locked();
     let link = link.filter(|_| is_served);
     if as_json {
@@ -67,23 +67,20 @@ fn status(app: &App, as_json: bool) -> anyhow::Result<Outcome> {
             if let Some(at) = link.restored {
                 let _ = writeln!(
                     out,
-                    "At {} the database was older than before, as after a restore; what it lacked was sent again.",
+                    "At {} the database was older than before, as after a restore; the missing data was sent again.",
                     local(at)
                 );
             }
             if link.stuck > 0 {
                 let _ = writeln!(
                     out,
-                    "{} envelopes have come and cannot be stored here yet; `baton log --faults` tells why.",
+                    "{} envelopes have come and cannot be stored here yet; `baton log --faults` says why.",
                     link.stuck
                 );
             }
             if link.refused > 0 {
-                let _ = writeln!(
-                    out,
-                    "{} envelopes were not believed; `baton log --faults` tells why.",
-                    link.refused
-                );
+                let _ =
+                    writeln!(out, "{} envelopes were rejected; `baton log --faults` says why.", link.refused);
             }
         }
     }
@@ -107,7 +104,7 @@ fn machines(app: &App, as_json: bool) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Nothing);
     }
     let Some(roll) = fresh_roll(&app.paths.state)? else {
-        eprintln!("baton: nothing was heard of other machines yet; `baton fleet status` tells why");
+        eprintln!("baton: nothing was heard of other machines yet; `baton fleet status` says why");
         return Ok(Outcome::Nothing);
     };
     let (paint, now) = (Paint::stdout(), Timestamp::now());
@@ -130,12 +127,12 @@ fn machines(app: &App, as_json: bool) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Says that what is shown is old news, where the database does not answer.
+/// Says how old the figures are if the database does not answer.
 fn say_how_old(app: &App, roll: Option<&Roll>, now: Timestamp) -> anyhow::Result<()> {
     let away = LinkView::read(&app.paths.state)?.filter(|link| link.state != LinkState::Connected);
     if let (Some(link), Some(roll)) = (away, roll) {
         eprintln!(
-            "baton: this is {} old: the database is away since {}; `baton fleet status` tells why",
+            "baton: this is {} old: the database is away since {}; `baton fleet status` says why",
             age(roll.at, now),
             local(link.since)
         );
@@ -310,7 +307,7 @@ mod verbs {
         Ok(Outcome::Done)
     }
 
-    /// The founder's record; says so where this machine is not the founder.
+    /// The founder's record; prints a message if this machine is not the founder.
     fn founder(app: &App) -> anyhow::Result<Option<Admin>> {
         let admin = Admin::read(&app.paths.state)?;
         if admin.is_none() {
@@ -332,7 +329,7 @@ mod verbs {
             return Ok(Outcome::Failed);
         }
         let (url, invitation) = if let Some(read) = Invitation::from_code(code) {
-            read.map_err(|_| anyhow::anyhow!("this is no code of `baton fleet invite`; copy all of it"))?
+            read.map_err(|_| anyhow::anyhow!("this is not a code of `baton fleet invite`; copy all of it"))?
         } else {
             let Some(admin) = Admin::read(state)? else {
                 eprintln!(
@@ -359,7 +356,7 @@ mod verbs {
         call_daemon(app);
         print(&format!("This machine is {} in fleet {} now.\n", membership.name, membership.fleet))?;
         if let Err(e) = started {
-            eprintln!("baton: it takes part when a daemon runs: {e:#}");
+            eprintln!("baton: it takes part once a daemon runs: {e:#}");
         }
         Ok(Outcome::Done)
     }
@@ -429,7 +426,7 @@ mod verbs {
     fn revoke(app: &App, name: &MachineName) -> anyhow::Result<Outcome> {
         let Some(admin) = founder(app)? else { return Ok(Outcome::Failed) };
         block_on(admin::revoke(&app.paths.state, &admin, name))?;
-        print(&format!("{name} is revoked: it reads and writes nothing any more.\n"))?;
+        print(&format!("{name} is revoked: it can no longer read or write anything.\n"))?;
         Ok(Outcome::Done)
     }
 

@@ -21,9 +21,9 @@ use crate::handoffs::attach;
 use crate::handoffs::seal::Sealing;
 use crate::handoffs::transcripts;
 use crate::handoffs::transfer;
-use crate::handoffs::transfer::Moved;
+use crate::handoffs::transfer::Transfer;
 use crate::providers::{self, PROVIDERS};
-use crate::rotation::actuators::tmux::launch::{self, Spec};
+use crate::rotation::actuators::tmux::launch::{self, PaneSpec};
 use crate::rotation::request::{self, When, Wish};
 use crate::rotation::{pending, verbs};
 use crate::sessions::context::Context;
@@ -115,12 +115,12 @@ fn carry_out_while_idle(app: &App, session: &Session) -> anyhow::Result<Option<O
     let Some(ctx) = Context::of(&session) else { return Ok(None) };
     let braked = ctx.is_braked(&session.agent);
     match pending::carry_out(&ctx, &session, braked, "a person") {
-        Some(pending::Outcome::Sealed { handoff, rotatable }) => {
+        Some(pending::SealOutcome::Sealed { handoff, rotatable }) => {
             let then = if rotatable { "a fresh context follows" } else { "type /clear to continue from it" };
             print(&format!("Handoff {handoff} sealed; {then}.\n"))?;
             Ok(Some(Outcome::Done))
         }
-        Some(pending::Outcome::Failed(why)) => {
+        Some(pending::SealOutcome::Failed(why)) => {
             eprintln!("Error: the handoff was not sealed: {why}");
             Ok(Some(Outcome::Failed))
         }
@@ -162,7 +162,7 @@ fn hand_to(app: &App, args: &HandoffArgs, to: &str) -> anyhow::Result<Outcome> {
         let names: Vec<_> =
             PROVIDERS.iter().filter(|p| p.locate().is_some() || p.is_client()).map(|p| p.name).collect();
         eprintln!(
-            "baton: {to} is neither a provider ({}) nor an agent; `baton agents` names those",
+            "baton: {to} is neither a provider ({}) nor an agent; `baton agents` lists those",
             names.join(", ")
         );
         return Ok(Outcome::Nothing);
@@ -202,10 +202,10 @@ fn hand_to(app: &App, args: &HandoffArgs, to: &str) -> anyhow::Result<Outcome> {
 }
 
 /// Starts the new agent in a tmux pane with the handoff.
-fn spawn(app: &App, moved: &Moved, session: &Session, socket: String) -> anyhow::Result<Agent> {
+fn spawn(app: &App, moved: &Transfer, session: &Session, socket: String) -> anyhow::Result<Agent> {
     let (prompt, config) = (prompt::continuation(&moved.handoff, None), &app.resolved.config);
     let prompt = attach::mentioned(&app.store(), config, moved.provider, &prompt, &moved.handoff);
-    let spec = Spec {
+    let spec = PaneSpec {
         role: None,
         worktree: None,
         anew: true,
@@ -223,7 +223,7 @@ fn spawn(app: &App, moved: &Moved, session: &Session, socket: String) -> anyhow:
     Ok(agent)
 }
 
-fn started(moved: &Moved, session: &Session, pane: &str) -> String {
+fn started(moved: &Transfer, session: &Session, pane: &str) -> String {
     let (id, agent, title) = (&moved.handoff, &moved.agent, moved.provider.title);
     format!(
         "Handoff {id} holds the work of {}; {agent} ({title}) continues it in pane {pane}.\n\
@@ -233,11 +233,11 @@ fn started(moved: &Moved, session: &Session, pane: &str) -> String {
 }
 
 /// The remaining steps, in words.
-pub(super) fn told(moved: &Moved, session: &Session) -> String {
+pub(super) fn told(moved: &Transfer, session: &Session) -> String {
     let (id, agent, title) = (&moved.handoff, &moved.agent, moved.provider.title);
     let sealed = format!("Handoff {id} holds the work of {}; it is for {agent} ({title}).\n", session.agent);
     if moved.live {
-        return format!("{sealed}{agent} runs already and was told by mail.\n");
+        return format!("{sealed}{agent} runs already and was notified by mail.\n");
     }
     let missing = if moved.provider.locate().is_none() {
         format!("{title} is not on the PATH; install it with `{}`.\n", moved.provider.install)

@@ -66,7 +66,7 @@ const INTERNAL: [&str; 5] = ["hook", "companion", "statusline", "panes", "comple
 
 /// The commands that act on one channel.
 const WITH_CHANNEL: [&str; 6] = ["handoffs", "run", "spawn", "status", "log", "memory"];
-/// And those below `sessions` that do; the others name a conversation.
+/// The commands below `sessions` that do so; the others name a conversation.
 const SESSIONS_WITH_CHANNEL: [&str; 3] = ["list", "search", "tree"];
 
 /// Each command with examples, and their effect if it is not obvious.
@@ -237,7 +237,7 @@ fn dressed(command: Command, path: &str) -> Command {
             let _ = write!(epilogue, "\n  {line}");
         }
     }
-    // The library would break lines, too, but forgets their indent.
+    // clap would wrap lines too, but loses their indent.
     let epilogue = wrap(&epilogue, columns());
     let names: Vec<String> = command.get_subcommands().map(|c| c.get_name().to_owned()).collect();
     let mut command =

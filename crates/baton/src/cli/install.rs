@@ -17,7 +17,8 @@ use crate::project::trust::Trust;
 use crate::providers::{self, Integration, PROVIDERS, Provider};
 use crate::setup::install::files::Edit;
 use crate::setup::install::{
-    Folder, Hooks, Options, Plan, Scope, codex, ours, plan, project_of, rules_there, version,
+    Hooks, InstallOptions, InstallPlan, InstallScope, PluginFolder, codex, ours, plan, project_of,
+    rules_there, version,
 };
 use crate::setup::migrate::find::find;
 use crate::setup::migrate::{HOW, sentences};
@@ -27,7 +28,7 @@ use crate::sys::paths::Paths;
 pub(super) fn run(args: &InstallArgs) -> anyhow::Result<Outcome> {
     let paths = Paths::from_env()?;
     let bin_dir = match &args.bin_dir {
-        // Canonicalize an existing folder: the hooks will use this path for a long time.
+        // Canonicalize an existing folder, because the hooks will use this path for a long time.
         Some(dir) => std::fs::canonicalize(dir).or_else(|_| std::path::absolute(dir))?,
         None => own_place().unwrap_or_else(|| paths.home.join(".local/bin")),
     };
@@ -41,7 +42,7 @@ pub(super) fn run(args: &InstallArgs) -> anyhow::Result<Outcome> {
         return run_hooks_file(&paths, provider, args, &bin_dir);
     }
     if args.trust {
-        bail!("{} asks for no trust; leave out --trust", provider.title);
+        bail!("{} needs no trust; leave out --trust", provider.title);
     }
     if args.fresh_window {
         bail!("{} has no such feature, and needs none; leave out --fresh-window", provider.title);
@@ -55,7 +56,7 @@ pub(super) fn run(args: &InstallArgs) -> anyhow::Result<Outcome> {
     // The rules of an earlier install stay until an uninstall.
     let there = rules_there(&paths, &scope);
     let leads = args.agents || ours::AGENT_RULES.iter().all(|rule| there.iter().any(|known| known == rule));
-    let options = Options {
+    let options = InstallOptions {
         scope,
         statusline: !args.no_statusline,
         commands: !args.no_commands,
@@ -65,7 +66,7 @@ pub(super) fn run(args: &InstallArgs) -> anyhow::Result<Outcome> {
         sm: args.sm,
         bin_dir,
     };
-    if let Scope::Project { dir, .. } = &options.scope
+    if let InstallScope::Project { dir, .. } = &options.scope
         && !args.dry_run
         && let Some(outcome) = refuse_foreign_channel(&Store::new(&paths), &paths, dir)?
     {
@@ -74,13 +75,15 @@ pub(super) fn run(args: &InstallArgs) -> anyhow::Result<Outcome> {
     let mut plan = plan(&paths, &options)?;
     plan.notes.extend(beside(&paths, args));
     let memory = match &options.scope {
-        Scope::Project { dir, .. } if !args.no_memory => Some(dir),
+        InstallScope::Project { dir, .. } if !args.no_memory => Some(dir),
         _ => None,
     };
     let remembers = memory.map_or_else(Vec::new, |dir| project::missing(&paths.state, dir));
     let accept = || match &options.scope {
-        Scope::Project { dir, .. } => Trust::accept(&paths, dir, dir, "install --project", Timestamp::now()),
-        Scope::User => Ok(()),
+        InstallScope::Project { dir, .. } => {
+            Trust::accept(&paths, dir, dir, "install --project", Timestamp::now())
+        }
+        InstallScope::User => Ok(()),
     };
     if plan.is_empty() && remembers.is_empty() {
         if !args.dry_run {
@@ -281,11 +284,11 @@ fn run_hooks_file(
     Ok(Outcome::Done)
 }
 
-/// Offers an option of the client that is switched off.
+/// Offers a feature of the client that is switched off.
 const OFFER: &str = "Its agents could continue in a fresh window of the same thread, without a restart: Codex has a feature for that,\n\
      token_budget, which is under development there. `baton install --provider codex --fresh-window` switches it on.\n";
 
-const UNDER_DEVELOPMENT: &str = "Codex calls its feature token_budget \"under development\": it may change or go. baton then uses the ways of before.\n\
+const UNDER_DEVELOPMENT: &str = "Codex calls its feature token_budget \"under development\": it may change or disappear. baton then works as before.\n\
      With it on, Codex compacts without a summary; the handoff that baton seals takes its place.\n";
 
 /// The steps for the user if hooks are not trusted yet.
@@ -295,15 +298,15 @@ fn waiting_for_review(title: &str, waiting: &[String]) -> String {
     }
     format!(
         "{title} does not run {} of them before you have reviewed them: it asks at its next start in a terminal,\n\
-         and headless runs skip them without a word until then. `baton install --provider codex --trust` shows them\n\
+         and headless runs skip them silently until then. `baton install --provider codex --trust` shows them\n\
          and trusts them here.\n",
         waiting.len()
     )
 }
 
-pub(super) fn scope(paths: &Paths, args: &ScopeArgs) -> anyhow::Result<Scope> {
+pub(super) fn scope(paths: &Paths, args: &ScopeArgs) -> anyhow::Result<InstallScope> {
     if !args.project {
-        return Ok(Scope::User);
+        return Ok(InstallScope::User);
     }
     let cwd =
         std::env::current_dir().context("the current folder cannot be read; change to one that exists")?;
@@ -311,20 +314,20 @@ pub(super) fn scope(paths: &Paths, args: &ScopeArgs) -> anyhow::Result<Scope> {
     if dir == paths.home {
         bail!("{} is your home folder, not a project; change to one, or leave out --project", dir.display());
     }
-    Ok(Scope::Project { dir, shared: args.shared })
+    Ok(InstallScope::Project { dir, shared: args.shared })
 }
 
-fn notes(plan: &Plan) -> String {
+fn notes(plan: &InstallPlan) -> String {
     plan.notes.iter().fold(String::new(), |text, note| text + note + "\n")
 }
 
-/// Before a thing that was done, or will be.
+/// The mark before a step that was taken, or will be.
 pub(super) fn mark(tense: &str) -> String {
     if tense.is_empty() { Paint::stdout().green("✓") } else { Paint::stdout().dim("·") }
 }
 
 /// The additions to a settings file.
-fn added(options: &Options, plan: &Plan) -> String {
+fn added(options: &InstallOptions, plan: &InstallPlan) -> String {
     let mut parts = Vec::new();
     if plan.hooks_in == Hooks::Settings {
         parts.push("hooks".to_owned());
@@ -342,7 +345,13 @@ fn added(options: &Options, plan: &Plan) -> String {
 }
 
 /// One line per thing that changes, in the order it is done.
-fn steps(paths: &Paths, options: &Options, plan: &Plan, remembers: &[PathBuf], tense: &str) -> String {
+fn steps(
+    paths: &Paths,
+    options: &InstallOptions,
+    plan: &InstallPlan,
+    remembers: &[PathBuf],
+    tense: &str,
+) -> String {
     let mut out = notes(plan);
     let mut step = |what: &str, did: &str| {
         let did = Paint::stdout().dim(&format!("({tense}{did})"));
@@ -352,9 +361,9 @@ fn steps(paths: &Paths, options: &Options, plan: &Plan, remembers: &[PathBuf], t
         step(&paths.short(&plan.binary.to), "copied: the program");
     }
     match &plan.folder {
-        Folder::Leave => {}
-        Folder::Put { dir, .. } => step(&paths.short(dir), "written: hooks and commands"),
-        Folder::Remove { dir } => step(&paths.short(dir), "removed"),
+        PluginFolder::Leave => {}
+        PluginFolder::Put { dir, .. } => step(&paths.short(dir), "written: hooks and commands"),
+        PluginFolder::Remove { dir } => step(&paths.short(dir), "removed"),
     }
     for Edit { path, before, .. } in plan.edits.iter().filter(|e| e.is_needed()) {
         let did = if before.is_some() { "edited" } else { "created" };
@@ -379,14 +388,14 @@ fn steps(paths: &Paths, options: &Options, plan: &Plan, remembers: &[PathBuf], t
 }
 
 /// How a running client is affected, and what to do next.
-fn afterwards(paths: &Paths, options: &Options, plan: &Plan) -> String {
+fn afterwards(paths: &Paths, options: &InstallOptions, plan: &InstallPlan) -> String {
     let mut out = String::from("\n");
     match plan.hooks_in {
         Hooks::Folder => out.push_str(
             "Every Claude Code session that starts from now on has it. In one that runs already, type /reload-plugins.\n",
         ),
         Hooks::Settings => {
-            out.push_str("Running Claude Code sessions take it up by themselves; so does every new one.\n");
+            out.push_str("Running Claude Code sessions pick it up by themselves; so does every new one.\n");
         }
         Hooks::Elsewhere => {}
     }
@@ -400,7 +409,7 @@ fn afterwards(paths: &Paths, options: &Options, plan: &Plan) -> String {
             paths.short(dir)
         );
     }
-    if matches!(options.scope, Scope::Project { shared: true, .. }) {
+    if matches!(options.scope, InstallScope::Project { shared: true, .. }) {
         out.push_str(
             "Teammates without baton notice nothing; with it on their PATH it works once they pull.\n",
         );

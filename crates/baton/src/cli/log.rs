@@ -91,7 +91,7 @@ fn shown(line: &LogLine, who: &str, columns: Option<usize>) -> String {
     let is_narrow = columns.is_some_and(|columns| columns < 100);
     let at = local(line.at);
     let at = if is_narrow { at.split_once(' ').map_or(&*at, |(_, time)| time) } else { &at };
-    // Our longest event has 18 letters.
+    // Our longest event name has 18 letters.
     let (agent, event) = if is_narrow { (10, 18) } else { (16, 20) };
     let who = if is_narrow { cut(who, agent) } else { who.into() };
     let pad = |text: &str, least: usize| format!("{text}{} ", " ".repeat(least.saturating_sub(width(text))));

@@ -64,11 +64,11 @@ pub(super) fn run(paths: &Paths, args: &InstallArgs) -> anyhow::Result<Option<Ou
     let mut out = did;
     let _ = writeln!(
         out,
-        "They lie in {}; `baton install --migrate --undo` brings them back.",
+        "They are in {}; `baton install --migrate --undo` brings them back.",
         paths.short(&dir)
     );
     if has_wrapper {
-        out.push_str("Shells that are open still know the alias: `unalias claude` there; `baton run` restarts a full agent.\n");
+        out.push_str("Open shells still have the alias: run `unalias claude` there; `baton run` restarts a full agent.\n");
     }
     print(&format!("{out}\n"))?;
     Ok(None)

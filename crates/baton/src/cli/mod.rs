@@ -1,6 +1,6 @@
 //! The command line: one file per verb.
 
-/// In this room every message on standard error is for people: in a terminal no word of it is broken.
+/// Every message on standard error in this room is for people, so it is wrapped between words in a terminal.
 macro_rules! eprintln {
     ($($text:tt)*) => { $crate::cli::ui::report(&format!($($text)*)) };
 }
@@ -73,10 +73,10 @@ use baton_core::ids::{AgentId, ChannelName, SessionId};
 use baton_core::session::Session;
 use clap::FromArgMatches as _;
 
-use crate::config::Resolved;
+use crate::config::ResolvedConfig;
 use crate::mail::maildir::Mail;
 use crate::providers;
-use crate::rotation::verbs::Refusal;
+use crate::rotation::verbs::VerbRefusal;
 use crate::sessions::caller::{self, Caller};
 use crate::store::Store;
 use crate::store::handoffs::Handoffs;
@@ -125,7 +125,7 @@ pub fn main() -> ExitCode {
         let text = if ui::Paint::stdout().is_on() { help.ansi().to_string() } else { help.to_string() };
         return match ui::print(&format!("{}\n", text.trim_end())) {
             Err(error) if !ui::is_closed_pipe(&error) => ExitCode::from(1),
-            // For a person the help is a success; a script that forgot the command must notice.
+            // For a person the help is a success; a script that forgot the command must get an error.
             _ if at_terminal => ExitCode::SUCCESS,
             _ => Outcome::Usage.into(),
         };
@@ -269,7 +269,7 @@ fn run(cli: args::Cli) -> anyhow::Result<Outcome> {
 struct App {
     paths: Paths,
     cwd: PathBuf,
-    resolved: Resolved,
+    resolved: ResolvedConfig,
     channel_flag: Option<String>,
 }
 
@@ -427,18 +427,18 @@ impl App {
 }
 
 /// Prints the result, or the refusal.
-fn said(outcome: Result<String, Refusal>) -> anyhow::Result<Outcome> {
+fn said(outcome: Result<String, VerbRefusal>) -> anyhow::Result<Outcome> {
     match outcome {
         Ok(text) => ui::print(&format!("{text}\n")).map(|()| Outcome::Done),
         Err(refusal) => refused(refusal),
     }
 }
 
-fn refused(refusal: Refusal) -> anyhow::Result<Outcome> {
+fn refused(refusal: VerbRefusal) -> anyhow::Result<Outcome> {
     let outcome = match refusal {
-        Refusal::Failed(error) => return Err(error),
-        Refusal::Nothing(_) => Outcome::Nothing,
-        Refusal::Forbidden(_) | Refusal::Conflict(_) => Outcome::Failed,
+        VerbRefusal::Failed(error) => return Err(error),
+        VerbRefusal::Nothing(_) => Outcome::Nothing,
+        VerbRefusal::Forbidden(_) | VerbRefusal::Conflict(_) => Outcome::Failed,
     };
     eprintln!("baton: {refusal}");
     Ok(outcome)

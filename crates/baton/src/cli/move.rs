@@ -37,7 +37,7 @@ pub(super) fn run(app: &App, args: &MoveArgs) -> anyhow::Result<Outcome> {
         eprintln!("baton: {} was not stopped here", agent.id);
         return Ok(outcome);
     }
-    // Its work is elsewhere now; here it would only do it a second time.
+    // Its work continues elsewhere; here it would be done a second time.
     let stopped = verbs::retire(&app.store(), &app.resolved.config, &app.caller(), &agent);
     let stopped = stopped.unwrap_or_else(|refusal| format!("{} was not stopped here: {refusal}", agent.id));
     if args.json {

@@ -56,8 +56,8 @@ fn ask(app: &App, path: &str) -> anyhow::Result<Value> {
     let (status, answer) = answer.context("the daemon is gone; try again")?;
     match status {
         200 => Ok(answer),
-        // A daemon of an older baton.
-        404 | 405 => bail!("the daemon that runs knows no page; `baton serve --stop` ends it, and try again"),
+        // The daemon is from an older baton.
+        404 | 405 => bail!("the running daemon has no page; end it with `baton serve --stop` and try again"),
         _ => bail!("{}", answer["error"].as_str().unwrap_or("the daemon refused")),
     }
 }

@@ -2,7 +2,7 @@
 
 use baton_core::ids::AgentId;
 use baton_core::message::MAX_TEXT;
-use baton_core::reminder::{Reminder, When};
+use baton_core::reminder::{Reminder, ReminderTime};
 use jiff::Zoned;
 use jiff::tz::TimeZone;
 
@@ -14,9 +14,9 @@ use crate::sessions::caller::Caller;
 
 pub(super) fn run(app: &App, args: &RemindArgs) -> anyhow::Result<Outcome> {
     let when = match (&args.after, &args.every, &args.at) {
-        (Some(time), ..) => When::In(*time),
-        (_, Some(time), _) => When::Every(*time),
-        (.., Some(time)) => When::At(time.clone()),
+        (Some(time), ..) => ReminderTime::In(*time),
+        (_, Some(time), _) => ReminderTime::Every(*time),
+        (.., Some(time)) => ReminderTime::At(time.clone()),
         (None, None, None) => {
             eprintln!("baton: say when: --in 20m, --every 1h or --at 17:00");
             return Ok(Outcome::Usage);
@@ -56,7 +56,7 @@ pub(super) fn run(app: &App, args: &RemindArgs) -> anyhow::Result<Outcome> {
     let again = reminder.every.map_or_else(String::new, |_| ", and again and again".to_owned());
     let at = at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string();
     print(&format!(
-        "{who} reminded at {at}{again} (`baton reminders cancel {}` takes it back): {}\n",
+        "{who} reminded at {at}{again} (`baton reminders cancel {}` cancels it): {}\n",
         reminder.id,
         baton_core::plain::plain_line(&reminder.text, 120)
     ))?;

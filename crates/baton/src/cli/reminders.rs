@@ -25,7 +25,7 @@ pub(super) fn run(app: &App, args: &RemindersArgs) -> anyhow::Result<Outcome> {
             eprintln!("baton: there is no reminder {id}; `baton reminders` lists them");
             return Ok(Outcome::Nothing);
         }
-        print(&format!("Reminder {id} was taken back.\n"))?;
+        print(&format!("Reminder {id} was cancelled.\n"))?;
         return Ok(Outcome::Done);
     }
     if args.json {

@@ -14,7 +14,7 @@ pub(super) fn run(app: &App, args: &RenameArgs) -> anyhow::Result<Outcome> {
     }
     let config = &app.resolved.config;
     let renamed = rename::rename(&app.store(), config, &app.caller(), &agent, &args.name, Timestamp::now())?;
-    print(&format!("{} is called {} now; the old name leads to it for a week.\n", agent.id, renamed.id))?;
+    print(&format!("{} is called {} now; the old name redirects to it for a week.\n", agent.id, renamed.id))?;
     let rules = &config.approvals.rules;
     if rules.speak_of(&agent.id) {
         let file = app.paths.short(&app.paths.config);

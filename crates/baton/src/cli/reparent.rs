@@ -10,7 +10,7 @@ use crate::sessions::caller::{self, Caller};
 pub(super) fn run(app: &App, args: &ReparentArgs) -> anyhow::Result<Outcome> {
     if args.parent.is_none() && !args.none {
         eprintln!(
-            "baton: say whose child {0} shall be: baton reparent {0} PARENT, or baton reparent {0} --none",
+            "baton: name the new parent of {0}: baton reparent {0} PARENT, or baton reparent {0} --none",
             args.agent
         );
         return Ok(Outcome::Usage);
@@ -27,7 +27,7 @@ pub(super) fn run(app: &App, args: &ReparentArgs) -> anyhow::Result<Outcome> {
     }
     let parent = match &args.parent {
         None if caller.is_agent() => {
-            eprintln!("baton: only the user may make an agent nobody's child");
+            eprintln!("baton: only the user may leave an agent without a parent");
             return Ok(Outcome::Failed);
         }
         None => None,

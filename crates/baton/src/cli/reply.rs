@@ -19,7 +19,7 @@ pub(super) fn run(app: &App, args: &ReplyArgs) -> anyhow::Result<Outcome> {
         // It may be an agent, which must not answer as the user.
         Caller::Unknown => {
             eprintln!(
-                "baton: who runs this cannot be told, so it answers nothing; run it in a terminal of your own"
+                "baton: it is unknown who runs this, so nothing was answered; run it in your own terminal"
             );
             return Ok(Outcome::Failed);
         }

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use baton_core::agent::Agent;
 use baton_core::handoff::Kind;
 use baton_core::ids::AgentId;
-use baton_core::launch::{Launch, Now};
+use baton_core::launch::{CurrentChoices, Launch};
 use baton_core::prompt;
 use baton_core::session::Session;
 use jiff::Timestamp;
@@ -16,7 +16,7 @@ use crate::handoffs::attach;
 use crate::handoffs::seal;
 use crate::handoffs::seal::Sealing;
 use crate::providers;
-use crate::rotation::actuators::tmux::launch::{self, Spec};
+use crate::rotation::actuators::tmux::launch::{self, PaneSpec};
 use crate::sessions::caller;
 
 pub(super) fn run(app: &App, named: &[AgentId], json: bool) -> anyhow::Result<Outcome> {
@@ -111,13 +111,13 @@ fn restore(app: &App, agent: &Agent) -> anyhow::Result<Option<String>> {
             let (model, mode) =
                 session.as_ref().map_or((None, None), |s| (s.model.as_deref(), s.permission_mode.as_deref()));
             let prompt = attach::mentioned(&store, config, provider, &prompt::continuation(id, None), id);
-            launch.fresh(&provider.grammar, &prompt, &Now { model, permission_mode: mode })
+            launch.fresh(&provider.grammar, &prompt, &CurrentChoices { model, permission_mode: mode })
         }
         // It never did anything, so start it as before.
         None => agent.launch.clone(),
     };
     let socket = app.resolved.config.panes.socket.clone();
-    let spec = Spec {
+    let spec = PaneSpec {
         name: agent.id.clone(),
         provider,
         channel: agent.channel.clone(),

@@ -8,7 +8,7 @@ use baton_core::nearest::nearest;
 use crate::cli::args::RunArgs;
 use crate::cli::{App, Outcome, refused, trust};
 use crate::providers::{self, Integration, PROVIDERS, Program, Provider};
-use crate::rotation::actuators::restart::{self, Options};
+use crate::rotation::actuators::restart::{self, RunOptions};
 use crate::rotation::verbs::spawn::{ensure_approver, usual};
 use crate::sessions::rights;
 use crate::setup::install::codex;
@@ -42,7 +42,7 @@ pub(super) fn run(app: &App, args: RunArgs) -> anyhow::Result<Outcome> {
     if provider.integration == Integration::HooksFile {
         warn(app, provider, &rest);
     }
-    let options = Options {
+    let options = RunOptions {
         provider,
         program,
         args: rest,
@@ -119,7 +119,7 @@ fn unknown(word: &str) -> anyhow::Error {
     match nearest(word, names.iter().copied()) {
         Some(name) => anyhow!("there is no client {word}; did you mean {name}? Try `baton run {name}`"),
         None => anyhow!(
-            "{word} is no client that baton knows; name one first ({}): baton run CLIENT [ITS ARGUMENTS]",
+            "{word} is not a client that baton knows; name one first ({}): baton run CLIENT [ITS ARGUMENTS]",
             names.join(", ")
         ),
     }

@@ -9,7 +9,7 @@ use baton_core::fleet::MachineName;
 use baton_core::fleet::address::Resolved;
 use baton_core::halt::Audience;
 use baton_core::ids::AgentId;
-use baton_core::message::{self, MAX_TEXT, Message, Reader, Urgency};
+use baton_core::message::{self, MAX_TEXT, Message, ReaderState, Urgency};
 use baton_core::notice;
 use baton_core::plain::plain;
 use baton_core::session::{Session, Turn};
@@ -79,7 +79,7 @@ pub(super) fn run(app: &App, args: &SendArgs) -> anyhow::Result<Outcome> {
         if args.json {
             print_json(&sent)?;
         } else {
-            print("It lies in the user's inbox; `baton inbox` shows it.\n")?;
+            print("It is in the user's inbox; `baton inbox` shows it.\n")?;
         }
         return Ok(Outcome::Done);
     };
@@ -140,7 +140,7 @@ fn send_there(
         (_, _, Some(false), _) => format!("{machine} is asleep and gets it when it wakes"),
         (_, _, None, _) => "the database has not been reached yet".to_owned(),
     };
-    print(&format!("Queued for {to}@{machine}; {when}. `baton outbox` shows what becomes of it.\n"))?;
+    print(&format!("Queued for {to}@{machine}; {when}. `baton outbox` shows its progress.\n"))?;
     Ok(Outcome::Done)
 }
 
@@ -224,7 +224,7 @@ fn wait_for_answer(
 /// Tells the sender when the agent reads a message queued just now.
 fn when_read(store: &Store, agent: &Agent, session: Option<&Session>, urgency: Urgency) -> String {
     let presence = store.presence(agent);
-    let reader = Reader {
+    let reader = ReaderState {
         there: presence.is_there(),
         turn: session.map(|s| s.turn).unwrap_or_default(),
         pending: session.and_then(|s| s.pending(presence.is_braked())),

@@ -54,9 +54,7 @@ fn status(app: &App, as_json: bool) -> anyhow::Result<Outcome> {
         if as_json {
             print_json(&json!({ "running": false }))?;
         } else {
-            print(
-                "No daemon runs. `baton serve --detach` starts one; nothing but the API and panes needs it.\n",
-            )?;
+            print("No daemon runs. `baton serve --detach` starts one; only the API and panes need it.\n")?;
         }
         return Ok(Outcome::Nothing);
     };

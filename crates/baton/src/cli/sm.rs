@@ -232,7 +232,8 @@ impl SmArguments {
         (at < self.words.len()).then(|| self.words.remove(at))
     }
 
-    /// Drops options without effect here and tells the user what happens instead. A number after one belongs to it.
+    /// Drops options that have no effect here and tells the user what happens instead. A number after such an option
+    /// belongs to it.
     fn unheard(&mut self, names: &[&str], instead: &str) {
         for name in names {
             let glued = format!("{name}=");
@@ -332,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_counterpart_names_the_nearest() {
+    fn a_command_without_a_counterpart_names_the_nearest() {
         for line in
             ["lock x", "parent", "em", "dispatch a --role b", "codex-fork", "queue list", "review --pr 3"]
         {

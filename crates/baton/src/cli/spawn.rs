@@ -10,10 +10,10 @@ use serde_json::json;
 use crate::cli::args::SpawnArgs;
 use crate::cli::ui::{print, print_json};
 use crate::cli::{App, Outcome, refused};
-use crate::rotation::verbs::spawn::{Order, spawn};
+use crate::rotation::verbs::spawn::{SpawnOrder, spawn};
 
 pub(super) fn run(app: &App, args: &SpawnArgs) -> anyhow::Result<Outcome> {
-    let order = Order {
+    let order = SpawnOrder {
         provider: args.provider.clone(),
         cwd: args.cwd.as_ref().map_or_else(|| app.cwd.clone(), |dir| app.cwd.join(dir)),
         worktree: args.worktree,

@@ -153,7 +153,7 @@ pub(super) fn needs(app: &App, rows: &[Row]) -> Vec<String> {
             rotatable: row.agent.rotation.is_some() && row.actuator.is_some(),
         };
         let need = need::need(&facts, |at| clock(at, now));
-        // The table says until when an agent is parked.
+        // The table already shows until when an agent is parked.
         let need = need.filter(|need| row.live && need.kind != NeedKind::Limit);
         // For a pending handoff, show since when and why.
         let need = need.filter(|need| need.kind != NeedKind::Handoff || row.pending.is_none());

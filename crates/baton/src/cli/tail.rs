@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use baton_core::agent::Agent;
 use baton_core::plain::{plain, plain_line};
 use baton_core::session::Session;
-use baton_core::transcript::entries::{Act, Entry};
+use baton_core::transcript::entries::{ConversationEntry, EntryKind};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::json;
@@ -37,7 +37,7 @@ pub(super) fn run(app: &App, args: &TailArgs) -> anyhow::Result<Outcome> {
     }
     let most = args.lines.unwrap_or(ENTRIES);
     let Some((session, follower)) = open(app, &agent, most)? else { return Ok(Outcome::Nothing) };
-    let mut entries: Vec<Entry> = follower.conversation.entries().cloned().collect();
+    let mut entries: Vec<ConversationEntry> = follower.conversation.entries().cloned().collect();
     attribute(&mut entries, &agent, &session);
     let paint = Paint::stdout();
     if agent.session.as_ref().is_some_and(|present| *present != session.id) && !args.json {
@@ -129,7 +129,7 @@ fn follow(
     }
 }
 
-fn show(entry: &Entry, paint: Paint, json: bool) -> anyhow::Result<()> {
+fn show(entry: &ConversationEntry, paint: Paint, json: bool) -> anyhow::Result<()> {
     if json {
         print_raw(&(escaped(&serde_json::to_string(entry)?) + "\n"))
     } else {
@@ -138,7 +138,7 @@ fn show(entry: &Entry, paint: Paint, json: bool) -> anyhow::Result<()> {
 }
 
 /// One entry for people: a line, or an answer as it is.
-fn line(entry: &Entry, paint: Paint) -> String {
+fn line(entry: &ConversationEntry, paint: Paint) -> String {
     let at = entry.at.as_deref().and_then(|at| at.parse::<Timestamp>().ok());
     let at = at.map_or_else(
         || "     ".to_owned(),
@@ -146,14 +146,14 @@ fn line(entry: &Entry, paint: Paint) -> String {
     );
     let at = paint.dim(&at);
     match &entry.act {
-        Act::Prompt { from, text } => {
+        EntryKind::Prompt { from, text } => {
             format!("{at}  {} {}\n", paint.cyan(&format!("{from:<6}")), paint.bold(&plain_line(text, WIDTH)))
         }
-        Act::Reply { text } => {
+        EntryKind::Reply { text } => {
             let text = plain(text.trim_end()).replace('\n', "\n              ");
             format!("{at}  {} {text}\n", paint.green("agent "))
         }
-        Act::Tool { text, result, .. } => {
+        EntryKind::Tool { text, result, .. } => {
             let (mark, end) = match result {
                 None => (paint.yellow("…"), String::new()),
                 Some(result) => {
@@ -173,7 +173,9 @@ fn line(entry: &Entry, paint: Paint) -> String {
             };
             format!("{at}    {mark}    {}{}\n", plain_line(text, WIDTH), paint.dim(&end))
         }
-        Act::Note { text } => format!("{at}  {}\n", paint.dim(&format!("— {}", plain_line(text, WIDTH)))),
+        EntryKind::Note { text } => {
+            format!("{at}  {}\n", paint.dim(&format!("— {}", plain_line(text, WIDTH))))
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use crate::cli::args::TopArgs;
 use crate::cli::{App, Outcome};
 use crate::setup::install;
-use crate::tui::{self, Options};
+use crate::tui::{self, ScreenOptions};
 
 pub(super) fn run(app: &App, args: &TopArgs) -> anyhow::Result<Outcome> {
     if !is_possible() {
@@ -15,7 +15,7 @@ pub(super) fn run(app: &App, args: &TopArgs) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Usage);
     }
     let is_installed = install::is_installed(&app.paths, &app.cwd);
-    let options = Options { files: args.no_daemon, all: args.all, is_installed };
+    let options = ScreenOptions { files: args.no_daemon, all: args.all, is_installed };
     tui::run(&app.paths, &app.resolved.config, &options)?;
     Ok(Outcome::Done)
 }

@@ -63,7 +63,7 @@ pub(super) fn run(app: &App, args: &TrustArgs) -> anyhow::Result<Outcome> {
         print(&format!("Not honoured; only your own config.toml may set it:\n{never}"))?;
     }
     Trust::accept(&app.paths, root, &cwd, "trust", Timestamp::now())?;
-    print(&format!("{shown} is accepted. `baton trust --forget` takes it back.\n"))?;
+    print(&format!("{shown} is accepted. `baton trust --forget` undoes that.\n"))?;
     Ok(Outcome::Done)
 }
 
@@ -130,7 +130,7 @@ pub(super) fn ask(app: &App) -> anyhow::Result<bool> {
     if (first.is_none() && memory.is_none()) || !is_person() || app.caller().is_agent() {
         return Ok(false);
     }
-    // There is nothing to accept in a folder that is no project.
+    // There is nothing to accept in a folder that is not a project.
     if project::trust::check_folder(&app.paths, project::trust::to_accept(&app.paths, &app.cwd)).is_err() {
         return Ok(false);
     }

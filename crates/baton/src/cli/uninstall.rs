@@ -15,7 +15,7 @@ use crate::cli::{Outcome, refuse_agent};
 use crate::config::Config;
 use crate::project::memory::project;
 use crate::providers::Integration;
-use crate::setup::install::{Scope, codex, edits_diff, uninstall};
+use crate::setup::install::{InstallScope, codex, edits_diff, uninstall};
 use crate::setup::migrate::{aside, undo};
 use crate::store::Store;
 use crate::sys::paths::Paths;
@@ -48,7 +48,7 @@ pub(super) fn run(args: &UninstallArgs) -> anyhow::Result<Outcome> {
     }
     // End waiting hooks without an answer: their clients' own dialogs are there.
     approvals::withdraw_all(&Store::new(&paths), jiff::Timestamp::now())?;
-    // First, because later steps remove the folders that this empties.
+    // Do this first, because later steps remove the folders that it empties.
     let remembered = forget(&paths, &scope)?;
     let nothing = plan.is_empty() && plan.refused.is_empty() && remembered.is_empty();
     let mut out = remembered;
@@ -86,7 +86,7 @@ pub(super) fn run(args: &UninstallArgs) -> anyhow::Result<Outcome> {
         let dir = other.project.as_deref().map_or_else(|| "all projects".to_owned(), |dir| paths.short(dir));
         print(&format!("Still installed for {dir}.\n"))?;
     }
-    if scope != Scope::User {
+    if scope != InstallScope::User {
         return Ok(if nothing { Outcome::Nothing } else { Outcome::Done });
     }
     if args.purge {
@@ -102,7 +102,7 @@ pub(super) fn run(args: &UninstallArgs) -> anyhow::Result<Outcome> {
         }
         if !undo::all(&paths.state).is_empty() {
             bail!(
-                "nothing was purged: other tools' scripts that were moved aside lie in {}; \
+                "nothing was purged: other tools' scripts that were moved aside are in {}; \
                  run `baton install --migrate --undo`, or move that folder away",
                 paths.short(&aside::folder(&paths.state))
             );
@@ -135,11 +135,11 @@ fn dismiss(paths: &Paths) -> String {
 }
 
 /// Restores the edited files of the projects' memories and keeps saved documents.
-fn forget(paths: &Paths, scope: &Scope) -> anyhow::Result<String> {
+fn forget(paths: &Paths, scope: &InstallScope) -> anyhow::Result<String> {
     let known = project::all(&paths.state).into_iter().map(|m| m.project);
     let wanted = known.filter(|p| match scope {
-        Scope::User => true,
-        Scope::Project { dir, .. } => p == dir,
+        InstallScope::User => true,
+        InstallScope::Project { dir, .. } => p == dir,
     });
     let mut out = String::new();
     for project in wanted.collect::<Vec<_>>() {
@@ -192,7 +192,7 @@ fn run_hooks_file(paths: &Paths, args: &UninstallArgs) -> anyhow::Result<Outcome
     Ok(Outcome::Done)
 }
 
-fn verify(paths: &Paths, scope: &Scope) -> anyhow::Result<()> {
+fn verify(paths: &Paths, scope: &InstallScope) -> anyhow::Result<()> {
     let remains = uninstall::remains(paths, scope);
     if !remains.is_empty() {
         bail!("something is left: {}; look at it and run this again", remains.join("; "));

@@ -176,7 +176,7 @@ fn at_limit(session: &Session, unseen: usize) -> String {
     }
 }
 
-/// It was started with a prompt and has not come to it yet.
+/// It was started with a prompt and has not begun to work on it.
 fn is_about_to_begin(agent: &Agent, has_worked: bool) -> bool {
     let prompted = providers::find(&agent.provider)
         .is_some_and(|p| Launch::parse(&p.grammar, &agent.launch).chooses_its_beginning(&p.grammar));

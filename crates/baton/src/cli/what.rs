@@ -9,7 +9,7 @@ use baton_core::ledger::Ledger;
 use baton_core::plain::{plain, plain_line};
 use baton_core::redact::redact;
 use baton_core::transcript::TodoStatus;
-use baton_core::transcript::entries::{Act, Entry};
+use baton_core::transcript::entries::{ConversationEntry, EntryKind};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -60,7 +60,7 @@ pub(super) fn run(app: &App, args: &WhatArgs) -> anyhow::Result<Outcome> {
         WhatPart::Open => (!answer.open.is_empty()).then(|| answer.open.join("\n")),
     };
     let Some(text) = text else {
-        eprintln!("baton: nothing is known of that: {} has no {}", agent.id, name(part));
+        eprintln!("baton: that is unknown: {} has no {}", agent.id, name(part));
         return Ok(Outcome::Nothing);
     };
     print(&format!("{}\n", text.trim_end()))?;
@@ -92,14 +92,14 @@ fn answer(app: &App, agent: &Agent) -> anyhow::Result<Option<Answer>> {
     let clean = |text: &str| redact(&plain(text)).text.into_owned();
     let goal = goal_and_now(&ledger).map(|(goal, _)| goal);
     let doing = ledger.todos.open().find(|task| task.status == TodoStatus::InProgress);
-    let mut entries: Vec<Entry> = follower.conversation.entries().cloned().collect();
+    let mut entries: Vec<ConversationEntry> = follower.conversation.entries().cloned().collect();
     if let Some(session) = &found.session {
         attribute(&mut entries, agent, session);
     }
     // The last request, which may be a message; our own prompts ask for nothing new.
     let asked = entries.iter().rev().find_map(|entry| match &entry.act {
-        Act::Prompt { from, text } if from == "user" => Some(text.clone()),
-        Act::Prompt { from, text } if !["baton", "client", "tool"].contains(&from.as_str()) => {
+        EntryKind::Prompt { from, text } if from == "user" => Some(text.clone()),
+        EntryKind::Prompt { from, text } if !["baton", "client", "tool"].contains(&from.as_str()) => {
             Some(format!("{from}: {text}"))
         }
         _ => None,
@@ -122,7 +122,7 @@ fn answer(app: &App, agent: &Agent) -> anyhow::Result<Option<Answer>> {
     let calls = ledger.in_flight().map(|call| format!("running: {}", clean(call)));
     // An agent that only ever got messages was asked for something too.
     let first = entries.iter().find_map(|entry| match &entry.act {
-        Act::Prompt { text, .. } => Some(text.clone()),
+        EntryKind::Prompt { text, .. } => Some(text.clone()),
         _ => None,
     });
     let view = agent::all(&store, true, |_| app.resolved.config.context.thresholds())

@@ -20,7 +20,7 @@ pub(crate) fn http_address(text: &str) -> Result<SocketAddrV4, String> {
             "{address} can be reached from other machines, and what is said there is not encrypted; \
              use 127.0.0.1 and a tunnel (ssh -L {PORT}:127.0.0.1:{PORT} this-machine)"
         )),
-        Err(_) => Err(format!("{text:?} is no port and no address; write 8420 or 127.0.0.1:8420")),
+        Err(_) => Err(format!("{text:?} is neither a port nor an address; write 8420 or 127.0.0.1:8420")),
     }
 }
 

@@ -30,8 +30,8 @@ pub(crate) fn is_rules(key: &str) -> bool {
     }
 }
 
-/// The text with `key` set to `value`, as the first of a truth value, a number or a text that the key takes. Rules are a
-/// list as in the file, or one rule.
+/// The text with `key` set to `value`, read as the first of a boolean, a number and a text that the key accepts. Rules
+/// are a list as in the file, or one rule.
 pub(crate) fn set(text: &str, key: &str, value: &str, paths: &Paths) -> Result<String, ConfigError> {
     check(text, paths)?;
     let mut candidates: Vec<Value> = Vec::new();
@@ -118,7 +118,7 @@ fn with(text: &str, key: &str, value: Value) -> String {
         });
         match item.as_table_like_mut() {
             Some(inner) => table = inner,
-            // A value where a section belongs: reading refuses it with words.
+            // A value where a section belongs; reading the file reports that.
             None => return text.to_owned(),
         }
     }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reading_would_refuse_is_not_set() {
+    fn a_value_that_reading_would_refuse_is_not_written() {
         let said = |key: &str, value: &str| set(MINE, key, value, &paths()).unwrap_err().to_string();
         assert!(said("context.warning_percentage", "150").contains("a whole number from 1 to 100, not 150"));
         assert!(said("context.warning_percent", "50").contains("is not a setting"));

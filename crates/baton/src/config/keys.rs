@@ -9,7 +9,7 @@ use crate::config::values::{
 use crate::sys::paths::Paths;
 
 /// One setting.
-pub struct Key {
+pub struct SettingKey {
     /// `section.key`, or a bare `key`.
     pub name: &'static str,
     pub help: &'static str,
@@ -38,7 +38,7 @@ pub enum RawSetting {
     Other,
 }
 
-impl Key {
+impl SettingKey {
     pub fn reach(&self) -> Reach {
         let section = self.name.split_once('.').map_or("", |(section, _)| section);
         match (section, self.name) {
@@ -54,7 +54,8 @@ impl Key {
         format!("BATON_{}", self.name.replace('.', "_").to_uppercase())
     }
 
-    /// Whether a variable may set it. A project sets those of its agents, and one of these may start the daemon.
+    /// Whether a variable may set it. A project sets the variables of its agents, and one of the agents may start the
+    /// daemon.
     pub(crate) fn has_variable(&self) -> bool {
         !matches!(self.name, "page.write" | "serve.hosts" | "fleet.share" | "fleet.hide")
     }
@@ -62,7 +63,7 @@ impl Key {
 
 macro_rules! row {
     ($name:literal, $help:literal, $parse:ident, $($field:ident).+) => {
-        Key {
+        SettingKey {
             name: $name,
             help: $help,
             set: |config, raw, paths| {
@@ -74,7 +75,7 @@ macro_rules! row {
     };
 }
 
-pub const KEYS: &[Key] = &[
+pub const KEYS: &[SettingKey] = &[
     row!("context.enabled", "measure how full the agent is, and tell it", yes_no, context.enabled),
     row!(
         "context.early_warning_percentage",
@@ -96,25 +97,25 @@ pub const KEYS: &[Key] = &[
     ),
     row!(
         "context.early_warning_tokens",
-        "the same in tokens; the lower of the two counts",
+        "the same in tokens; the lower of the two applies",
         tokens_or_none,
         context.early_warning_tokens
     ),
     row!(
         "context.warning_tokens",
-        "the same in tokens; the lower of the two counts",
+        "the same in tokens; the lower of the two applies",
         tokens_or_none,
         context.warning_tokens
     ),
     row!(
         "context.critical_tokens",
-        "the same in tokens; the lower of the two counts",
+        "the same in tokens; the lower of the two applies",
         tokens_or_none,
         context.critical_tokens
     ),
     row!(
         "context.default_window",
-        "window to assume when neither client nor model tells",
+        "window to assume if neither the client nor the model says",
         tokens,
         context.default_window
     ),
@@ -128,14 +129,14 @@ pub const KEYS: &[Key] = &[
     ),
     row!(
         "context.early_warning_kb",
-        "last resort, when no token count can be had: size of the transcript",
+        "last resort if there is no token count: size of the transcript",
         kilobytes,
         context.early_warning_kb
     ),
     row!("context.warning_kb", "last resort: warning from here", kilobytes, context.warning_kb),
     row!("context.critical_kb", "last resort: critical from here", kilobytes, context.critical_kb),
     row!("handoff.dir", "where handoffs lie", folder, handoff.dir),
-    row!("handoff.expiry", "a handoff older than this is not loaded by itself", duration, handoff.expiry),
+    row!("handoff.expiry", "an older handoff is not loaded automatically", duration, handoff.expiry),
     row!(
         "handoff.budget",
         "characters of a loaded handoff put in front of the agent at once",
@@ -150,7 +151,7 @@ pub const KEYS: &[Key] = &[
     ),
     row!(
         "handoff.files",
-        "files in play that a fresh context is shown, the most recent first",
+        "how many files in play to show to a fresh context, most recent first",
         count,
         handoff.files
     ),
@@ -181,7 +182,7 @@ pub const KEYS: &[Key] = &[
     row!("run.provider", "what `baton run` starts when nothing is named", provider, run.provider),
     row!("run.grace", "how long a client may take to end before it is killed", wait, run.grace),
     row!("run.background_wait", "how long a rotation waits for background tasks", wait, run.background_wait),
-    row!("run.in_place_wait", "how long an idle client's mod has the first try", wait, run.in_place_wait),
+    row!("run.in_place_wait", "how long an idle client's mod may try first", wait, run.in_place_wait),
     row!("run.park", "wait for a usage limit to end, and come back by itself", yes_no, run.park),
     row!(
         "run.ceiling_percentage",
@@ -199,11 +200,11 @@ pub const KEYS: &[Key] = &[
     ),
     row!(
         "mirror.max_mb",
-        "and the oldest while all of it takes more megabytes than this; 0 is no limit",
+        "it also removes the oldest while the total exceeds this many megabytes; 0 means no limit",
         count,
         mirror.max_mb
     ),
-    row!("memory.announce", "tell a session that begins of a backup that waits", yes_no, memory.announce),
+    row!("memory.announce", "tell a new session about a pending backup", yes_no, memory.announce),
     row!(
         "panes.socket",
         "the tmux server on which spawned agents live: its name, or the path of its socket",
@@ -248,8 +249,8 @@ pub const KEYS: &[Key] = &[
     ),
     row!(
         "notify.mute",
-        "notices that nobody is sent, as agent:kind, agent:kind; * stands for all (kinds: idle, error, limit, blocked, \
-         compacted, handoff-failed, handoff-pending; a death is always told)",
+        "muted notices, as agent:kind, agent:kind; * matches all (kinds: idle, error, limit, blocked, \
+         compacted, handoff-failed, handoff-pending; a death is always reported)",
         muted,
         notify.mute
     ),
@@ -261,19 +262,19 @@ pub const KEYS: &[Key] = &[
     ),
     row!(
         "approvals.deadline",
-        "how long a request waits; then its dialog alone is left",
+        "how long a request waits; after that only its dialog can answer",
         week,
         approvals.deadline
     ),
     row!(
         "approvals.headless_deadline",
-        "the same where nobody sits at the client",
+        "the same if nobody is at the client",
         week,
         approvals.headless_deadline
     ),
     row!(
         "serve.http",
-        "where the daemon also listens, also when a command starts it: a port or an address of this machine",
+        "where the daemon also listens, even if a command starts it: a port or an address of this machine",
         loopback,
         serve.http
     ),
@@ -303,7 +304,7 @@ pub const KEYS: &[Key] = &[
     ),
     row!(
         "retention_days",
-        "days that log, archive and records of what is over are kept",
+        "how many days to keep the log, the archive and records of ended sessions and agents",
         days,
         retention_days
     ),

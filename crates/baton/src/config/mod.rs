@@ -29,19 +29,19 @@ pub(crate) const PROJECT_FILE: &str = ".baton.toml";
 /// All settings, resolved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    pub context: Context,
-    pub handoff: Handoff,
-    pub run: Run,
-    pub mirror: Mirror,
-    pub memory: Memory,
-    pub panes: Panes,
-    pub compaction: Compaction,
-    pub narrative: Narrative,
-    pub notify: Notify,
-    pub approvals: Approvals,
-    pub serve: Serve,
-    pub page: Page,
-    pub fleet: Fleet,
+    pub context: ContextSettings,
+    pub handoff: HandoffSettings,
+    pub run: RunSettings,
+    pub mirror: MirrorSettings,
+    pub memory: MemorySettings,
+    pub panes: PaneSettings,
+    pub compaction: CompactionChoice,
+    pub narrative: NarrativeSource,
+    pub notify: NotifySettings,
+    pub approvals: ApprovalSettings,
+    pub serve: ServeSettings,
+    pub page: PageSettings,
+    pub fleet: FleetSettings,
     /// How many days the log, the archive and the records of ended sessions and agents are kept.
     pub retention_days: u64,
     /// Publish a checkpoint with each handoff that has goal and now, creating the events folder if needed.
@@ -54,18 +54,18 @@ pub struct Config {
 
 /// Who handles a compaction where the mod runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compaction {
+pub enum CompactionChoice {
     /// The handoff becomes the context.
     Handoff,
     /// The client summarises, as without us.
     Client,
-    /// The handoff if a person asks with `/compact`, the client if compaction comes by itself.
+    /// The handoff if a person asks with `/compact`, the client for an automatic compaction.
     Ask,
 }
 
 /// Whose narrative an answered compaction carries if the agent wrote none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Narrative {
+pub enum NarrativeSource {
     Off,
     /// Asks the session's own model over its cached conversation.
     Fork,
@@ -73,7 +73,7 @@ pub enum Narrative {
 
 /// Who the daemon notifies when an agent waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notify {
+pub struct NotifySettings {
     /// A child's parent, by mail.
     pub parent: bool,
     /// The user, on the desktop.
@@ -84,9 +84,9 @@ pub struct Notify {
     pub mute: String,
 }
 
-/// Permission requests answered from elsewhere than the client's own dialog.
+/// Permission requests answered outside the client's own dialog.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Approvals {
+pub struct ApprovalSettings {
     pub wait_for: WaitFor,
     /// How long a request waits for an answer; after that only its dialog can answer.
     pub deadline: Duration,
@@ -107,7 +107,7 @@ pub enum WaitFor {
 
 /// When a context is full, and whether to tell the agent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Context {
+pub struct ContextSettings {
     pub enabled: bool,
     pub early_warning_percentage: u8,
     pub warning_percentage: u8,
@@ -128,7 +128,7 @@ pub struct Context {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Handoff {
+pub struct HandoffSettings {
     pub dir: PathBuf,
     pub expiry: SignedDuration,
     /// How many characters of a loaded handoff one hook may inject.
@@ -148,7 +148,7 @@ pub struct Handoff {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Run {
+pub struct RunSettings {
     pub max_restarts: u64,
     /// How long a client may take to end after SIGTERM.
     pub grace: Duration,
@@ -165,24 +165,24 @@ pub struct Run {
 
 /// The copies of conversations that baton keeps.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Mirror {
+pub struct MirrorSettings {
     pub enabled: bool,
     /// `baton backup prune` removes older ones; 0 keeps them forever.
     pub keep_days: u64,
-    /// It also removes the oldest while they take more than this in all; 0 means no limit.
+    /// It also removes the oldest while all of them together exceed this; 0 means no limit.
     pub max_mb: u64,
 }
 
 /// Automatic use of the projects' memories.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Memory {
+pub struct MemorySettings {
     /// Tell a new session of a waiting backup.
     pub announce: bool,
 }
 
 /// Agents in tmux panes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Panes {
+pub struct PaneSettings {
     /// The tmux server for spawned agents: its name, or its socket's path.
     pub socket: String,
     /// Start the daemon, which attends the panes, with the first agent that needs it.
@@ -191,7 +191,7 @@ pub struct Panes {
 
 /// The daemon.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Serve {
+pub struct ServeSettings {
     /// The loopback address that it also listens on, without `--http`.
     pub http: Option<String>,
     /// Names, and ports other than 443, under which a TLS proxy of the user's passes requests on.
@@ -200,7 +200,7 @@ pub struct Serve {
 
 /// What is shared with other machines of the fleet, by channel.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fleet {
+pub struct FleetSettings {
     /// Channels whose conversations they may list and fetch.
     pub share: Vec<String>,
     /// Channels whose agents they do not see.
@@ -209,20 +209,20 @@ pub struct Fleet {
 
 /// The page that the daemon serves.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Page {
-    /// It may change things without a code that the user confirms that with.
+pub struct PageSettings {
+    /// It may change things without a code by which the user confirms that.
     pub write: bool,
 }
 
 /// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum SettingOrigin {
     Default,
     File { path: PathBuf, line: usize },
     Env(String),
 }
 
-impl Origin {
+impl SettingOrigin {
     /// For people: where to look for it.
     pub(crate) fn shown(&self, paths: &Paths) -> String {
         match self {
@@ -235,23 +235,23 @@ impl Origin {
 
 /// The resolved configuration with the origin of each key, in the order of [`KEYS`].
 #[derive(Debug, Clone)]
-pub(crate) struct Resolved {
+pub(crate) struct ResolvedConfig {
     pub config: Config,
-    pub origins: Vec<Origin>,
+    pub origins: Vec<SettingOrigin>,
     /// The origin of each rule of `[approvals]`.
-    pub rule_origins: Vec<Origin>,
+    pub rule_origins: Vec<SettingOrigin>,
     /// The origin of each line of `[channels]`.
-    pub channel_origins: Vec<Origin>,
+    pub channel_origins: Vec<SettingOrigin>,
     /// Ignored project settings, and why.
-    pub ignored: Vec<Ignored>,
+    pub ignored: Vec<IgnoredSetting>,
 }
 
-impl Resolved {
+impl ResolvedConfig {
     /// The configuration when nothing is set.
     fn defaults(paths: &Paths) -> Self {
         Self {
             config: Config::defaults(paths),
-            origins: vec![Origin::Default; KEYS.len()],
+            origins: vec![SettingOrigin::Default; KEYS.len()],
             rule_origins: Vec::new(),
             channel_origins: Vec::new(),
             ignored: Vec::new(),
@@ -261,7 +261,7 @@ impl Resolved {
 
 /// An ignored line of a project file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ignored {
+pub(crate) struct IgnoredSetting {
     pub path: PathBuf,
     pub line: usize,
     /// The key, or the fault in the file.
@@ -298,8 +298,8 @@ pub(crate) fn resolve(
     cwd: &Path,
     env: impl Iterator<Item = (String, String)>,
     is_accepted: IsAccepted<'_>,
-) -> Result<Resolved, ConfigError> {
-    let mut resolved = Resolved::defaults(paths);
+) -> Result<ResolvedConfig, ConfigError> {
+    let mut resolved = ResolvedConfig::defaults(paths);
     parse::user_file(&mut resolved, paths)?;
     for dir in project_files(paths, cwd) {
         parse::project_file(&mut resolved, &dir, paths, is_accepted)?;
@@ -324,7 +324,7 @@ pub(crate) fn project_files(paths: &Paths, cwd: &Path) -> Vec<PathBuf> {
     dirs
 }
 
-impl Context {
+impl ContextSettings {
     pub fn thresholds(&self) -> Thresholds {
         Thresholds {
             early_warning_percentage: self.early_warning_percentage,
@@ -356,7 +356,7 @@ impl Context {
 impl Config {
     pub fn defaults(paths: &Paths) -> Self {
         Self {
-            context: Context {
+            context: ContextSettings {
                 enabled: true,
                 early_warning_percentage: 40,
                 warning_percentage: 50,
@@ -372,7 +372,7 @@ impl Config {
                 warning_kb: 1500,
                 critical_kb: 1700,
             },
-            handoff: Handoff {
+            handoff: HandoffSettings {
                 dir: paths.claude.join("handoff"),
                 expiry: SignedDuration::from_hours(2),
                 budget: 9_500,
@@ -383,7 +383,7 @@ impl Config {
                 seal: true,
                 block_compaction: false,
             },
-            run: Run {
+            run: RunSettings {
                 max_restarts: 10,
                 grace: Duration::from_secs(5),
                 background_wait: Duration::from_mins(10),
@@ -392,21 +392,21 @@ impl Config {
                 ceiling_percentage: None,
                 provider: None,
             },
-            mirror: Mirror { enabled: true, keep_days: 90, max_mb: 10_000 },
-            memory: Memory { announce: true },
-            panes: Panes { socket: "baton".to_owned(), attend: true },
-            compaction: Compaction::Handoff,
-            narrative: Narrative::Off,
-            notify: Notify { parent: true, desktop: false, command: None, mute: String::new() },
-            approvals: Approvals {
+            mirror: MirrorSettings { enabled: true, keep_days: 90, max_mb: 10_000 },
+            memory: MemorySettings { announce: true },
+            panes: PaneSettings { socket: "baton".to_owned(), attend: true },
+            compaction: CompactionChoice::Handoff,
+            narrative: NarrativeSource::Off,
+            notify: NotifySettings { parent: true, desktop: false, command: None, mute: String::new() },
+            approvals: ApprovalSettings {
                 wait_for: WaitFor::Spawned,
                 deadline: Duration::from_hours(24),
                 headless_deadline: Duration::from_mins(10),
                 rules: Rules::default(),
             },
-            serve: Serve { http: None, hosts: Vec::new() },
-            fleet: Fleet { share: Vec::new(), hide: Vec::new() },
-            page: Page { write: false },
+            serve: ServeSettings { http: None, hosts: Vec::new() },
+            fleet: FleetSettings { share: Vec::new(), hide: Vec::new() },
+            page: PageSettings { write: false },
             retention_days: 90,
             checkpoints: false,
             channels: Vec::new(),

@@ -10,8 +10,10 @@ use baton_core::nesting::is_too_deep;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::config::keys::{KEYS, Key, RawSetting, Reach};
-use crate::config::{Ignored, IgnoredBecause, IsAccepted, Origin, PROJECT_FILE, Resolved};
+use crate::config::keys::{KEYS, RawSetting, Reach, SettingKey};
+use crate::config::{
+    IgnoredBecause, IgnoredSetting, IsAccepted, PROJECT_FILE, ResolvedConfig, SettingOrigin,
+};
 use crate::sys::fs::{self, FileError};
 use crate::sys::paths::Paths;
 
@@ -30,7 +32,7 @@ pub(crate) enum ConfigError {
 }
 
 impl ConfigError {
-    /// The same about a text that was not written, whose lines nobody can look up.
+    /// The same error for a text that was not written, so that its line numbers lead nowhere.
     pub(super) fn unwritten(self) -> Self {
         match self {
             Self::Wrong { problem, .. } => Self::Unwritten(problem),
@@ -61,11 +63,11 @@ enum Scope {
     User,
     /// The file of a trusted project, which may name the project's channel.
     Accepted,
-    /// Any other project's file. A clone may change how baton looks there, and nothing else.
+    /// Any other project's file. A clone may change only how baton looks there.
     Stranger,
 }
 
-pub(super) fn user_file(resolved: &mut Resolved, paths: &Paths) -> Result<(), ConfigError> {
+pub(super) fn user_file(resolved: &mut ResolvedConfig, paths: &Paths) -> Result<(), ConfigError> {
     let path = &paths.config;
     // A dotfile manager may link the configuration; follow that link here, and only here.
     let real = match std::fs::symlink_metadata(path) {
@@ -80,14 +82,14 @@ pub(super) fn user_file(resolved: &mut Resolved, paths: &Paths) -> Result<(), Co
 
 /// Whether `bytes` is a valid settings file of the user.
 pub(super) fn check_user(bytes: &[u8], paths: &Paths) -> Result<(), ConfigError> {
-    let mut resolved = Resolved::defaults(paths);
+    let mut resolved = ResolvedConfig::defaults(paths);
     apply(&mut resolved, &paths.config, bytes, Scope::User, paths)
 }
 
 /// The project file in `dir`. Notes the keys that an untrusted file may not set. Neither that nor a mistake in it is an
 /// error: a clone must not be able to disable the user's own settings.
 pub(super) fn project_file(
-    resolved: &mut Resolved,
+    resolved: &mut ResolvedConfig,
     dir: &Path,
     paths: &Paths,
     is_accepted: IsAccepted<'_>,
@@ -113,7 +115,7 @@ pub(super) fn project_file(
 }
 
 fn apply(
-    resolved: &mut Resolved,
+    resolved: &mut ResolvedConfig,
     path: &Path,
     bytes: &[u8],
     scope: Scope,
@@ -133,7 +135,7 @@ fn apply(
         DeTable::parse(&text).map_err(|e| wrong(&e.span().unwrap_or(0..0), e.message().trim().to_owned()))?;
     for (key, value) in table.get_ref() {
         let (name, span) = (key.get_ref().as_ref(), value.span());
-        let origin = |span: &Range<usize>| Origin::File { path: path.to_owned(), line: line_of(span) };
+        let origin = |span: &Range<usize>| SettingOrigin::File { path: path.to_owned(), line: line_of(span) };
         match (name, value.get_ref()) {
             ("channels", DeValue::Table(map)) if scope == Scope::User => {
                 for (from, to) in map {
@@ -194,18 +196,18 @@ fn apply(
     Ok(())
 }
 
-/// Keys of `[approvals]` that hold rules. They have no variable: a project may set those of its agents.
+/// Keys of `[approvals]` that hold rules. They have no variable, because a project may set the variables of its agents.
 pub(super) const RULES: [&str; 4] = ["allow", "deny", "agents", "trees"];
 
 type Wrong<'a> = &'a dyn Fn(&Range<usize>, String) -> ConfigError;
-type OriginOf<'a> = &'a dyn Fn(&Range<usize>) -> Origin;
+type OriginOf<'a> = &'a dyn Fn(&Range<usize>) -> SettingOrigin;
 /// A rule, whose requests it applies to, and its origin.
-type PlacedRule = ((RuleScope, Decision, Rule), Origin);
+type PlacedRule = ((RuleScope, Decision, Rule), SettingOrigin);
 
 /// `allow = ["Bash(cargo test:*)"]` and `deny`, for everybody, or in `[approvals.agents.NAME]` and
 /// `[approvals.trees.NAME]`.
 fn rules(
-    resolved: &mut Resolved,
+    resolved: &mut ResolvedConfig,
     key: &str,
     value: &Spanned<DeValue<'_>>,
     origin: OriginOf<'_>,
@@ -253,7 +255,7 @@ fn list(
         _ => {
             return Err(wrong(
                 &value.span(),
-                format!("{key:?} is no list of rules; allowed are allow, deny"),
+                format!("{key:?} is not a list of rules; allowed are allow, deny"),
             ));
         }
     };
@@ -274,13 +276,13 @@ fn list(
 
 /// `BATON_*` variables that name a key. Others with that prefix belong to other parts (`BATON_STATE_DIR`, …).
 pub(super) fn environment(
-    resolved: &mut Resolved,
+    resolved: &mut ResolvedConfig,
     env: impl Iterator<Item = (String, String)>,
     paths: &Paths,
 ) -> Result<(), ConfigError> {
     for (name, value) in env.filter(|(name, _)| name.starts_with("BATON_")) {
         if let Some(key) = KEYS.iter().find(|k| k.has_variable() && k.env_name() == name) {
-            let origin = Origin::Env(name.clone());
+            let origin = SettingOrigin::Env(name.clone());
             set(resolved, key.name, &RawSetting::Text(value), Scope::User, origin, paths)
                 .map_err(|problem| ConfigError::Wrong { place: SettingSource::Variable(name), problem })?;
         }
@@ -289,11 +291,11 @@ pub(super) fn environment(
 }
 
 fn set(
-    resolved: &mut Resolved,
+    resolved: &mut ResolvedConfig,
     name: &str,
     raw: &RawSetting,
     scope: Scope,
-    origin: Origin,
+    origin: SettingOrigin,
     paths: &Paths,
 ) -> Result<(), String> {
     let Some(index) = KEYS.iter().position(|k| k.name == name) else {
@@ -333,7 +335,7 @@ fn refused(name: &str, scope: Scope) -> Option<IgnoredBecause> {
     if scope == Scope::User {
         return None;
     }
-    let reach = KEYS.iter().find(|key| key.name == name).map(Key::reach);
+    let reach = KEYS.iter().find(|key| key.name == name).map(SettingKey::reach);
     let is_rule = name.strip_prefix("approvals.").is_some_and(|key| RULES.contains(&key));
     match reach {
         Some(Reach::User) => Some(IgnoredBecause::UserOnly),
@@ -343,8 +345,8 @@ fn refused(name: &str, scope: Scope) -> Option<IgnoredBecause> {
     }
 }
 
-fn ignore(resolved: &mut Resolved, path: &Path, line: usize, what: &str, why: IgnoredBecause) {
-    resolved.ignored.push(Ignored { path: path.to_owned(), line, what: what.to_owned(), why });
+fn ignore(resolved: &mut ResolvedConfig, path: &Path, line: usize, what: &str, why: IgnoredBecause) {
+    resolved.ignored.push(IgnoredSetting { path: path.to_owned(), line, what: what.to_owned(), why });
 }
 
 fn check_channel(name: &str) -> Result<(), String> {

@@ -7,7 +7,7 @@ use baton_core::ids::ChannelName;
 use jiff::SignedDuration;
 
 use crate::config::keys::RawSetting;
-use crate::config::{Compaction, Narrative, WaitFor};
+use crate::config::{CompactionChoice, NarrativeSource, WaitFor};
 use crate::sys::paths::Paths;
 
 const PERCENT: &str = "a whole number from 1 to 100";
@@ -173,22 +173,22 @@ pub(super) fn socket(raw: &RawSetting, _: &Paths) -> Result<String, &'static str
     }
 }
 
-pub(super) fn compaction(raw: &RawSetting, _: &Paths) -> Result<Compaction, &'static str> {
+pub(super) fn compaction(raw: &RawSetting, _: &Paths) -> Result<CompactionChoice, &'static str> {
     match raw {
         RawSetting::Text(t) => match t.as_str() {
-            "handoff" => Ok(Compaction::Handoff),
-            "client" => Ok(Compaction::Client),
-            "ask" => Ok(Compaction::Ask),
+            "handoff" => Ok(CompactionChoice::Handoff),
+            "client" => Ok(CompactionChoice::Client),
+            "ask" => Ok(CompactionChoice::Ask),
             _ => Err(COMPACTION),
         },
         _ => Err(COMPACTION),
     }
 }
 
-pub(super) fn narrative(raw: &RawSetting, _: &Paths) -> Result<Narrative, &'static str> {
+pub(super) fn narrative(raw: &RawSetting, _: &Paths) -> Result<NarrativeSource, &'static str> {
     match raw {
-        RawSetting::Text(t) if t == "off" => Ok(Narrative::Off),
-        RawSetting::Text(t) if t == "fork" => Ok(Narrative::Fork),
+        RawSetting::Text(t) if t == "off" => Ok(NarrativeSource::Off),
+        RawSetting::Text(t) if t == "fork" => Ok(NarrativeSource::Fork),
         _ => Err("\"off\" or \"fork\""),
     }
 }
@@ -216,7 +216,7 @@ macro_rules! shown {
 
 shown! {
     bool => bool::to_string,
-    Narrative => |v: &Self| match v {
+    NarrativeSource => |v: &Self| match v {
         Self::Off => "off".to_owned(),
         Self::Fork => "fork".to_owned(),
     },
@@ -225,7 +225,7 @@ shown! {
         Self::Spawned => "spawned".to_owned(),
         Self::Nobody => "nobody".to_owned(),
     },
-    Compaction => |v: &Self| match v {
+    CompactionChoice => |v: &Self| match v {
         Self::Handoff => "handoff".to_owned(),
         Self::Client => "client".to_owned(),
         Self::Ask => "ask".to_owned(),

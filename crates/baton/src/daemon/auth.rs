@@ -1,9 +1,9 @@
 //! The guard: decides who may ask from a request's head alone, before reading a byte of its body.
 //!
-//! The loopback port is hostile ground: every web page that the user visits can send requests to it. So a request there
-//! must name us exactly as its host, must not come from a page of another origin, and must carry the token, or the
-//! cookie of a page that logged in with a one-time code. The unix socket needs none of this: only its owner's processes
-//! can enter its folder, and the peer's uid is checked when it connects.
+//! The loopback port is hostile: every web page that the user visits can send requests to it. So a request there must
+//! name us exactly as its host, must not come from a page of another origin, and must carry the token, or the cookie of
+//! a page that logged in with a one-time code. The unix socket needs none of this: only its owner's processes can enter
+//! its folder, and the peer's uid is checked when it connects.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -29,12 +29,12 @@ const CODE_LIFETIME: Duration = Duration::from_mins(1);
 const CONFIRMATION_LIFETIME: Duration = Duration::from_mins(3);
 const CONFIRMATION_TRIES: u8 = 5;
 const COOKIE_LIFETIME: Duration = Duration::from_hours(12);
-/// More than a user opens; the oldest is dropped first.
+/// More than a user opens; beyond this the oldest is dropped.
 const MAX_PAGES: usize = 16;
 
 /// The door that a request came through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Door {
+pub(crate) enum Transport {
     /// The process at the other end, if the system reports it.
     Unix {
         peer: Option<u32>,
@@ -111,8 +111,8 @@ impl Secrets {
         Ok(code)
     }
 
-    /// The cookie and its CSRF secret, for a valid code. A code works once. Who has a cookie already keeps it: all tabs
-    /// of a browser share one, and those that are open stay logged in.
+    /// The cookie and its CSRF secret, for a valid code. A code works once. A browser that has a cookie already keeps
+    /// it, because all its tabs share one and the open ones stay logged in.
     pub(crate) fn exchange(&self, code: &str, had: Option<&str>) -> Option<(String, String)> {
         let mut pages = self.pages();
         trim(&mut pages.codes);
@@ -160,7 +160,7 @@ impl Secrets {
         is_right
     }
 
-    /// Takes back that the page of this cookie may change things.
+    /// No longer lets the page of this cookie change things.
     pub(crate) fn unconfirm(&self, cookie: &str) {
         self.pages().confirmed.remove(cookie);
     }
@@ -170,7 +170,7 @@ impl Secrets {
     }
 
     fn pages(&self) -> std::sync::MutexGuard<'_, Pages> {
-        // Nothing panics while it is held.
+        // No code panics while it holds this lock.
         self.pages.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
@@ -218,10 +218,10 @@ pub(crate) fn cookie_name(port: u16) -> String {
 }
 
 /// Admits or refuses a request. The checks come in the order of the loopback rules.
-pub(crate) fn admit(door: Door, head: &Parts, secrets: &Secrets) -> Result<Proof, AuthRefusal> {
+pub(crate) fn admit(door: Transport, head: &Parts, secrets: &Secrets) -> Result<Proof, AuthRefusal> {
     let proof = match door {
-        Door::Unix { .. } => Proof::Owner,
-        Door::Http { port } => {
+        Transport::Unix { .. } => Proof::Owner,
+        Transport::Http { port } => {
             let (host, is_proxied) = exact_host(head, port, &secrets.hosts)?;
             own_origin(&head.headers, host, is_proxied)?;
             own_site(&head.headers)?;
@@ -232,16 +232,16 @@ pub(crate) fn admit(door: Door, head: &Parts, secrets: &Secrets) -> Result<Proof
     Ok(proof)
 }
 
-/// What must hold for any request: nobody is admitted through the HTTP door without a proof, except to the files of the
-/// page, which hold nothing of the user's, and to the login.
+/// Checks the invariant for any request: without a proof, the HTTP door admits a caller only to the files of the page,
+/// which contain nothing of the user's, and to the login.
 pub fn check_head(head: &Parts) {
     let token = "7".repeat(64);
     let secrets = Secrets::new(token.clone(), vec!["desk.example.org".to_owned()]);
     let bearer = format!("Bearer {token}");
-    for door in [Door::Unix { peer: None }, Door::Http { port: 8420 }] {
+    for door in [Transport::Unix { peer: None }, Transport::Http { port: 8420 }] {
         let Ok(proof) = admit(door, head, &secrets) else { continue };
         let is_file = head.method == Method::GET && page::is_asset(head.uri.path());
-        if matches!(door, Door::Http { .. }) && head.uri.path() != "/login" && !is_file {
+        if matches!(door, Transport::Http { .. }) && head.uri.path() != "/login" && !is_file {
             let sent = head.headers.get("authorization").and_then(|value| value.to_str().ok());
             assert!(proof != Proof::Anonymous && sent.is_some_and(|sent| sent.eq_ignore_ascii_case(&bearer)));
         }
@@ -306,7 +306,8 @@ fn proof(head: &Parts, port: u16, secrets: &Secrets) -> Result<Proof, AuthRefusa
         };
     }
     let path = head.uri.path();
-    // Who logs in may have a cookie, but not its secret any more. The files of the page are the same for everybody.
+    // A page that logs in again may still have a cookie, but no longer its secret. The files of the page are the same
+    // for everybody.
     let is_open = match head.method {
         Method::POST => path == "/login",
         Method::GET => page::is_asset(path),
@@ -338,8 +339,8 @@ pub(crate) fn is_proxied(headers: &HeaderMap, port: u16) -> bool {
     !matches!(host.rsplit_once(':'), Some(("127.0.0.1" | "localhost", after)) if after == port.to_string())
 }
 
-/// With the cookie, every request needs the secret that only our own page has, reading ones too: other programs that
-/// serve pages on this host get to see the cookie.
+/// With the cookie, every request needs the secret that only our own page has, reads included: browsers also send the
+/// cookie to other programs that serve pages on this host.
 fn csrf(head: &Parts, cookie: &str, secrets: &Secrets) -> Result<Proof, AuthRefusal> {
     match single(&head.headers, CSRF)? {
         Some(secret) if is_same(secret, &csrf_of(&secrets.token, cookie)) => {

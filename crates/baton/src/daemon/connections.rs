@@ -116,7 +116,7 @@ impl Connections {
     }
 
     fn open(&self) -> MutexGuard<'_, OpenConnections> {
-        // Nothing panics while it is held.
+        // No code panics while it holds this lock.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -129,12 +129,12 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Our turn: we work on a request.
+    /// Marks that we are working on a request.
     pub(crate) fn working(&self) {
         self.set_waiting_since(None);
     }
 
-    /// The peer's turn: to send a request, or to read an answer of this many bytes and ask again.
+    /// Marks that we wait for the peer: to send a request, or to read an answer of this many bytes and ask again.
     pub(crate) fn waiting(&self, answer: usize) {
         self.set_waiting_since(Some(Instant::now()));
         self.unread.fetch_add(answer, Ordering::Relaxed);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_keeps_us_waiting_longest_gives_way_and_nobody_else() {
+    fn the_connection_that_waits_longest_for_its_peer_is_evicted() {
         run(async {
             let door = Connections::new(3);
             let (slow, slow_evicted) = door.admit().await;

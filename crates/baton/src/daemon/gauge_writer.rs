@@ -1,4 +1,4 @@
-//! Writes what a reading changes in a thread of its own: the gauge, and the files that other tools' scripts read. Each
+//! Writes the effects of a reading in a separate thread: the gauge, and the files that other tools' scripts read. Each
 //! of these writes blocks while a process syncs the disk (measured: up to 20 ms), and no API answer should wait for
 //! that.
 //!
@@ -91,7 +91,7 @@ struct WriteQueue {
 
 impl GaugeWriter {
     fn queue(&self) -> MutexGuard<'_, WriteQueue> {
-        // Nothing panics while it is held.
+        // No code panics while it holds this lock.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -78,7 +78,7 @@ pub(crate) struct Daemon {
     /// Exchanges with the fleet, once this machine is in one.
     #[cfg(feature = "fleet")]
     fleet: Mutex<Option<AttendantThread>>,
-    /// The requests that waited for an answer when somebody last looked.
+    /// The requests that waited for an answer at the last look.
     waiting: Mutex<Option<BTreeSet<RequestId>>>,
 }
 
@@ -166,7 +166,7 @@ pub(crate) fn run(paths: &Paths, options: &ServeOptions) -> anyhow::Result<()> {
     if let Some(fleet) = daemon.fleet.lock().unwrap_or_else(PoisonError::into_inner).take() {
         fleet.stop();
     }
-    // An accepted message is on disk: wait for whoever writes it.
+    // A message that was accepted must be on disk, so wait for the threads that write.
     runtime.shutdown_timeout(Duration::from_secs(5));
     daemon.gauge_writer.finish();
     let _ = writer.join();
@@ -215,13 +215,14 @@ fn variables() -> impl Iterator<Item = (String, String)> {
         .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
 }
 
-/// The user's settings when the daemon starts. Whoever started it has read them and said what is wrong with them.
+/// The user's settings when the daemon starts. The command that started it has read them and reported what is wrong
+/// with them.
 fn user_config(paths: &Paths) -> Config {
     let read = crate::project::trust::settings(paths, Path::new("/"), variables());
     read.map_or_else(|_| Config::defaults(paths), |resolved| resolved.config)
 }
 
-/// Says that the daemon listens, and lets go of standard output if nobody is meant to read on.
+/// Reports that the daemon listens, and closes standard output if its reader waits only for that.
 fn ready(detached: bool, run_dir: &RunDir, http: Option<SocketAddrV4>) {
     if detached {
         println!("{}", client::LISTENING);
@@ -239,7 +240,7 @@ fn ready(detached: bool, run_dir: &RunDir, http: Option<SocketAddrV4>) {
 }
 
 impl Daemon {
-    /// Takes part in the fleet if this machine is in one and nobody does yet.
+    /// Starts to exchange with the fleet, if this machine is in one and no thread does so yet.
     #[cfg(feature = "fleet")]
     fn attend_fleet(self: &Arc<Self>) {
         let mut fleet = self.fleet.lock().unwrap_or_else(PoisonError::into_inner);
@@ -265,14 +266,14 @@ impl Daemon {
         self.store.log().append(&LogLine { detail, ..LogLine::new(Timestamp::now(), event) });
     }
 
-    /// Where the HTTP port is, if there is one.
+    /// The address of the HTTP port, if there is one.
     fn http(&self) -> Option<SocketAddrV4> {
         self.http.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|port| port.address)
     }
 
     /// The agents on record. Locked for a moment only, and never while waiting for something.
     fn roster(&self) -> MutexGuard<'_, roster::Roster> {
-        // Nothing panics while it is held, and its contents can be rebuilt anyway.
+        // No code panics while it holds this lock, and the roster can be rebuilt anyway.
         self.roster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -6,13 +6,13 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use baton_core::agent::Agent;
-use baton_core::approval::{Author, Case, RequestId};
+use baton_core::approval::{AnswerAuthor, Case, RequestId};
 use baton_core::halt::{Audience, Halt, LimitEnd};
 use baton_core::ids::AgentId;
 use baton_core::limit;
 use baton_core::message::Message;
 use baton_core::need::WaitingRequest;
-use baton_core::notice::{self, Due, Facts, Kind, Notice, beginning, client_of, due};
+use baton_core::notice::{self, Due, Notice, NoticeFacts, NoticeKind, beginning, client_of, due};
 use baton_core::rotation::{Rotation, Step};
 use baton_core::session::Session;
 use jiff::{SignedDuration, Timestamp};
@@ -31,7 +31,7 @@ use crate::views;
 
 /// Older events than this, counted from the daemon's start, are not news.
 const OLD: SignedDuration = SignedDuration::from_mins(10);
-/// The same for a death, which nobody may have noticed.
+/// The same for a death, which may have gone unnoticed.
 const OLD_DEATH: SignedDuration = SignedDuration::from_hours(72);
 /// A hanging user command is killed after this time.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
@@ -52,7 +52,7 @@ pub(crate) fn check_agent(daemon: &Daemon, id: &AgentId) -> Option<Timestamp> {
         let roster = daemon.roster();
         let entry = roster.get(id)?;
         let session = entry.session.as_ref();
-        let facts = Facts {
+        let facts = NoticeFacts {
             live: entry.live,
             ended: entry.agent.ended.is_some() || session.is_some_and(|s| s.ended.is_some()),
             turn: session.map(|s| s.turn).unwrap_or_default(),
@@ -81,8 +81,10 @@ pub(crate) fn check_agent(daemon: &Daemon, id: &AgentId) -> Option<Timestamp> {
         }
     };
     let detail = |audience| match (notice.kind, &session) {
-        (Kind::HandoffPending, Some(session)) => pending::text(&daemon.store, &agent, session, audience)
-            .or_else(|| agent.stopped().map(|stopped| stopped.why.clone())),
+        (NoticeKind::HandoffPending, Some(session)) => {
+            pending::text(&daemon.store, &agent, session, audience)
+                .or_else(|| agent.stopped().map(|stopped| stopped.why.clone()))
+        }
         _ => Some(detail(daemon, &agent, session.as_ref(), notice.kind, audience)),
     };
     // It was carried out meanwhile.
@@ -92,14 +94,14 @@ pub(crate) fn check_agent(daemon: &Daemon, id: &AgentId) -> Option<Timestamp> {
         Audience::Agent => to_agent.clone(),
     };
     send(daemon, &agent, session.as_ref(), notice, &for_reader, now);
-    if notice.kind == Kind::Idle {
+    if notice.kind == NoticeKind::Idle {
         notify_senders(daemon, &agent, notice, now);
     }
     None
 }
 
-/// Looks once at a turn that the hooks saw begin: Esc may have taken its prompt back, and nothing reports that. Returns
-/// when to look, if it is too early.
+/// Checks a turn that the hooks saw begin once: Esc may have taken its prompt back, and nothing reports that. Returns
+/// when to check if it is too early.
 fn untold_end(daemon: &Daemon, id: &AgentId, now: Timestamp) -> Option<Timestamp> {
     let session = daemon.roster().get(id).filter(|entry| entry.live)?.session.clone()?;
     let at = turn::untold_from(&session)?;
@@ -112,7 +114,7 @@ fn untold_end(daemon: &Daemon, id: &AgentId, now: Timestamp) -> Option<Timestamp
 }
 
 /// A state older than the daemon is not news. A death is, for days: nobody else may have noticed it.
-fn is_news(daemon: &Daemon, facts: &Facts<'_>, was_live: bool) -> bool {
+fn is_news(daemon: &Daemon, facts: &NoticeFacts<'_>, was_live: bool) -> bool {
     let within = |time: SignedDuration| facts.turn_since.is_some_and(|since| since >= daemon.since - time);
     if facts.live { within(OLD) } else { was_live || within(OLD_DEATH) }
 }
@@ -122,14 +124,14 @@ fn detail(
     daemon: &Daemon,
     agent: &Agent,
     session: Option<&Session>,
-    kind: Kind,
+    kind: NoticeKind,
     audience: Audience,
 ) -> String {
     let of = |field: fn(&Session) -> Option<&String>| session.and_then(field).cloned().unwrap_or_default();
     match kind {
-        Kind::Idle => of(|s| s.answer.as_ref()),
-        Kind::Error => Halt::Error(&of(|s| s.error.as_ref())).words(audience),
-        Kind::Blocked => {
+        NoticeKind::Idle => of(|s| s.answer.as_ref()),
+        NoticeKind::Error => Halt::Error(&of(|s| s.error.as_ref())).words(audience),
+        NoticeKind::Blocked => {
             let waiting = views::agent::waiting(&daemon.store).unwrap_or_else(|e| {
                 daemon.fault("list what waits for an answer", &e);
                 HashMap::new()
@@ -142,7 +144,7 @@ fn detail(
                 .map(views::agent::asks);
             waiting.get(&agent.id).or(question.as_ref()).map_or_else(dialog, WaitingRequest::words)
         }
-        Kind::Limit => {
+        NoticeKind::Limit => {
             let said = of(|s| s.limit.as_ref());
             let since = session.and_then(|s| s.turn_since).unwrap_or(agent.created);
             let known = session.and_then(Session::parked).or(agent.parked);
@@ -152,8 +154,10 @@ fn detail(
             let words = Halt::Limit(Some(LimitEnd::of(&parked, &until))).words(audience);
             format!("{words} ({})", beginning(&said))
         }
-        Kind::Died => notify::UNSEEN.to_owned(),
-        Kind::Compacted | Kind::HandoffFailed | Kind::HandoffPending | Kind::Done => String::new(),
+        NoticeKind::Died => notify::UNSEEN.to_owned(),
+        NoticeKind::Compacted | NoticeKind::HandoffFailed | NoticeKind::HandoffPending | NoticeKind::Done => {
+            String::new()
+        }
     }
 }
 
@@ -168,7 +172,7 @@ pub(crate) fn check_rotation(daemon: &Daemon, id: &str) {
     };
     match failed() {
         Ok(Some((rotation, agent))) => {
-            let notice = Notice { kind: Kind::HandoffFailed, stamp: rotation.at.as_nanosecond() };
+            let notice = Notice { kind: NoticeKind::HandoffFailed, stamp: rotation.at.as_nanosecond() };
             let reason = rotation.note.as_deref().unwrap_or("no reason was given");
             send(daemon, &agent, None, notice, &|_| reason.to_owned(), Timestamp::now());
         }
@@ -192,7 +196,7 @@ pub(crate) fn check_approvals(daemon: &Daemon) {
     }
     for case in cases {
         let request = &case.request;
-        if notice::is_muted(&config.notify.mute, request.agent.as_str(), Kind::Blocked) {
+        if notice::is_muted(&config.notify.mute, request.agent.as_str(), NoticeKind::Blocked) {
             continue;
         }
         let about = approvals::summary(request, 200);
@@ -204,7 +208,7 @@ pub(crate) fn check_approvals(daemon: &Daemon) {
         );
         let key = format!("asks-{}", case.id);
         let request = Some(case.id.as_str());
-        notify_user(daemon, &config, &case.request.agent, Kind::Blocked, &key, &text, request);
+        notify_user(daemon, &config, &case.request.agent, NoticeKind::Blocked, &key, &text, request);
     }
 }
 
@@ -220,14 +224,14 @@ fn answered_meanwhile(daemon: &Daemon) -> BTreeSet<RequestId> {
     }
 }
 
-/// Tells the parent, who was told of the request, how it was answered, unless the parent answered it.
+/// Tells the parent, who was notified of the request, how it was answered, unless the parent answered it.
 fn tell_answer(daemon: &Daemon, config: &Config, id: &RequestId, now: Timestamp) {
     let answered = daemon.store.approvals().get(id).map_err(anyhow::Error::from).and_then(|case| {
         let Some(Case { request, answer: Some(answer), .. }) = case else { return Ok(()) };
         let Some(agent) = daemon.store.agents().get(&request.agent)? else { return Ok(()) };
         let Some(parent) = notify::parent_of(&daemon.store, &agent) else { return Ok(()) };
-        let is_its_own = answer.author == Author::Agent(parent.id.clone());
-        let is_muted = notify::is_muted(&config.notify, &agent, Kind::Blocked);
+        let is_its_own = answer.author == AnswerAuthor::Agent(parent.id.clone());
+        let is_muted = notify::is_muted(&config.notify, &agent, NoticeKind::Blocked);
         if is_its_own || is_muted || !config.notify.parent {
             return Ok(());
         }
@@ -249,7 +253,7 @@ fn send(
     detail: &dyn Fn(Audience) -> String,
     now: Timestamp,
 ) {
-    let done = session.and_then(|s| Some((s, s.done.as_ref()?))).filter(|_| notice.kind == Kind::Done);
+    let done = session.and_then(|s| Some((s, s.done.as_ref()?))).filter(|_| notice.kind == NoticeKind::Done);
     let text = |audience| match done {
         Some((session, done)) => done::text(session, done, None),
         None => notice.kind.text(agent.id.as_str(), &detail(audience)),
@@ -264,9 +268,9 @@ fn send(
         let text = text(notify::audience(&daemon.store, agent));
         notify::tell(&daemon.store, &config.notify, agent, notice, &text, now);
     }
-    // The user was already told of a request that can be answered from elsewhere.
+    // The user was already notified of a request that can be answered outside the client.
     let is_request =
-        notice.kind == Kind::Blocked && session.is_some_and(|session| has_request(daemon, session));
+        notice.kind == NoticeKind::Blocked && session.is_some_and(|session| has_request(daemon, session));
     let notices = daemon.store.state.join("notices");
     let was_told = agent.former.iter().any(|name| notices.join(notice.key(name.as_str())).exists());
     if !is_request && !was_told {
@@ -275,7 +279,7 @@ fn send(
     }
 }
 
-/// Whether a request of this session can be answered from elsewhere.
+/// Whether a request of this session can be answered outside the client.
 fn has_request(daemon: &Daemon, session: &Session) -> bool {
     match approvals::waiting(&daemon.store, Timestamp::now()) {
         Ok(cases) => cases.iter().any(|case| case.request.session == session.id),
@@ -286,9 +290,9 @@ fn has_request(daemon: &Daemon, session: &Session) -> bool {
     }
 }
 
-/// Whether what it waits for is a message of its own in the user's inbox, which is where the notice would lie.
-fn is_asked_of_user(daemon: &Daemon, agent: &Agent, session: Option<&Session>, kind: Kind) -> bool {
-    if kind != Kind::Blocked || notify::parent_of(&daemon.store, agent).is_some() {
+/// Whether it waits for the answer to its own message in the user's inbox, where the notice would go too.
+fn is_asked_of_user(daemon: &Daemon, agent: &Agent, session: Option<&Session>, kind: NoticeKind) -> bool {
+    if kind != NoticeKind::Blocked || notify::parent_of(&daemon.store, agent).is_some() {
         return false;
     }
     let inbox = views::agent::inbox(&daemon.store);
@@ -296,10 +300,10 @@ fn is_asked_of_user(daemon: &Daemon, agent: &Agent, session: Option<&Session>, k
 }
 
 /// The end of a turn is told only to whoever caused it.
-fn is_awaited(daemon: &Daemon, agent: &Agent, session: Option<&Session>, kind: Kind) -> bool {
+fn is_awaited(daemon: &Daemon, agent: &Agent, session: Option<&Session>, kind: NoticeKind) -> bool {
     let parent = notify::parent_of(&daemon.store, agent);
     let listener = parent.as_ref().map_or(user::NAME, |parent| parent.id.as_str());
-    kind != Kind::Idle || session.is_some_and(|s| s.asked_by.iter().any(|asker| asker == listener))
+    kind != NoticeKind::Idle || session.is_some_and(|s| s.asked_by.iter().any(|asker| asker == listener))
 }
 
 /// Sends a notice by mail, once per occasion, unless the recipient is no longer on record.
@@ -339,14 +343,14 @@ fn notify_senders(daemon: &Daemon, agent: &Agent, notice: Notice, now: Timestamp
             continue;
         }
         let short: String = message.id.chars().take(100).collect();
-        let (key, text) = (format!("read-{short}"), Kind::Idle.text(agent.id.as_str(), ""));
+        let (key, text) = (format!("read-{short}"), NoticeKind::Idle.text(agent.id.as_str(), ""));
         match AgentId::new(message.from.as_str()) {
             // A parent is told anyway.
             Ok(sender) if agent.parent.as_ref() == Some(&sender) && daemon.config().notify.parent => {}
             Ok(sender) if message.from != "user" => {
                 send_mail(daemon, &sender, &text, &key, now);
             }
-            _ => notify_user(daemon, &daemon.config(), &agent.id, Kind::Idle, &key, &text, None),
+            _ => notify_user(daemon, &daemon.config(), &agent.id, NoticeKind::Idle, &key, &text, None),
         }
     }
 }
@@ -356,13 +360,13 @@ fn notify_user(
     daemon: &Daemon,
     config: &Config,
     agent: &AgentId,
-    kind: Kind,
+    kind: NoticeKind,
     key: &str,
     text: &str,
     request: Option<&str>,
 ) {
     // An idle agent is no reason to interrupt a person, but their own command may decide otherwise.
-    let desktop = config.notify.desktop && kind != Kind::Idle;
+    let desktop = config.notify.desktop && kind != NoticeKind::Idle;
     if !desktop && config.notify.command.is_none() {
         return;
     }
@@ -410,10 +414,9 @@ struct Commands {
     waiting: usize,
 }
 
-/// Runs a command without our descriptors, and kills it if it hangs. Does not wait for it: of many notifications, a few
-/// are sent at a time.
+/// Runs a command without our descriptors, and kills it if it hangs. Does not wait for it; only a few run at a time.
 fn start(daemon: &Daemon, command: Command) {
-    // Nothing panics while it is held.
+    // No code panics while it holds this lock.
     let commands = || COMMANDS.lock().unwrap_or_else(PoisonError::into_inner);
     if commands().waiting >= MAX_WAITING {
         return daemon.fault("notify the user", &"too many notifications at once");

@@ -255,7 +255,7 @@ fn views() -> Value {
     })
 }
 
-/// Other machines, as [`crate::fleet::roll::FleetView`] says.
+/// Other machines; see [`crate::fleet::roll::FleetView`].
 fn fleet() -> Value {
     let agent = partly(
         &["name", "provider", "project", "state", "level"],

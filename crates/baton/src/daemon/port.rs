@@ -42,7 +42,7 @@ impl HttpPort {
         anyhow::bail!("could not listen on {taken}: {}", who_has(taken.port()))
     }
 
-    /// Takes the port, or the next one that is free: for a page, whose address is told to whoever opens it.
+    /// Takes the port, or the next free one: for a page, whose address is given to whoever opens it.
     pub(crate) fn claim_near(wanted: SocketAddrV4) -> anyhow::Result<Self> {
         let near = std::iter::once(wanted).chain(ports_after(wanted.port()));
         match near.map(Self::bind).find_map(Result::ok) {
@@ -52,7 +52,7 @@ impl HttpPort {
         }
     }
 
-    /// With an error comes the address that could not be had.
+    /// The error comes with the address that could not be bound.
     fn bind(wanted: SocketAddrV4) -> Result<Self, (SocketAddrV4, std::io::Error)> {
         let listener = TcpListener::bind(wanted).map_err(|e| (wanted, e))?;
         let port = listener.local_addr().map_err(|e| (wanted, e))?.port();
@@ -62,7 +62,7 @@ impl HttpPort {
     }
 }
 
-/// The program that listens on a port; nothing where that cannot be seen, or nobody does.
+/// The program that listens on a port; `None` if there is none or we cannot see it.
 pub(crate) fn holder(port: u16) -> Option<String> {
     let me = rustix::process::geteuid().as_raw();
     let listener = listener_on(port)?;
@@ -78,7 +78,7 @@ fn ports_after(port: u16) -> impl Iterator<Item = SocketAddrV4> {
     (port.saturating_add(1)..=last).map(|port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
 }
 
-/// Who has a port, and what to do about it.
+/// A message that says who has a port, and what to do about it.
 fn who_has(port: u16) -> String {
     let holder = holder(port).unwrap_or_else(|| "another program".to_owned());
     let free =

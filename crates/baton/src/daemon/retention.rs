@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::daemon::Daemon;
 use crate::mail::maildir::Mail;
 use crate::store::Store;
-use crate::store::mirror::{MirrorError, Origin};
+use crate::store::mirror::{MirrorError, MirrorOrigin};
 use crate::sys::process;
 
 /// How often it runs.
@@ -66,7 +66,7 @@ fn compress(store: &Store, id: &SessionId, go_on: &mut dyn FnMut(u64) -> bool) -
     // A compressed mirror is complete, and the client may have shortened the transcript since.
     if found.newest().is_some_and(|(_, generation)| generation.live) && transcript.is_file() {
         let meta = &found.meta;
-        let origin = Origin { session: id, provider: &meta.provider, transcript, cwd: &meta.cwd };
+        let origin = MirrorOrigin { session: id, provider: &meta.provider, transcript, cwd: &meta.cwd };
         mirror.catch_up(&origin, Duration::from_mins(1))?;
     }
     mirror.rest(id, go_on)?;

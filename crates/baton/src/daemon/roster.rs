@@ -233,7 +233,7 @@ impl Roster {
             match folders.get(&folder) {
                 Some(RecordFolder::Agents) => {
                     if let Some(id) = name.strip_suffix(".json").and_then(|id| AgentId::new(id).ok()) {
-                        // One that was renamed asks under its new name.
+                        // The requests of a renamed agent move to its new name.
                         *approvals_stale |= !entries.contains_key(&id);
                         stale.entry(id).or_default().record = true;
                     }

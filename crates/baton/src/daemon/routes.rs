@@ -2,7 +2,7 @@
 
 use hyper::{Method, StatusCode, header};
 
-use crate::daemon::api::Reply;
+use crate::daemon::api::HttpReply;
 use crate::daemon::auth::Proof;
 
 /// The operation of a route.
@@ -57,7 +57,7 @@ impl Operation {
     pub(crate) fn is_open_to(self, proof: Proof) -> bool {
         match self {
             Self::Stop | Self::Listen => proof == Proof::Owner,
-            // A page has its cookie; another page, and what a page may do, is for the user to decide.
+            // A page has its cookie; whether to open another page, and what a page may do, is the user's decision.
             Self::Code | Self::Confirmation => matches!(proof, Proof::Owner | Proof::Token),
             Self::Confirm | Self::Unconfirm => matches!(proof, Proof::Cookie { .. }),
             Self::Login => true,
@@ -65,7 +65,7 @@ impl Operation {
         }
     }
 
-    /// Whether it changes something of the user's or of an agent's. A page may do that only where the user says so.
+    /// Whether it changes something of the user's or of an agent's. A page may do that only if the user says so.
     pub(crate) fn is_change(self) -> bool {
         match self {
             Self::Rotate
@@ -165,7 +165,7 @@ pub(crate) const ROUTES: &[Route] = &[
         ..get("/openapi.json", Operation::Description, "This description")
     },
     Route {
-        query: &[("all", "true: also agents that ended more than a day ago")],
+        query: &[("all", "true: include agents that ended more than a day ago")],
         gives: &[(200, "Sessions"), (422, "Error")],
         ..get("/sessions", Operation::Sessions, "All agents")
     },
@@ -184,11 +184,11 @@ pub(crate) const ROUTES: &[Route] = &[
         ..get(
             "/sessions/{id}/conversation",
             Operation::Conversation,
-            "The conversation, the newest entries by itself; secrets are masked",
+            "The conversation, by default its newest entries; secrets are masked",
         )
     },
     Route {
-        query: &[("since", "a time stamp; the last day by itself")],
+        query: &[("since", "a time stamp; by default a day ago")],
         gives: &[(200, "Levels"), (404, "Error"), (422, "Error")],
         ..get(
             "/sessions/{id}/levels",
@@ -197,13 +197,9 @@ pub(crate) const ROUTES: &[Route] = &[
         )
     },
     Route {
-        query: &[("limit", "the newest so many; 200 by itself")],
+        query: &[("limit", "how many of the newest; 200 by default")],
         gives: &[(200, "LogLines"), (404, "Error"), (422, "Error")],
-        ..get(
-            "/sessions/{id}/log",
-            Operation::Log,
-            "What the log of the last day says about it, oldest first",
-        )
+        ..get("/sessions/{id}/log", Operation::Log, "The log's lines about it of the last day, oldest first")
     },
     Route {
         gives: &[(200, "Chain"), (404, "Error")],
@@ -226,13 +222,13 @@ pub(crate) const ROUTES: &[Route] = &[
         ..get(
             "/handoffs/{id}/hop",
             Operation::Hop,
-            "What a handoff took over from the one before it, what it left and what it has more",
+            "What a handoff took over from the one before it, what it left out and what it added",
         )
     },
     Route {
         query: &[
-            ("since", "a time stamp; the last seven days by itself"),
-            ("limit", "the newest so many; 100 by itself"),
+            ("since", "a time stamp; by default seven days ago"),
+            ("limit", "how many of the newest; 100 by default"),
         ],
         gives: &[(200, "Tasks"), (422, "Error")],
         ..get("/tasks", Operation::Tasks, "Each agent's chain of contexts over days, and how each ended")
@@ -241,8 +237,8 @@ pub(crate) const ROUTES: &[Route] = &[
         query: &[
             ("q", "words and \"phrases\""),
             ("regex", "true: `q` is a regular expression"),
-            ("role", "only what this one said: user, assistant, tool"),
-            ("tool", "only calls of this tool and what they gave"),
+            ("role", "only this speaker: user, assistant, tool"),
+            ("tool", "only calls of this tool and their results"),
             ("file", "only calls about this file; the end of its path is enough"),
             ("since", "not before: 2026-11-01, a time stamp, or 3h, 7d ago"),
             ("until", "before"),
@@ -251,7 +247,7 @@ pub(crate) const ROUTES: &[Route] = &[
             ("limit", "so many; 50 by itself, 500 at most"),
         ],
         gives: &[(200, "Found"), (422, "Error")],
-        ..get("/search", Operation::Search, "All conversations, whoever had them; secrets are masked")
+        ..get("/search", Operation::Search, "Searches all conversations; secrets are masked")
     },
     Route {
         query: &[
@@ -307,7 +303,7 @@ pub(crate) const ROUTES: &[Route] = &[
         ..get("/doctor", Operation::Doctor, "What `baton doctor` finds in the home folder")
     },
     Route {
-        query: &[("agent", "the settings that count in its folder")],
+        query: &[("agent", "the settings that apply in its folder")],
         gives: &[(200, "Config"), (404, "Error"), (422, "Error")],
         ..get("/config", Operation::Config, "Every setting, its value and where that comes from")
     },
@@ -479,7 +475,7 @@ pub(crate) const ROUTES: &[Route] = &[
 ];
 
 /// A request's operation, and the segment in place of `{id}`.
-pub(crate) fn find(method: &Method, path: &str) -> Result<(Operation, String), Reply> {
+pub(crate) fn find(method: &Method, path: &str) -> Result<(Operation, String), HttpReply> {
     ROUTES
         .iter()
         .filter(|route| route.method.as_str() == method.as_str())
@@ -488,16 +484,16 @@ pub(crate) fn find(method: &Method, path: &str) -> Result<(Operation, String), R
 }
 
 /// The answer when this path does not accept the request's method.
-pub(crate) fn not_allowed(path: &str) -> Reply {
+pub(crate) fn not_allowed(path: &str) -> HttpReply {
     let methods: Vec<&str> = ROUTES
         .iter()
         .filter(|route| matches(route.path, path).is_some())
         .map(|route| route.method.as_str())
         .collect();
     if methods.is_empty() {
-        return Reply::error(StatusCode::NOT_FOUND, "there is no such path; see /openapi.json");
+        return HttpReply::error(StatusCode::NOT_FOUND, "there is no such path; see /openapi.json");
     }
-    Reply::error(StatusCode::METHOD_NOT_ALLOWED, "this path takes another method; see /openapi.json")
+    HttpReply::error(StatusCode::METHOD_NOT_ALLOWED, "this path takes another method; see /openapi.json")
         .with_header(header::ALLOW, &methods.join(", "))
 }
 

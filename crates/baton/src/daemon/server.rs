@@ -17,8 +17,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 
-use crate::daemon::api::{self, ApiRequest, EventStream, Reply};
-use crate::daemon::auth::{self, Door, MAX_BODY, Proof};
+use crate::daemon::api::{self, ApiRequest, EventStream, HttpReply};
+use crate::daemon::auth::{self, MAX_BODY, Proof, Transport};
 use crate::daemon::connections::{Connection, Connections, MAX_CONNECTIONS};
 use crate::daemon::port::HttpPort;
 use crate::daemon::write_deadline::WriteDeadline;
@@ -77,7 +77,7 @@ pub(crate) fn open(daemon: &Arc<Daemon>, port: HttpPort) -> anyhow::Result<()> {
     let address = port.address;
     let open = OpenPort { address, _reserved: port.reserved };
     *daemon.http.lock().unwrap_or_else(PoisonError::into_inner) = Some(open);
-    let door = Door::Http { port: address.port() };
+    let door = Transport::Http { port: address.port() };
     tokio::spawn(accept_http(Arc::clone(daemon), listener, door, Arc::clone(&daemon.http_connections)));
     Ok(())
 }
@@ -93,7 +93,7 @@ async fn accept_unix(daemon: Arc<Daemon>, listener: tokio::net::UnixListener, do
             Ok((stream, _)) => {
                 // The folder already keeps others out; this holds even if somebody opens the folder.
                 let Some(peer) = stream.peer_cred().ok().filter(|peer| peer.uid() == me) else { continue };
-                let unix = Door::Unix { peer: peer.pid().and_then(|pid| u32::try_from(pid).ok()) };
+                let unix = Transport::Unix { peer: peer.pid().and_then(|pid| u32::try_from(pid).ok()) };
                 let (connection, evicted) = door.admit().await;
                 tokio::spawn(serve_connection(Arc::clone(&daemon), stream, unix, connection, evicted));
             }
@@ -105,7 +105,7 @@ async fn accept_unix(daemon: Arc<Daemon>, listener: tokio::net::UnixListener, do
 async fn accept_http(
     daemon: Arc<Daemon>,
     listener: tokio::net::TcpListener,
-    kind: Door,
+    kind: Transport,
     door: Arc<Connections>,
 ) {
     loop {
@@ -134,7 +134,7 @@ async fn pause(daemon: &Daemon, error: &std::io::Error) {
 async fn serve_connection<S>(
     daemon: Arc<Daemon>,
     stream: S,
-    door: Door,
+    door: Transport,
     connection: Connection,
     evicted: oneshot::Receiver<()>,
 ) where
@@ -142,10 +142,10 @@ async fn serve_connection<S>(
 {
     let service = service_fn(|request| async {
         let reply = answer(&daemon, door, &connection, request).await;
-        // A reader of events has its answer for as long as it likes; there are few of them.
+        // A reader of events may keep its connection for as long as it likes; there are few of them.
         match &reply {
-            Reply::Json { body, .. } | Reply::File { body, .. } => connection.waiting(body.len()),
-            Reply::Events(_) => {}
+            HttpReply::Json { body, .. } | HttpReply::File { body, .. } => connection.waiting(body.len()),
+            HttpReply::Events(_) => {}
         }
         Ok::<_, Infallible>(response(reply))
     });
@@ -169,10 +169,10 @@ async fn serve_connection<S>(
 
 async fn answer(
     daemon: &Arc<Daemon>,
-    door: Door,
+    door: Transport,
     connection: &Connection,
     request: Request<Incoming>,
-) -> Reply {
+) -> HttpReply {
     connection.waiting(0);
     let (head, body) = request.into_parts();
     let path = head.uri.path();
@@ -182,7 +182,7 @@ async fn answer(
         Err(refusal) => {
             let reply = match refusal.status {
                 StatusCode::METHOD_NOT_ALLOWED => routes::not_allowed(path),
-                status => Reply::error(status, refusal.why),
+                status => HttpReply::error(status, refusal.why),
             };
             return reply.with_header(header::CONNECTION, "close");
         }
@@ -197,15 +197,15 @@ async fn answer(
         Err(reply) => return reply,
     };
     if !operation.is_open_to(proof) {
-        return Reply::error(StatusCode::FORBIDDEN, "this can be asked only through the unix socket");
+        return HttpReply::error(StatusCode::FORBIDDEN, "this is only available through the unix socket");
     }
     if proof == (Proof::Cookie { confirmed: false }) && operation.is_change() && !daemon.config().page.write {
-        return Reply::error(StatusCode::FORBIDDEN, page::READ_ONLY);
+        return HttpReply::error(StatusCode::FORBIDDEN, page::READ_ONLY);
     }
     let body = match tokio::time::timeout(BODY, read(body)).await {
         Ok(Ok(body)) => body,
         Ok(Err(reply)) => return reply,
-        Err(_) => return Reply::error(StatusCode::REQUEST_TIMEOUT, "the body did not come in time"),
+        Err(_) => return HttpReply::error(StatusCode::REQUEST_TIMEOUT, "the body did not come in time"),
     };
     connection.working();
     let query = head.uri.query().unwrap_or_default().to_owned();
@@ -213,13 +213,13 @@ async fn answer(
 }
 
 /// A request's body. The guard has checked its declared length.
-async fn read(body: Incoming) -> Result<Bytes, Reply> {
+async fn read(body: Incoming) -> Result<Bytes, HttpReply> {
     match Limited::new(body, MAX_BODY).collect().await {
         Ok(body) => Ok(body.to_bytes()),
         Err(e) if e.is::<LengthLimitError>() => {
-            Err(Reply::error(StatusCode::PAYLOAD_TOO_LARGE, "a body has at most 1 MiB"))
+            Err(HttpReply::error(StatusCode::PAYLOAD_TOO_LARGE, "a body has at most 1 MiB"))
         }
-        Err(_) => Err(Reply::error(StatusCode::BAD_REQUEST, "the body broke off")),
+        Err(_) => Err(HttpReply::error(StatusCode::BAD_REQUEST, "the body broke off")),
     }
 }
 
@@ -232,13 +232,15 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-fn response(reply: Reply) -> Response<ResponseBody> {
+fn response(reply: HttpReply) -> Response<ResponseBody> {
     let (status, kind, body, own) = match reply {
-        Reply::Json { status, body, headers } => {
+        HttpReply::Json { status, body, headers } => {
             (status, "application/json", Either::Left(Full::new(body)), headers)
         }
-        Reply::File { status, kind, body, headers } => (status, kind, Either::Left(Full::new(body)), headers),
-        Reply::Events(events) => (StatusCode::OK, "text/event-stream", Either::Right(events), Vec::new()),
+        HttpReply::File { status, kind, body, headers } => {
+            (status, kind, Either::Left(Full::new(body)), headers)
+        }
+        HttpReply::Events(events) => (StatusCode::OK, "text/event-stream", Either::Right(events), Vec::new()),
     };
     let mut response = Response::new(body);
     *response.status_mut() = status;

@@ -51,7 +51,7 @@ pub(crate) async fn run(daemon: Arc<Daemon>) {
             return daemon.shutdown.request();
         }
         if changed.run_dir {
-            // `baton fleet join` leaves a mark there and takes it away.
+            // `baton fleet join` creates a file there and removes it.
             daemon.attend_fleet();
         }
         if !changed.shown.is_empty() && daemon.shown.receiver_count() > 0 {
@@ -63,7 +63,7 @@ pub(crate) async fn run(daemon: Arc<Daemon>) {
         }
         let now = Timestamp::now();
         for id in changed.agents {
-            // Even if a later look was planned: what it waited for may have come.
+            // Even if a later check was planned: what it waits for may have happened.
             due.insert(id, now);
         }
         let rotations = if changed.everything { failed_rotations(&daemon) } else { changed.rotations };

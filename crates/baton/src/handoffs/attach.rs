@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_git_ignores_is_known() {
+    fn files_that_git_ignores_are_recognised() {
         let dir = tempfile::tempdir().unwrap();
         let files = [candidate("a.rs"), candidate("out/b.rs")];
         assert_eq!(ignored(dir.path(), &files), Some(Vec::new()), "outside git nothing is ignored");

@@ -1,7 +1,7 @@
-//! A handoff as the next agent sees it: where it comes from, that it is a record and not an order, and its words.
+//! A handoff as the next agent sees it: its origin, a note that it is a record and not an order, and its words.
 
 use baton_core::handoff::Header;
-use baton_core::handoff::frame::{About, framed};
+use baton_core::handoff::frame::{FrameFacts, framed};
 use baton_core::handoff::pack::pack_document;
 use baton_core::plain::plain;
 use baton_core::redact::redact;
@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::config::Config;
 use crate::store::Store;
-use crate::store::handoffs::Loaded;
+use crate::store::handoffs::LoadedHandoff;
 
 /// Characters a loaded handoff may take, frame included.
 pub(crate) fn budget(config: &Config) -> usize {
@@ -17,11 +17,17 @@ pub(crate) fn budget(config: &Config) -> usize {
 }
 
 /// The framed document in at most `budget` characters; `pointer` is the path of the whole.
-pub(crate) fn loaded(store: &Store, loaded: &Loaded, now: Timestamp, budget: usize, pointer: &str) -> String {
+pub(crate) fn loaded(
+    store: &Store,
+    loaded: &LoadedHandoff,
+    now: Timestamp,
+    budget: usize,
+    pointer: &str,
+) -> String {
     let entry = &loaded.entry;
     let channel =
         Header::parse(&loaded.text).map_or_else(|_| String::new(), |(header, _)| header.channel.to_string());
-    let about = About {
+    let about = FrameFacts {
         id: &entry.id,
         channel: &channel,
         session: entry.session_id.as_str(),
@@ -34,7 +40,7 @@ pub(crate) fn loaded(store: &Store, loaded: &Loaded, now: Timestamp, budget: usi
 }
 
 /// Packs from the ledger beside the document or, without a readable one, from the document's words.
-fn body(loaded: &Loaded, room: usize, pointer: &str) -> String {
+fn body(loaded: &LoadedHandoff, room: usize, pointer: &str) -> String {
     match loaded.carried() {
         // The redaction rules may have changed since it was sealed.
         Ok(Some(carried)) => redact(&plain(&carried.packed(room, pointer))).text.into_owned(),

@@ -54,7 +54,8 @@ pub(crate) fn prepare(store: &Store, cwd: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Whether the folder is absent, or made by us and still a folder. Where everybody can put files, others would read it.
+/// Whether the folder is absent, or made by us and still a folder. In a folder where everybody can put files, others
+/// could read it.
 fn is_usable(store: &Store, dir: &Path) -> bool {
     if dir.parent().is_some_and(fs::is_shared) {
         return false;

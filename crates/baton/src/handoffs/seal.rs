@@ -7,7 +7,7 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use baton_core::approval::{Answer, Author, State, Verdict};
+use baton_core::approval::{Answer, AnswerAuthor, CaseState, Verdict};
 use baton_core::checkpoint::Checkpoint;
 use baton_core::handoff::carried::{self, Carried};
 use baton_core::handoff::render::goal_and_now;
@@ -16,7 +16,7 @@ use baton_core::ids::AgentId;
 use baton_core::ledger::{Ledger, Narrative, RECENT, TaskEnd, VERSION};
 use baton_core::plain::plain;
 use baton_core::redact::{redact, redact_json};
-use baton_core::session::{PreCompact, Request, Session};
+use baton_core::session::{PendingHandoff, PreCompact, Session};
 use baton_core::transcript;
 use jiff::Timestamp;
 
@@ -30,7 +30,7 @@ use crate::store::{Store, record};
 use crate::sys::fs;
 use crate::sys::paths::Paths;
 
-/// More than ever grew between two seals; reading it takes about half a second.
+/// More than any transcript grew between two seals; reading it takes about half a second.
 const MAX_BACKLOG: u64 = 96 << 20;
 
 /// The contents of a seal.
@@ -177,7 +177,7 @@ pub(crate) fn compose(
     now: Timestamp,
 ) -> Carried {
     let cwd = Path::new(&session.cwd);
-    let from = carried::From {
+    let from = carried::SourceSession {
         session: session.id.to_string(),
         agent: session.agent.to_string(),
         provider: session.provider.clone(),
@@ -187,7 +187,7 @@ pub(crate) fn compose(
         at: now,
     };
     let differs = transfer::differences(providers::of(&session.provider), reader, cwd);
-    let reader = carried::Reader {
+    let reader = carried::DocumentReader {
         spoken: reader.spoken,
         differs: differs.as_deref(),
         has_memory: Paths::from_env().is_ok_and(|paths| settings::has_memory_keeper(&paths, cwd)),
@@ -219,15 +219,16 @@ fn publish_checkpoint(config: &Config, session: &Session, ledger: &Ledger, now: 
     let _ = checkpoints::publish(&project, &checkpoint, now);
 }
 
-/// The reasons for which the user denied this session's requests with baton, oldest first. The client tells the agent
-/// the reason, but not whose it is.
+/// The reasons for which the user denied this session's requests through baton, oldest first. The client gives the
+/// agent the reason, but not its author.
 fn denials(store: &Store, session: &Session, now: Timestamp) -> Vec<String> {
     let approvals = store.approvals();
     if !approvals.is_in_use() {
         return Vec::new();
     }
     let cases = match approvals.done_since(session.started.into()) {
-        // One that cannot be read may hold a denial. Seal without it, and say so: the handoff must not wait for it.
+        // One that cannot be read may be a denial. Seal without it and log that, because the handoff must not wait for
+        // it.
         Ok(ids) => ids.into_iter().filter_map(|id| {
             approvals.get(&id).unwrap_or_else(|e| {
                 store.log().fault(now, "read what the user denied", &e);
@@ -240,9 +241,9 @@ fn denials(store: &Store, session: &Session, now: Timestamp) -> Vec<String> {
         }
     };
     let mut denials: Vec<(Timestamp, String)> = cases
-        .filter(|case| case.request.session == session.id && case.state() != State::TooLate)
+        .filter(|case| case.request.session == session.id && case.state() != CaseState::TooLate)
         .filter_map(|case| match case.answer {
-            Some(Answer { at, author: Author::User, verdict: Verdict::Deny { reason }, .. }) => {
+            Some(Answer { at, author: AnswerAuthor::User, verdict: Verdict::Deny { reason }, .. }) => {
                 Some((at, reason))
             }
             _ => None,
@@ -327,7 +328,7 @@ pub(crate) fn strike(store: &Store, config: &Config, id: &HandoffId, item: &str)
     if !carried.strike(item) {
         return Ok(false);
     }
-    // Before anything is changed: a ledger that is missed would bring the item back.
+    // Read all before anything changes: a ledger that is missed would bring the item back.
     let sessions = store.sessions().every()?;
     handoffs.keep_carried(id, &carried)?;
     for session in sessions {
@@ -421,7 +422,7 @@ fn read_on(
 
 /// The text of a handoff that the agent handed over: its file if it is still there, else our copy. A file that exists
 /// but cannot be read is logged, because the agent's changes since the copy are missing.
-pub(crate) fn requested_text(store: &Store, request: &Request) -> anyhow::Result<String> {
+pub(crate) fn requested_text(store: &Store, request: &PendingHandoff) -> anyhow::Result<String> {
     let file = request.path.as_deref().map(|path| fs::read(Path::new(path), MAX_DOCUMENT));
     let now = file.transpose().unwrap_or_else(|e| {
         store.log().fault(Timestamp::now(), "read the agent's handoff again; its copy is used", &e);

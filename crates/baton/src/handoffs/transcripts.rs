@@ -9,7 +9,7 @@ use baton_core::handoff::Kind;
 use baton_core::ids::ChannelName;
 use baton_core::ledger::Ledger;
 use baton_core::session::{Session, Turn};
-use baton_core::transcript::Provider;
+use baton_core::transcript::Dialect;
 use baton_core::transcript::summary::{Ending, Summary};
 use jiff::Timestamp;
 
@@ -51,11 +51,7 @@ pub(crate) fn find(
     match (matching.next(), matching.next()) {
         (Some(one), None) => Ok(of_record(one)),
         (Some(a), Some(b)) => {
-            anyhow::bail!(
-                "{what:?} is the beginning of several sessions, {} and {}; write more of it",
-                a.id,
-                b.id
-            )
+            anyhow::bail!("{what:?} matches several sessions, {} and {}; write more of it", a.id, b.id)
         }
         (None, _) => Ok(in_client_folders(paths, what).map(|path| LocatedTranscript { path, session: None })),
     }
@@ -104,7 +100,7 @@ pub(crate) fn catch_up_at_stop(session: &Session) {
 fn wait_for(session: &Session, patience: Duration, is_there: impl Fn(&Summary) -> bool) {
     const LOOK: Duration = Duration::from_millis(10);
     let Some(path) = session.transcript.as_deref().filter(|_| session.turn_since.is_some()) else { return };
-    let (path, provider) = (Path::new(path), Provider::of(&session.provider));
+    let (path, provider) = (Path::new(path), Dialect::of(&session.provider));
     let until = Instant::now() + patience;
     while !ends::read(path, provider).is_ok_and(|end| is_there(&end)) && Instant::now() < until {
         std::thread::sleep(LOOK);

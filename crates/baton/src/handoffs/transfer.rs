@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Where the work goes.
 #[derive(Debug)]
-pub(crate) enum To {
+pub(crate) enum TransferTarget {
     /// A new agent of this provider.
     Provider(&'static Provider),
     Agent(Box<Agent>),
@@ -34,7 +34,7 @@ pub(crate) enum To {
 
 /// The result of a transfer.
 #[derive(Debug)]
-pub(crate) struct Moved {
+pub(crate) struct Transfer {
     pub handoff: HandoffId,
     pub agent: AgentId,
     pub provider: &'static Provider,
@@ -42,7 +42,7 @@ pub(crate) struct Moved {
     pub live: bool,
 }
 
-impl Moved {
+impl Transfer {
     /// The command that starts the agent with the handoff in front of it.
     pub(crate) fn command(&self) -> String {
         let prompt = prompt::continuation(&self.handoff, None);
@@ -51,12 +51,12 @@ impl Moved {
 }
 
 /// The provider or the agent of this name; a provider's name means a new agent.
-pub(crate) fn target(store: &Store, name: &str) -> anyhow::Result<Option<To>> {
+pub(crate) fn target(store: &Store, name: &str) -> anyhow::Result<Option<TransferTarget>> {
     if let Some(provider) = providers::find(name).filter(|p| p.refuses_handoff.is_none()) {
-        return Ok(Some(To::Provider(provider)));
+        return Ok(Some(TransferTarget::Provider(provider)));
     }
     let Ok(id) = AgentId::new(name) else { return Ok(None) };
-    Ok(store.agents().get(&id)?.map(|agent| To::Agent(Box::new(agent))))
+    Ok(store.agents().get(&id)?.map(|agent| TransferTarget::Agent(Box::new(agent))))
 }
 
 /// Seals the work of `session`, with the agent's own words if there are any, for `to`.
@@ -64,16 +64,16 @@ pub(crate) fn move_to(
     store: &Store,
     config: &Config,
     session: &Session,
-    to: To,
+    to: TransferTarget,
     narrative: Option<&str>,
     now: Timestamp,
-) -> anyhow::Result<Moved> {
+) -> anyhow::Result<Transfer> {
     let (agent, provider) = match to {
-        To::Agent(agent) => {
+        TransferTarget::Agent(agent) => {
             let provider = providers::of(&agent.provider);
             (*agent, provider)
         }
-        To::Provider(provider) => {
+        TransferTarget::Provider(provider) => {
             let make = |id| Agent::new(id, provider.name, session.channel.clone(), session.cwd.clone(), now);
             // A new name: the handoff waits under it for an agent that has not started yet.
             let may_have = |name: &AgentId| !config.approvals.rules.speak_of(name);
@@ -110,7 +110,7 @@ pub(crate) fn move_to(
         let draft = Draft { urgency, ..Draft::new(from, &text) };
         mail::send(store, &agent, &draft, None, now)?;
     }
-    Ok(Moved { handoff, agent: agent.id, provider, live })
+    Ok(Transfer { handoff, agent: agent.id, provider, live })
 }
 
 /// What an agent of `to` must know about a handoff from an agent of `from` in this folder; `None` if nothing differs.
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_is_said_and_among_their_like_nothing_is() {
+    fn only_differences_between_the_two_agents_are_stated() {
         let dir = tempfile::tempdir().unwrap();
         let [claude, codex, demo] = ["claude", "codex", "demo"].map(|n| providers::find(n).unwrap());
         assert_eq!(differences(claude, demo, dir.path()), None);

@@ -91,8 +91,8 @@ fn checksum(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::facts::Facts;
-    use crate::history::sources::Stamp;
+    use crate::history::facts::ConversationFacts;
+    use crate::history::sources::FileStamp;
 
     /// A state folder with a cache of this version and build.
     fn written(version: u32, build: &str) -> tempfile::TempDir {
@@ -107,13 +107,13 @@ mod tests {
     }
 
     fn cache() -> Cache {
-        let facts = Facts {
+        let facts = ConversationFacts {
             title: "tab\t, newline\n, zero\0, ä, \u{1f600}".to_owned(),
             begun: jiff::Timestamp::from_millisecond(-5).ok(),
             tokens: Some(0),
-            ..Facts::default()
+            ..ConversationFacts::default()
         };
-        let stamp = Stamp { size: u64::MAX, modified: i64::MIN, inode: 7 };
+        let stamp = FileStamp { size: u64::MAX, modified: i64::MIN, inode: 7 };
         let transcripts = [("/p/ä b.jsonl", Ok(facts)), ("/p/\n.jsonl", Err("it is empty".to_owned()))]
             .map(|(path, facts)| (path.into(), Transcript { stamp, facts }))
             .into();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_loaded_as_it_was() {
+    fn a_stored_cache_loads_unchanged() {
         let state = tempfile::tempdir().unwrap();
         assert_eq!(load(state.path()), Some(Cache::default()), "there is none yet");
         store(state.path(), &cache());

@@ -10,11 +10,11 @@ use jiff::Timestamp;
 use crate::config::Config;
 use crate::history::cache::{self, Cache};
 use crate::history::ends::{self, Unreadable};
-use crate::history::facts::{Facts, Transcript};
+use crate::history::facts::{ConversationFacts, Transcript};
 use crate::history::links::{self, HandoffLink};
 use crate::history::mirrors;
 use crate::history::records::SessionRecord;
-use crate::history::sources::{Skipped, Source, Sources};
+use crate::history::sources::{Skipped, Sources, TranscriptFile};
 use crate::providers;
 use crate::store::Store;
 use crate::store::mirror::Mirror;
@@ -32,8 +32,8 @@ pub(crate) struct Catalogue {
 /// One conversation.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
-    pub source: Source,
-    pub facts: Facts,
+    pub source: TranscriptFile,
+    pub facts: ConversationFacts,
     /// baton's own record of the session, if there is one.
     pub record: Option<SessionRecord>,
 }
@@ -65,7 +65,7 @@ pub(crate) fn read(paths: &Paths, config: &Config) -> Catalogue {
                 rows.push(Row { record: records.get(&source.id).cloned(), source, facts });
             }
             Some(Err(why)) => skipped.push(Skipped { path: source.path, why }),
-            // Not a conversation of its own, or already reported.
+            // Part of another conversation, or already reported.
             Some(Ok(_)) | None => {}
         }
     }
@@ -77,7 +77,7 @@ pub(crate) fn read(paths: &Paths, config: &Config) -> Catalogue {
 /// Reads new and changed transcripts and drops deleted ones. Returns whether there were any.
 fn refresh(
     transcripts: &mut HashMap<String, Transcript>,
-    sources: &[Source],
+    sources: &[TranscriptFile],
     mirror: &Mirror,
     skipped: &mut Vec<Skipped>,
 ) -> bool {
@@ -93,10 +93,10 @@ fn refresh(
             ends::read(&source.path, source.dialect)
         };
         let facts = match summary {
-            Ok(summary) => Ok(Facts::new(source, &summary)),
+            Ok(summary) => Ok(ConversationFacts::new(source, &summary)),
             Err(Unreadable { why, passing: false }) => Err(plain_line(&why, 200)),
             Err(Unreadable { why, passing: true }) => {
-                // Drop it, so that the next listing tries again.
+                // Forget it, so that the next listing tries again.
                 transcripts.remove(source.key());
                 skipped.push(Skipped::new(&source.path, &plain_line(&why, 200)));
                 continue;
@@ -105,7 +105,7 @@ fn refresh(
         transcripts.insert(source.key().to_owned(), Transcript { stamp: source.stamp, facts });
     }
     if transcripts.len() > sources.len() || changed {
-        let present: HashSet<&str> = sources.iter().map(Source::key).collect();
+        let present: HashSet<&str> = sources.iter().map(TranscriptFile::key).collect();
         let before = transcripts.len();
         transcripts.retain(|path, _| present.contains(path.as_str()));
         changed |= transcripts.len() < before;
@@ -156,7 +156,7 @@ impl Catalogue {
 
 /// The state of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum State<'r> {
+pub(crate) enum ConversationState<'r> {
     /// Runs in the process with this id.
     Running(u32),
     /// With the client's reason.
@@ -174,12 +174,14 @@ impl Row {
         self.facts.last.or(self.facts.begun).or_else(written).unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
-    pub(crate) fn state(&self) -> State<'_> {
+    pub(crate) fn state(&self) -> ConversationState<'_> {
         match &self.record {
-            Some(SessionRecord { ended: Some(reason), .. }) => State::Ended(reason),
-            Some(SessionRecord { process: Some(it), .. }) if process::is_alive(it) => State::Running(it.pid),
-            Some(SessionRecord { process: Some(_), .. }) => State::Died,
-            _ => State::Left,
+            Some(SessionRecord { ended: Some(reason), .. }) => ConversationState::Ended(reason),
+            Some(SessionRecord { process: Some(it), .. }) if process::is_alive(it) => {
+                ConversationState::Running(it.pid)
+            }
+            Some(SessionRecord { process: Some(_), .. }) => ConversationState::Died,
+            _ => ConversationState::Left,
         }
     }
 

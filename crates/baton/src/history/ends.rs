@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use baton_core::transcript::Provider;
+use baton_core::transcript::Dialect;
 use baton_core::transcript::summary::Summary;
 
 use crate::sys::fs;
@@ -43,7 +43,7 @@ impl From<io::Error> for Unreadable {
 const NO_RECORD: &str = "no record in it can be read";
 
 /// Summarises the two ends of the transcript at `path`.
-pub(crate) fn read(path: &Path, provider: Provider) -> Result<Summary, Unreadable> {
+pub(crate) fn read(path: &Path, provider: Dialect) -> Result<Summary, Unreadable> {
     let (file, about) = fs::open_regular(path)?;
     if about.len() == 0 {
         return Err(Unreadable::for_good("it is empty"));
@@ -70,7 +70,7 @@ pub(crate) fn read_stream(mut reader: impl Read) -> Result<Summary, Unreadable> 
     if summary.provider.is_some() { Ok(summary) } else { Err(Unreadable::for_good(NO_RECORD)) }
 }
 
-fn summarize(file: &File, size: usize, provider: Provider) -> io::Result<Summary> {
+fn summarize(file: &File, size: usize, provider: Dialect) -> io::Result<Summary> {
     let mut summary = Summary::default();
     let mut buffer = Vec::new();
     let mut want = if size <= SHORT { SHORT } else { provider.head() };

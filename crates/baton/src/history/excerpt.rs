@@ -6,7 +6,7 @@ use baton_core::plain::{columns, plain};
 use baton_core::redact::redact;
 use baton_core::search::Query;
 
-use crate::history::search::Hit;
+use crate::history::search::SearchHit;
 
 /// Longest line shown of a hit.
 const LINE: usize = 400;
@@ -18,7 +18,7 @@ pub(crate) struct Excerpt {
     pub after: Vec<String>,
 }
 
-pub(crate) fn excerpt(hit: &Hit, query: &Query, context: usize) -> Excerpt {
+pub(crate) fn excerpt(hit: &SearchHit, query: &Query, context: usize) -> Excerpt {
     let plain = plain(&hit.text);
     let safe = redact(&plain).text;
     let lines: Vec<&str> = safe.lines().collect();

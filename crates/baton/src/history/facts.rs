@@ -9,7 +9,7 @@ use baton_core::transcript::summary::{Ending, Summary};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::history::sources::{Source, Stamp};
+use crate::history::sources::{FileStamp, TranscriptFile};
 
 /// Longest title that is kept.
 const TITLE: usize = 160;
@@ -20,15 +20,15 @@ const NAME: usize = 60;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Transcript {
     /// The file's stamp when it was read.
-    pub stamp: Stamp,
+    pub stamp: FileStamp,
     /// An error says why it is not a transcript, and holds until the file changes.
-    pub facts: Result<Facts, String>,
+    pub facts: Result<ConversationFacts, String>,
 }
 
 /// A transcript's own facts. All text is plain and redacted, ready to show.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Facts {
+pub(crate) struct ConversationFacts {
     pub cwd: String,
     pub branch: Option<String>,
     pub title: String,
@@ -42,13 +42,13 @@ pub(crate) struct Facts {
     pub tokens: Option<u64>,
     pub model: Option<String>,
     pub ending: Ending,
-    /// Not a conversation of its own: its records belong to a subagent or another client.
+    /// Not a separate conversation: its records belong to a subagent or another client.
     #[serde(skip_serializing_if = "Not::not")]
     pub foreign: bool,
 }
 
-impl Facts {
-    pub(crate) fn new(source: &Source, summary: &Summary) -> Self {
+impl ConversationFacts {
+    pub(crate) fn new(source: &TranscriptFile, summary: &Summary) -> Self {
         let name = |text: &Option<String>| {
             text.as_deref().map(|text| plain_line(text, NAME)).filter(|text| !text.is_empty())
         };

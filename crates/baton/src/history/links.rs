@@ -7,7 +7,7 @@ use baton_core::ids::SessionId;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::history::sources::Stamp;
+use crate::history::sources::FileStamp;
 use crate::store::handoffs::Handoffs;
 
 /// A handoff, from the session that wrote it to the one that loaded it.
@@ -21,13 +21,13 @@ pub(crate) struct HandoffLink {
     pub at: Timestamp,
 }
 
-pub(crate) type Links = HashMap<String, Channel>;
+pub(crate) type Links = HashMap<String, ChannelLinks>;
 
 /// One channel's handoffs.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Channel {
-    manifest: Option<Stamp>,
-    history: Option<Stamp>,
+pub(crate) struct ChannelLinks {
+    manifest: Option<FileStamp>,
+    history: Option<FileStamp>,
     pub links: Vec<HandoffLink>,
 }
 
@@ -40,14 +40,14 @@ pub(crate) fn refresh(handoffs: &Handoffs, known: &mut Links) -> bool {
     known.retain(|name, _| channels.iter().any(|channel| channel.as_str() == name));
     let mut changed = known.len() != before;
     for channel in channels {
-        let manifest = Stamp::at(&handoffs.manifest_path(&channel));
-        let history = Stamp::at(&handoffs.history_path(&channel));
+        let manifest = FileStamp::at(&handoffs.manifest_path(&channel));
+        let history = FileStamp::at(&handoffs.history_path(&channel));
         if known.get(channel.as_str()).is_some_and(|it| (it.manifest, it.history) == (manifest, history)) {
             continue;
         }
         if let Ok(entries) = handoffs.list(&channel) {
             let links = entries.into_iter().map(HandoffLink::from).collect();
-            known.insert(channel.to_string(), Channel { manifest, history, links });
+            known.insert(channel.to_string(), ChannelLinks { manifest, history, links });
             changed = true;
         }
     }

@@ -7,13 +7,13 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use baton_core::ids::SessionId;
-use baton_core::transcript::Provider;
+use baton_core::transcript::Dialect;
 use baton_core::transcript::summary::Summary;
 use serde::{Deserialize, Serialize};
 
 use crate::history::ends::{self, Unreadable};
-use crate::history::search::{Kind, Target};
-use crate::history::sources::{NOT_UTF8, Skipped, Source, Sources, Stamp};
+use crate::history::search::{Target, TargetKind};
+use crate::history::sources::{FileStamp, NOT_UTF8, Skipped, Sources, TranscriptFile};
 use crate::store::mirror::take::subagent_path;
 use crate::store::mirror::{Generation, MAIN, Mirror, MirroredSession};
 use crate::sys::fs;
@@ -25,9 +25,9 @@ pub(crate) type Orphans = HashMap<SessionId, Orphan>;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Orphan {
     /// Adding or removing a generation changes its folder's time.
-    folder: Stamp,
+    folder: FileStamp,
     path: PathBuf,
-    provider: Provider,
+    provider: Dialect,
 }
 
 /// Adds the mirrored conversations missing from `sources`. Returns whether `known` changed.
@@ -47,9 +47,9 @@ pub(crate) fn add_orphans(mirror: &Mirror, sources: &mut Sources, known: &mut Or
         };
         changed |= now != was;
         let Some(orphan) = now else { continue };
-        if let Some(stamp) = Stamp::at(&orphan.path) {
+        if let Some(stamp) = FileStamp::at(&orphan.path) {
             let (path, dialect) = (orphan.path.clone(), orphan.provider);
-            sources.found.push(Source { path, dialect, id: id.clone(), stamp, mirrored: true });
+            sources.found.push(TranscriptFile { path, dialect, id: id.clone(), stamp, mirrored: true });
         }
         known.insert(id, orphan);
     }
@@ -62,7 +62,7 @@ fn find_orphan(mirror: &Mirror, id: &SessionId, known: Option<&Orphan>) -> Resul
         return Err(Skipped::new(&dir, NOT_UTF8));
     }
     let folder = match std::fs::symlink_metadata(&dir) {
-        Ok(about) if about.is_dir() => Stamp::of(&about),
+        Ok(about) if about.is_dir() => FileStamp::of(&about),
         Ok(_) => return Ok(None),
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(Skipped::new(&dir, &e)),
@@ -73,12 +73,12 @@ fn find_orphan(mirror: &Mirror, id: &SessionId, known: Option<&Orphan>) -> Resul
     let mirrored = mirror.of(id).map_err(|e| Skipped::new(&e.path, &e.source))?;
     Ok(mirrored.and_then(|it| {
         let path = it.newest()?.1.path.clone();
-        Some(Orphan { folder, path, provider: Provider::of(&it.meta.provider) })
+        Some(Orphan { folder, path, provider: Dialect::of(&it.meta.provider) })
     }))
 }
 
 /// Summarises the two ends of a mirrored conversation.
-pub(crate) fn ends(mirror: &Mirror, id: &SessionId, provider: Provider) -> Result<Summary, Unreadable> {
+pub(crate) fn ends(mirror: &Mirror, id: &SessionId, provider: Dialect) -> Result<Summary, Unreadable> {
     let mirrored = mirror.of(id).map_err(|e| io::Error::other(e.to_string()))?;
     let gone = || io::Error::other("its mirror has vanished");
     let mirrored = mirrored.ok_or_else(gone)?;
@@ -90,7 +90,7 @@ pub(crate) fn ends(mirror: &Mirror, id: &SessionId, provider: Provider) -> Resul
 }
 
 /// Everything in a conversation's mirror that its live files do not contain. `live` is its transcript, if there is one.
-pub(crate) fn targets(mirrored: &MirroredSession, provider: Provider, live: Option<&Path>) -> Vec<Target> {
+pub(crate) fn targets(mirrored: &MirroredSession, provider: Dialect, live: Option<&Path>) -> Vec<Target> {
     let mut targets = Vec::new();
     for part in &mirrored.parts {
         let live = live
@@ -104,7 +104,7 @@ pub(crate) fn targets(mirrored: &MirroredSession, provider: Provider, live: Opti
                 session: mirrored.session.clone(),
                 provider,
                 path: generation.path.clone(),
-                kind: Kind::Mirror,
+                kind: TargetKind::Mirror,
                 size: generation.bytes,
                 mirror: Some(Box::new((part.clone(), generation.clone()))),
             });

@@ -22,4 +22,4 @@ pub(crate) mod search;
 pub(crate) mod sources;
 
 pub(crate) use catalogue::{Catalogue, Row};
-pub(crate) use sources::Source;
+pub(crate) use sources::TranscriptFile;

@@ -10,7 +10,7 @@ use baton_core::plain::plain_line;
 use baton_core::process::Process;
 use serde::{Deserialize, Serialize};
 
-use crate::history::sources::{Skipped, Stamp};
+use crate::history::sources::{FileStamp, Skipped};
 use crate::store::record;
 
 /// A folder that changed this recently may change again within the same time stamp.
@@ -25,7 +25,7 @@ const STILL: Duration = Duration::from_secs(2);
 pub(super) struct Records {
     /// The folder's modification time in nanoseconds; `None` if the folder must be read again.
     folder_modified: Option<i64>,
-    by_session: HashMap<SessionId, (Stamp, SessionRecord)>,
+    by_session: HashMap<SessionId, (FileStamp, SessionRecord)>,
 }
 
 /// One record.
@@ -61,7 +61,7 @@ impl Records {
                 return false;
             }
         };
-        let now = Stamp::of(&about).modified;
+        let now = FileStamp::of(&about).modified;
         if self.folder_modified == Some(now) {
             return self.refresh_running(dir, skipped);
         }
@@ -85,7 +85,7 @@ impl Records {
         for id in running {
             let path = dir.join(format!("{id}.json"));
             match std::fs::symlink_metadata(&path) {
-                Ok(about) => changed |= self.refresh_one(id, &path, Stamp::of(&about), skipped),
+                Ok(about) => changed |= self.refresh_one(id, &path, FileStamp::of(&about), skipped),
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {
                     self.by_session.remove(&id);
                     changed = true;
@@ -125,7 +125,7 @@ impl Records {
                     if let Some(known) = before.remove(&id) {
                         self.by_session.insert(id.clone(), known);
                     }
-                    changed |= self.refresh_one(id, &entry.path(), Stamp::of(&about), skipped);
+                    changed |= self.refresh_one(id, &entry.path(), FileStamp::of(&about), skipped);
                 }
                 Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
@@ -135,7 +135,13 @@ impl Records {
         changed || !before.is_empty()
     }
 
-    fn refresh_one(&mut self, id: SessionId, path: &Path, stamp: Stamp, skipped: &mut Vec<Skipped>) -> bool {
+    fn refresh_one(
+        &mut self,
+        id: SessionId,
+        path: &Path,
+        stamp: FileStamp,
+        skipped: &mut Vec<Skipped>,
+    ) -> bool {
         if self.by_session.get(&id).is_some_and(|(was, _)| *was == stamp) {
             return false;
         }

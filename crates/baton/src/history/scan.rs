@@ -78,7 +78,7 @@ impl Prefilter {
 
 /// How far a search has got, and whether it should stop.
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
+pub(crate) struct SearchProgress {
     pub bytes: AtomicU64,
     pub stop: Arc<AtomicBool>,
 }
@@ -89,7 +89,7 @@ pub(crate) fn scan(
     mut reader: impl Read,
     prefilter: &Prefilter,
     buffer: &mut Vec<u8>,
-    progress: &Progress,
+    progress: &SearchProgress,
     mut each: impl FnMut(u64, &[u8], &[u8]),
 ) -> io::Result<u64> {
     if buffer.len() != CHUNK {
@@ -165,7 +165,7 @@ mod tests {
         let each =
             |at: u64, line: &[u8], _: &[u8]| hits.push((at, String::from_utf8_lossy(line).trim().to_owned()));
         let too_long =
-            scan(Slow(text, step), &prefilter, &mut Vec::new(), &Progress::default(), each).unwrap();
+            scan(Slow(text, step), &prefilter, &mut Vec::new(), &SearchProgress::default(), each).unwrap();
         (hits, too_long)
     }
 

@@ -9,11 +9,11 @@ use crate::history::Row;
 use crate::project::channel;
 use crate::sys::paths::Paths;
 
-pub(crate) struct Scope<'a> {
+pub(crate) struct SearchScope<'a> {
     paths: &'a Paths,
     config: &'a Config,
     filter: ProjectFilter,
-    /// Whether a working directory belongs: to find out costs a look at every folder above it.
+    /// Whether a working directory belongs to the scope; finding out means checking every folder above it.
     known: RefCell<HashMap<String, bool>>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum ProjectFilter {
     },
 }
 
-impl<'a> Scope<'a> {
+impl<'a> SearchScope<'a> {
     pub(crate) fn new(paths: &'a Paths, config: &'a Config, filter: ProjectFilter) -> Self {
         Self { paths, config, filter, known: RefCell::default() }
     }

@@ -13,17 +13,17 @@ use std::sync::{Mutex, PoisonError};
 use baton_core::ids::SessionId;
 use baton_core::plain::plain_line;
 use baton_core::search::Query;
-use baton_core::transcript::Provider;
-use baton_core::transcript::passages::{Passage, Role, Turn, passages};
+use baton_core::transcript::Dialect;
+use baton_core::transcript::passages::{LinePassages, Passage, Role, passages};
 use jiff::Timestamp;
 use memchr::{memchr, memmem, memrchr};
 
 use crate::history::mirrors;
-use crate::history::scan::{Prefilter, Progress, scan};
-use crate::history::scope::Scope;
+use crate::history::scan::{Prefilter, SearchProgress, scan};
+use crate::history::scope::SearchScope;
 use crate::history::sources::Skipped;
-use crate::history::{Catalogue, Source};
-use crate::store::mirror::{Generation, Mirror, Part};
+use crate::history::{Catalogue, TranscriptFile};
+use crate::store::mirror::{Generation, Mirror, MirrorPart};
 use crate::sys::fs;
 
 /// The search ends after this many hits. The newest transcripts come first.
@@ -34,7 +34,7 @@ const AROUND: usize = 8 << 10;
 const LOOK_BACK: u64 = 1 << 20;
 
 /// A search request.
-pub(crate) struct Request<'q> {
+pub(crate) struct SearchRequest<'q> {
     pub query: &'q Query,
     pub role: Option<Role>,
     pub tool: Option<&'q str>,
@@ -49,17 +49,17 @@ pub(crate) struct Request<'q> {
 /// A file to search.
 pub(crate) struct Target {
     pub session: SessionId,
-    pub provider: Provider,
+    pub provider: Dialect,
     pub path: PathBuf,
-    pub kind: Kind,
+    pub kind: TargetKind,
     pub size: u64,
     /// A mirror's generation, which may be spread over several files.
-    pub mirror: Option<Box<(Part, Generation)>>,
+    pub mirror: Option<Box<(MirrorPart, Generation)>>,
 }
 
 /// The kind of file within its conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TargetKind {
     Live,
     Subagent,
     Mirror,
@@ -67,11 +67,11 @@ pub(crate) enum Kind {
 
 /// One matching text.
 #[derive(Debug)]
-pub(crate) struct Hit {
+pub(crate) struct SearchHit {
     pub session: SessionId,
-    pub provider: Provider,
+    pub provider: Dialect,
     pub path: PathBuf,
-    pub kind: Kind,
+    pub kind: TargetKind,
     pub offset: u64,
     pub uuid: Option<String>,
     pub time: Option<Timestamp>,
@@ -90,7 +90,7 @@ pub(crate) struct Hit {
 #[derive(Debug, Default)]
 pub(crate) struct Results {
     /// Best first.
-    pub hits: Vec<Hit>,
+    pub hits: Vec<SearchHit>,
     pub skipped: Vec<Skipped>,
     /// Lines skipped for being longer than any record.
     pub too_long: u64,
@@ -99,7 +99,7 @@ pub(crate) struct Results {
 }
 
 /// Searches `targets` in order, on all processors.
-pub(crate) fn search(targets: &[Target], request: &Request<'_>, progress: &Progress) -> Results {
+pub(crate) fn search(targets: &[Target], request: &SearchRequest<'_>, progress: &SearchProgress) -> Results {
     let prefilter = Prefilter::new(request.query);
     let (next, count) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let results = Mutex::new(Results::default());
@@ -144,7 +144,7 @@ pub(crate) fn search(targets: &[Target], request: &Request<'_>, progress: &Progr
 pub(crate) fn targets(
     state: &Path,
     catalogue: &Catalogue,
-    scope: &Scope<'_>,
+    scope: &SearchScope<'_>,
     since: Option<Timestamp>,
 ) -> (Vec<Target>, Vec<Skipped>) {
     let since = since.map_or(i64::MIN, |t| i64::try_from(t.as_nanosecond()).unwrap_or(i64::MIN));
@@ -152,7 +152,7 @@ pub(crate) fn targets(
     let mut targets: Vec<(i64, Target)> = Vec::new();
     let mut skipped = Vec::new();
     for row in catalogue.rows.iter().filter(|row| scope.contains(row)) {
-        let Source { dialect: provider, id, stamp, path, mirrored } = &row.source;
+        let TranscriptFile { dialect: provider, id, stamp, path, mirrored } = &row.source;
         let live = |path: PathBuf, kind, size| Target {
             session: id.clone(),
             provider: *provider,
@@ -161,16 +161,16 @@ pub(crate) fn targets(
             size,
             mirror: None,
         };
-        // A file that was last written before then holds nothing written since.
+        // A file last written before then contains nothing written since.
         if !mirrored && stamp.modified >= since {
-            targets.push((stamp.modified, live(path.clone(), Kind::Live, stamp.size)));
+            targets.push((stamp.modified, live(path.clone(), TargetKind::Live, stamp.size)));
             let subagents = row.source.subagents().unwrap_or_else(|why| {
                 skipped.push(why);
                 Vec::new()
             });
             for path in subagents {
                 let size = std::fs::metadata(&path).map_or(0, |m| m.len());
-                targets.push((stamp.modified, live(path, Kind::Subagent, size)));
+                targets.push((stamp.modified, live(path, TargetKind::Subagent, size)));
             }
         }
         match mirror.of(id) {
@@ -192,12 +192,12 @@ fn why(e: &io::Error) -> String {
 
 /// Adds the hits in one line; returns how many there are.
 fn search_line(
-    request: &Request<'_>,
+    request: &SearchRequest<'_>,
     target: &Target,
     offset: u64,
     line: &[u8],
     before: &[u8],
-    hits: &mut Vec<Hit>,
+    hits: &mut Vec<SearchHit>,
 ) -> usize {
     let Some(turn) = passages(target.provider, line) else { return 0 };
     let time = turn.time.as_deref().and_then(|t| t.parse::<Timestamp>().ok());
@@ -206,7 +206,7 @@ fn search_line(
     if too_early || too_late {
         return 0;
     }
-    let Turn { uuid, sidechain, passages, .. } = turn;
+    let LinePassages { uuid, sidechain, passages, .. } = turn;
     let before_line = hits.len();
     for mut passage in passages {
         if request.role.is_some_and(|role| role != passage.role) {
@@ -220,8 +220,8 @@ fn search_line(
         {
             continue;
         }
-        let aside = sidechain || target.kind == Kind::Subagent;
-        hits.push(Hit {
+        let aside = sidechain || target.kind == TargetKind::Subagent;
+        hits.push(SearchHit {
             session: target.session.clone(),
             provider: target.provider,
             path: target.path.clone(),
@@ -248,7 +248,7 @@ fn resolve(passage: &mut Passage, target: &Target, offset: u64, before: &[u8]) {
         // The call is before the current chunk. A mirror may not be one plain file.
         let from = offset.saturating_sub(LOOK_BACK);
         let mut bytes = vec![0; usize::try_from(offset - from).ok()?];
-        let is_worth_it = target.kind != Kind::Mirror && before.len() as u64 != offset;
+        let is_worth_it = target.kind != TargetKind::Mirror && before.len() as u64 != offset;
         fs::open_read(&target.path).ok().filter(|_| is_worth_it)?.read_exact_at(&mut bytes, from).ok()?;
         call_in(&bytes, target.provider, id)
     });
@@ -258,7 +258,7 @@ fn resolve(passage: &mut Passage, target: &Target, offset: u64, before: &[u8]) {
 }
 
 /// The last call with this id in `bytes`.
-fn call_in(bytes: &[u8], provider: Provider, id: &str) -> Option<Passage> {
+fn call_in(bytes: &[u8], provider: Dialect, id: &str) -> Option<Passage> {
     let finder = memmem::FinderRev::new(id.as_bytes());
     let mut end = bytes.len();
     while let Some(at) = finder.rfind(&bytes[..end]) {
@@ -324,13 +324,13 @@ fn around<'t>(text: &'t str, at: &Range<usize>) -> &'t str {
 
 /// Best first. Merges equal texts of one conversation, and a record with its copies, into one hit: preferably from the
 /// live transcript rather than its mirror, and from the newest record.
-fn rank(mut hits: Vec<Hit>) -> Vec<Hit> {
+fn rank(mut hits: Vec<SearchHit>) -> Vec<SearchHit> {
     hits.sort_by(|a, b| {
-        let first = |h: &Hit| (h.kind == Kind::Mirror, h.kind == Kind::Subagent);
+        let first = |h: &SearchHit| (h.kind == TargetKind::Mirror, h.kind == TargetKind::Subagent);
         first(a).cmp(&first(b)).then_with(|| b.time.cmp(&a.time)).then_with(|| a.offset.cmp(&b.offset))
     });
     let mut seen: HashMap<(u64, String), usize> = HashMap::new();
-    let mut kept: Vec<Hit> = Vec::with_capacity(hits.len());
+    let mut kept: Vec<SearchHit> = Vec::with_capacity(hits.len());
     for hit in hits {
         let keys = [Some(hit.session.to_string()), hit.uuid.clone()];
         let keys: Vec<_> = keys.into_iter().flatten().map(|id| (hit.fingerprint, id)).collect();

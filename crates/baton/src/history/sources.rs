@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use baton_core::ids::SessionId;
-use baton_core::transcript::Provider as Dialect;
+use baton_core::transcript::Dialect;
 use serde::{Deserialize, Serialize};
 
 use crate::providers;
@@ -17,12 +17,12 @@ pub(crate) const NOT_UTF8: &str = "its path is not UTF-8";
 
 /// A transcript as listed in its folder.
 #[derive(Debug, Clone)]
-pub(crate) struct Source {
+pub(crate) struct TranscriptFile {
     /// UTF-8.
     pub path: PathBuf,
     pub dialect: Dialect,
     pub id: SessionId,
-    pub stamp: Stamp,
+    pub stamp: FileStamp,
     /// The client has deleted it; only the mirror still has it.
     pub mirrored: bool,
 }
@@ -30,14 +30,14 @@ pub(crate) struct Source {
 /// A file with the same stamp has not changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "(u64, i64, u64)", into = "(u64, i64, u64)")]
-pub struct Stamp {
+pub struct FileStamp {
     pub size: u64,
     /// Nanoseconds since the epoch.
     pub modified: i64,
     pub inode: u64,
 }
 
-impl Stamp {
+impl FileStamp {
     pub fn of(about: &Metadata) -> Self {
         let modified = about.mtime().saturating_mul(1_000_000_000).saturating_add(about.mtime_nsec());
         Self { size: about.len(), modified, inode: about.ino() }
@@ -49,14 +49,14 @@ impl Stamp {
     }
 }
 
-impl From<(u64, i64, u64)> for Stamp {
+impl From<(u64, i64, u64)> for FileStamp {
     fn from((size, modified, inode): (u64, i64, u64)) -> Self {
         Self { size, modified, inode }
     }
 }
 
-impl From<Stamp> for (u64, i64, u64) {
-    fn from(stamp: Stamp) -> Self {
+impl From<FileStamp> for (u64, i64, u64) {
+    fn from(stamp: FileStamp) -> Self {
         (stamp.size, stamp.modified, stamp.inode)
     }
 }
@@ -77,7 +77,7 @@ impl Skipped {
 /// The contents of the clients' folders, unordered.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
-    pub found: Vec<Source>,
+    pub found: Vec<TranscriptFile>,
     pub skipped: Vec<Skipped>,
 }
 
@@ -119,8 +119,8 @@ impl Sources {
         let Some(id) = (provider.session_of)(&path).filter(|_| is_transcript) else { return };
         match entry.metadata() {
             Ok(about) if about.is_file() => {
-                let stamp = Stamp::of(&about);
-                self.found.push(Source { path, dialect, id, stamp, mirrored: false });
+                let stamp = FileStamp::of(&about);
+                self.found.push(TranscriptFile { path, dialect, id, stamp, mirrored: false });
             }
             Ok(_) => self.skipped.push(Skipped::new(&path, "it is not a regular file")),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
@@ -134,7 +134,7 @@ fn is_folder(entry: &DirEntry) -> bool {
     entry.file_type().is_ok_and(|t| t.is_dir() || (t.is_symlink() && entry.path().is_dir()))
 }
 
-impl Source {
+impl TranscriptFile {
     /// The path as text, the key in the cache.
     pub(crate) fn key(&self) -> &str {
         self.path.to_str().unwrap_or_default()

@@ -42,7 +42,7 @@ fn rotation_is_certain(ctx: &Context, session: &Session) -> bool {
 }
 
 /// For clients whose veto aborts the turn: seals now and requests the fresh context at once. Only in the middle of a
-/// turn, when the transcript has its prompt; earlier, the prompt would be lost.
+/// turn, when the transcript has its prompt; before that, the prompt would be lost.
 fn rotates_instead(ctx: &Context, session: &Session) -> bool {
     if !ctx.provider.hooks.veto_ends_turn || session.turn != Turn::Working {
         return false;

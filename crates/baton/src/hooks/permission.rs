@@ -1,5 +1,4 @@
-//! A client asks for permission: a rule answers, or the first person or agent to do so, or only the client's own
-//! dialog.
+//! A client asks for permission: a rule answers, or the first person or agent to do so, or the client's own dialog.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -54,7 +53,7 @@ fn request(ctx: &Context, session: &Session, event: &HookEvent<'_>, payload: &[u
     })
 }
 
-/// Waits for an answer if this agent's requests are answered from elsewhere.
+/// Waits for an answer if this agent's requests can be answered outside its client.
 #[cold]
 pub(super) fn requested(
     ctx: &Context,

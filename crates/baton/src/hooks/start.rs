@@ -9,7 +9,7 @@ use crate::handoffs::attach::PendingFiles;
 use crate::hooks::answer::{Answer, output};
 use crate::hooks::window;
 use crate::mail::deliver::{self, Occasion};
-use crate::project::memory::backups::Why;
+use crate::project::memory::backups::BackupReason;
 use crate::providers::Integration;
 use crate::rotation::pending;
 use crate::sessions::claim::StartContext;
@@ -42,7 +42,7 @@ pub(super) fn session_start(
     }
     let begins = matches!(source, StartSource::Startup | StartSource::Clear);
     let left = if begins { pending::carry_out_left_behind(ctx, &session) } else { None };
-    // An empty context that was ordered gets no handoff.
+    // A context that was ordered to be empty gets no handoff.
     let is_emptied = begins && is_emptied(ctx, &session);
     let given =
         if is_emptied { StartContext::default() } else { claim::give_at_start(ctx, &session, source) };
@@ -124,7 +124,7 @@ fn primer(ctx: &Context, session: &Session, source: &StartSource<'_>, is_emptied
 
 /// For the user, once at the start: baton does nothing in this session.
 pub(super) fn unwatched(why: &dyn std::fmt::Display) -> String {
-    format!("baton: this session is neither watched nor handed over: {why}; `baton doctor` tells more")
+    format!("baton: this session is neither watched nor handed over: {why}; `baton doctor` says more")
 }
 
 fn source_name<'a>(source: &'a StartSource<'_>) -> &'a str {
@@ -142,7 +142,7 @@ fn source_name<'a>(source: &'a StartSource<'_>) -> &'a str {
 #[cold]
 pub(super) fn session_end(ctx: &Context, session: &Session, reason: &str) {
     mirror::ended(ctx, session);
-    backup::back_up(ctx, session, Why::End(reason));
+    backup::back_up(ctx, session, BackupReason::End(reason));
     if claim::has_acted(session) {
         // If none of its own hooks could record the use, consume it now, so that nobody else starts with it.
         claim::consume(ctx, session);

@@ -8,7 +8,7 @@ use baton_core::gauge::{Gauge, Report};
 use baton_core::handoff::Status;
 use baton_core::ids::SessionId;
 use baton_core::plain::plain;
-use baton_core::reading::{Reading, Source};
+use baton_core::reading::{Reading, ReadingSource};
 use baton_core::session::Session;
 use baton_core::statusline::{Inputs, LineStyle, render};
 use baton_core::wire::claude::statusline::{StatusLine, parse_statusline};
@@ -105,7 +105,7 @@ fn unheard(ctx: &Context, payload: &StatusLine<'_>) -> Gauge {
 /// Joins the client's present report with the gauge.
 fn keep(ctx: &Context, session: &Session, payload: &StatusLine<'_>) -> Gauge {
     let report = Report {
-        source: Source::StatusLine,
+        source: ReadingSource::StatusLine,
         reading: Reading::from_statusline(payload, ctx.config.context.default_window, ctx.now),
         window: payload.context_window.and_then(|c| c.context_window_size),
         model: payload.model.as_ref().and_then(|m| m.id.as_deref()),

@@ -7,7 +7,7 @@ use baton_core::notice;
 use baton_core::plain::plain;
 use baton_core::redact::redact;
 use baton_core::say;
-use baton_core::session::{Request, Session, Turn};
+use baton_core::session::{PendingHandoff, Session, Turn};
 use baton_core::wire::claude::output::HookOutput;
 use serde_json::json;
 
@@ -16,7 +16,7 @@ use crate::hooks::answer::{Answer, output};
 use crate::mail::announce;
 use crate::mail::deliver::{self, Occasion};
 use crate::mail::maildir::{Claimed, Mail};
-use crate::rotation::pending::{self, Outcome};
+use crate::rotation::pending::{self, SealOutcome};
 use crate::rotation::request::{self, When, Wish};
 use crate::sessions::context::Context;
 use crate::sessions::done;
@@ -92,7 +92,7 @@ pub(super) fn stop(
     }
     let mail = if request.is_none() && then == AtStop::Nothing { mail } else { put_back(ctx, &mail) };
     let seals = request.is_some() || matches!(then, AtStop::Seal { .. });
-    // This event lists what still runs, and the sealed handoff names it.
+    // This event lists the tasks that still run, and the sealed handoff names them.
     let told = seals.then(|| with_background(session, background));
     let session = told.as_deref().unwrap_or(session);
     let mut line = ctx.line("stop", session);
@@ -164,12 +164,12 @@ fn mail_at_the_end(ctx: &Context, session: &Session) -> Vec<Claimed> {
 fn hand_over(
     ctx: &Context,
     session: &Session,
-    request: &Request,
+    request: &PendingHandoff,
     last_message: Option<&str>,
 ) -> Option<String> {
     let said = match pending::seal(ctx, session, request, "the agent", When::EndOfTurn, last_message) {
-        Outcome::Sealed { handoff, rotatable } => sealed(session, handoff.as_str(), rotatable),
-        Outcome::Failed(why) => format!("baton: the handoff was not sealed: {why}"),
+        SealOutcome::Sealed { handoff, rotatable } => sealed(session, handoff.as_str(), rotatable),
+        SealOutcome::Failed(why) => format!("baton: the handoff was not sealed: {why}"),
     };
     output("Stop", None, Some(said))
 }

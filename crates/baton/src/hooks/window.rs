@@ -15,7 +15,7 @@ use crate::sessions::nudge::{self, Surroundings};
 use crate::store::record::RecordError;
 use crate::sys::process;
 
-/// Whether this is the tool that begins a fresh window. Any other is none of our business.
+/// Whether this is the tool that begins a fresh window; others do not concern us.
 pub(super) fn is_its_tool(provider: &Provider, tool: Option<&str>) -> bool {
     provider.hooks.window.is_some_and(|window| tool == Some(window.tool))
 }
@@ -24,7 +24,7 @@ pub(super) fn is_its_tool(provider: &Provider, tool: Option<&str>) -> bool {
 #[cold]
 pub(super) fn gate(ctx: &Context, session: &Session) -> Option<Answer> {
     let window = ctx.provider.hooks.window?;
-    // Where nobody seals, there is nothing that the fresh window could begin with.
+    // If nothing is sealed here, the fresh window would have nothing to begin with.
     if !ctx.seals(session) {
         return None;
     }

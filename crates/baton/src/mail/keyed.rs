@@ -1,4 +1,4 @@
-//! Mail that is sent once although it may be requested twice: its sender gives it a key and may retry.
+//! Mail that is sent once even if it is requested twice: its sender gives it a key and may retry.
 //!
 //! `mail/{agent}/keys/{key}` holds the message's id and is written first. A retry after a crash at any instant finds
 //! the message, or writes it under the same id.

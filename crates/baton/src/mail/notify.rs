@@ -3,33 +3,33 @@
 //! The first process that sees the occasion sends the notice: a hook, an attendant, a supervisor, a command, the
 //! daemon. The key of the occasion makes it one message.
 
-use baton_core::agent::{Agent, Order};
+use baton_core::agent::{Agent, SupervisorOrder};
 use baton_core::halt::Audience;
-use baton_core::notice::{self, Kind, Notice, client_of};
+use baton_core::notice::{self, Notice, NoticeKind, client_of};
 use baton_core::session::Session;
 use jiff::Timestamp;
 
-use crate::config::Notify;
+use crate::config::NotifySettings;
 use crate::mail::keyed::Key;
 use crate::mail::maildir::{Draft, Mail};
 use crate::mail::{send, user};
 use crate::store::Store;
 
 /// Whether the user has muted this notice. A death cannot be muted.
-pub(crate) fn is_muted(config: &Notify, agent: &Agent, kind: Kind) -> bool {
-    kind != Kind::Died && notice::is_muted(&config.mute, agent.id.as_str(), kind)
+pub(crate) fn is_muted(config: &NotifySettings, agent: &Agent, kind: NoticeKind) -> bool {
+    kind != NoticeKind::Died && notice::is_muted(&config.mute, agent.id.as_str(), kind)
 }
 
 /// Notifies the agent's parent, or the user if there is no active parent, unless that is switched off.
 pub(crate) fn tell(
     store: &Store,
-    config: &Notify,
+    config: &NotifySettings,
     agent: &Agent,
     notice: Notice,
     text: &str,
     now: Timestamp,
 ) {
-    let wanted = config.parent || notice.kind == Kind::Died;
+    let wanted = config.parent || notice.kind == NoticeKind::Died;
     if wanted && !is_muted(config, agent, notice.kind) {
         tell_always(store, agent, notice, text, now);
     }
@@ -74,16 +74,16 @@ pub(crate) fn mail(store: &Store, to: &Agent, key: &str, text: &str, now: Timest
     Ok(())
 }
 
-/// Tells that an agent's client is gone although nobody stopped it.
+/// Sends a notice that an agent's client is gone although nobody stopped it.
 pub(crate) fn death(store: &Store, agent: &Agent, session: Option<&Session>, how: &str, now: Timestamp) {
-    let was_meant = agent.retired.is_some() || matches!(agent.order, Some(Order::Undo { .. }));
+    let was_meant = agent.retired.is_some() || matches!(agent.order, Some(SupervisorOrder::Undo { .. }));
     if was_meant {
         return;
     }
     let Some(client) = client_of(agent, session) else { return };
-    let text = Kind::Died.text(agent.id.as_str(), how);
+    let text = NoticeKind::Died.text(agent.id.as_str(), how);
     tell_always(store, agent, Notice::of_death(client), &text, now);
 }
 
-/// How a client ended if nobody saw its end.
-pub(crate) const UNSEEN: &str = "its client is gone without a word";
+/// How a client ended if nothing reported its end.
+pub(crate) const UNSEEN: &str = "its client is gone, and nothing reported its end";

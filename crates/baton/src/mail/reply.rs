@@ -1,4 +1,4 @@
-//! An answer to a message of one's own inbox. The command line and the API both come here.
+//! Answers a message in the caller's own inbox, for the command line and the API.
 
 use baton_core::ids::AgentId;
 use baton_core::message::{Message, short_id};
@@ -9,7 +9,7 @@ use crate::mail::{self, user};
 use crate::store::Store;
 use crate::sys::fs::FileError;
 
-/// Why nothing was answered.
+/// Why no answer was sent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReplyRefusal {
     #[error("there is no message {0} in this inbox; `baton inbox` shows their ids")]
@@ -31,7 +31,7 @@ pub(crate) struct Replied {
     pub id: String,
     pub to: String,
     pub reply_to: String,
-    /// The agent has this name now, and had another when it wrote.
+    /// The agent had another name when it wrote the message.
     pub renamed: bool,
 }
 

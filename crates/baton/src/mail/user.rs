@@ -69,11 +69,13 @@ fn occasion(name: &str) -> Option<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_core::notice::Kind;
+    use baton_core::notice::NoticeKind;
 
     #[test]
     fn a_notices_name_tells_its_kind_and_its_agent() {
-        for (kind, agent) in [(Kind::Idle, "app"), (Kind::HandoffFailed, "app-oak"), (Kind::Died, "a-1")] {
+        for (kind, agent) in
+            [(NoticeKind::Idle, "app"), (NoticeKind::HandoffFailed, "app-oak"), (NoticeKind::Died, "a-1")]
+        {
             let name = format!("m00179-77-{}", Notice { kind, stamp: 17_000 }.key(agent));
             assert_eq!(occasion(&name), Some((kind.as_str(), agent)), "{name}");
         }
@@ -87,7 +89,7 @@ mod tests {
         let now = Timestamp::now();
         let leave = |agent: &str, stamp: i128, text: &str| {
             let agent = AgentId::new(agent).unwrap();
-            tell(&store, &agent, Notice { kind: Kind::Idle, stamp }, text, now).unwrap();
+            tell(&store, &agent, Notice { kind: NoticeKind::Idle, stamp }, text, now).unwrap();
         };
         let (one, other) = ("x".repeat(128), format!("{}y", "x".repeat(127)));
         leave(&one, 1, "older");

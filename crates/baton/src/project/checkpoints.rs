@@ -6,7 +6,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use baton_core::checkpoint::{self, Author, Checkpoint};
+use baton_core::checkpoint::{self, Checkpoint, CheckpointAuthor};
 use baton_core::session::Session;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -133,11 +133,11 @@ fn shown(store: &Store, dir: &Path, session: &Session) -> ShownCheckpoints {
     let chain = agent.as_ref().map(|a| a.sessions.as_slice()).unwrap_or_default();
     let own: Vec<&str> = chain.iter().chain([&session.id]).map(baton_core::ids::SessionId::short).collect();
     let known = store.sessions().short_ids();
-    let author = |session8: &str| Author::of(session8, &own, |id| known.contains(id));
+    let author = |session8: &str| CheckpointAuthor::of(session8, &own, |id| known.contains(id));
     // A stranger's checkpoint with a name belongs to their own workflow.
     let is_persons = |c: &Checkpoint| c.session_name.is_none() || c.session_id == checkpoint::MANUAL;
-    let person = newest(dir, &names, |s8| author(s8) == Author::Person, is_persons);
-    let own = newest(dir, &names, |s8| author(s8) == Author::Own, |_| true);
+    let person = newest(dir, &names, |s8| author(s8) == CheckpointAuthor::Person, is_persons);
+    let own = newest(dir, &names, |s8| author(s8) == CheckpointAuthor::Own, |_| true);
     let own_newest = own.as_ref().map(|(_, checkpoint)| checkpoint.clone());
     let by_person = person.as_ref().map(|(_, checkpoint)| checkpoint.clone());
     let chosen = checkpoint::shown(person, own);

@@ -15,7 +15,7 @@ use baton_core::ids::ChannelName;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{self, ConfigError, IgnoredBecause, Resolved};
+use crate::config::{self, ConfigError, IgnoredBecause, ResolvedConfig};
 use crate::project::channel::{common_git_dir, real};
 use crate::project::memory::{self, project as memory_project};
 use crate::project::root::root;
@@ -32,7 +32,7 @@ const MAX_SETTINGS: u64 = 1 << 20;
 
 /// One accepted folder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Accepted {
+pub(crate) struct Acceptance {
     pub at: Timestamp,
     /// By which command: `trust`, `memory init`, `install --project`, `asked`.
     pub by: String,
@@ -44,7 +44,7 @@ pub(crate) struct Accepted {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Trust {
-    folders: BTreeMap<PathBuf, Accepted>,
+    folders: BTreeMap<PathBuf, Acceptance>,
     /// Project files and memories that the user was asked about and declined, by path. baton does not ask again.
     declined: BTreeMap<PathBuf, String>,
     #[serde(skip)]
@@ -66,8 +66,8 @@ impl Trust {
         Self { home: real(&paths.home), ..trust }
     }
 
-    /// Pins folders that were accepted before hashes were kept: their settings are accepted as they are found first, so
-    /// that a later change is asked about.
+    /// Pins folders that were accepted before hashes were kept: their settings are accepted as first found, so that we
+    /// ask about later changes.
     fn pinned_for_good(mut self, paths: &Paths) -> Self {
         if self.pin() {
             // If it cannot be written, the next reader does this.
@@ -109,12 +109,12 @@ impl Trust {
         let remembered = memory_project::all(state).into_iter().map(|memory| memory.project);
         let folders = installed.chain(remembered).map(|dir| {
             let by = "an earlier install".to_owned();
-            (real(&dir), Accepted { at: Timestamp::UNIX_EPOCH, by, files: None })
+            (real(&dir), Acceptance { at: Timestamp::UNIX_EPOCH, by, files: None })
         });
         Self { folders: folders.collect(), ..Self::default() }
     }
 
-    pub(crate) fn folders(&self) -> impl Iterator<Item = (&Path, &Accepted)> {
+    pub(crate) fn folders(&self) -> impl Iterator<Item = (&Path, &Acceptance)> {
         self.folders.iter().map(|(dir, accepted)| (dir.as_path(), accepted))
     }
 
@@ -136,8 +136,8 @@ impl Trust {
     }
 
     /// The acceptances that cover `dir`, or the same folder in the main work tree of its repository: the user accepts a
-    /// repository, and agents work in work trees of their own.
-    fn covering(&self, dir: &Path) -> impl Iterator<Item = (PathBuf, &Accepted)> {
+    /// repository, and each agent may work in a separate work tree.
+    fn covering(&self, dir: &Path) -> impl Iterator<Item = (PathBuf, &Acceptance)> {
         let dir = real(dir);
         let main = in_main_work_tree(&dir);
         [Some(dir), main].into_iter().flatten().filter_map(|dir| {
@@ -146,9 +146,9 @@ impl Trust {
         })
     }
 
-    /// The acceptance that covers `dir`. It ends at the border of a repository: a clone inside an accepted folder is
-    /// still untrusted. So is what lies below a home folder, where downloads are unpacked.
-    fn nearest(&self, dir: &Path) -> Option<&Accepted> {
+    /// The acceptance that covers `dir`. An acceptance ends at the border of a repository: a clone inside an accepted
+    /// folder is still untrusted. So are folders below a home folder, where downloads are unpacked.
+    fn nearest(&self, dir: &Path) -> Option<&Acceptance> {
         for above in dir.ancestors() {
             if let Some(accepted) = self.folders.get(above) {
                 let covers = above == dir || holds_more_than_a_project(&self.home, above).is_none();
@@ -208,7 +208,7 @@ impl Trust {
         Self::change(paths, |trust| {
             let known = trust.folders.remove(&root).and_then(|known| known.files).unwrap_or_default();
             let files = Some(known.into_iter().chain(files).collect());
-            trust.folders.insert(root, Accepted { at: now, by: by.to_owned(), files });
+            trust.folders.insert(root, Acceptance { at: now, by: by.to_owned(), files });
         })?;
         Ok(())
     }
@@ -227,8 +227,8 @@ impl Trust {
     }
 }
 
-/// Refuses what must not be accepted: a folder that is no project, and settings that would be an error from then on.
-pub(crate) fn check(paths: &Paths, root: &Path, cwd: &Path) -> anyhow::Result<Resolved> {
+/// Refuses what must not be accepted: a folder that is not a project, and settings that would be an error from then on.
+pub(crate) fn check(paths: &Paths, root: &Path, cwd: &Path) -> anyhow::Result<ResolvedConfig> {
     check_folder(paths, root)?;
     let resolved = match config::resolve(paths, cwd, std::iter::empty(), &|_, _| true) {
         Ok(resolved) => resolved,
@@ -243,14 +243,14 @@ pub(crate) fn check(paths: &Paths, root: &Path, cwd: &Path) -> anyhow::Result<Re
 pub(crate) fn check_folder(paths: &Paths, root: &Path) -> anyhow::Result<()> {
     match holds_more_than_a_project(&real(&paths.home), &real(root)) {
         Some(why) => bail!(
-            "nothing was accepted: {} is no project, {why}; accept each project in its own folder",
+            "nothing was accepted: {} is not a project, {why}; accept each project in its own folder",
             paths.short(root)
         ),
         None => Ok(()),
     }
 }
 
-/// The folder to accept for `cwd`: its project. A home folder under version control is none.
+/// The folder to accept for `cwd`: its project. A home folder under version control does not count.
 pub(crate) fn to_accept<'d>(paths: &Paths, cwd: &'d Path) -> &'d Path {
     let root = root(cwd);
     if holds_more_than_a_project(&real(&paths.home), &real(root)).is_some() { cwd } else { root }
@@ -293,7 +293,7 @@ pub(crate) fn settings(
     paths: &Paths,
     cwd: &Path,
     env: impl Iterator<Item = (String, String)>,
-) -> Result<Resolved, ConfigError> {
+) -> Result<ResolvedConfig, ConfigError> {
     // Read only if there is a project file to decide about.
     let trust = std::cell::OnceCell::new();
     let is_accepted =

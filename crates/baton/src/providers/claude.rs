@@ -10,7 +10,7 @@ use baton_core::transcript::tail;
 use baton_core::wire::claude::output::{BUDGET, HookOutput, permission};
 use baton_core::wire::claude::parse_hook;
 
-use crate::providers::{Archive, Caller, Dialect, Hooks, Integration, Program, Provider};
+use crate::providers::{Archive, Dialect, HookCaller, Hooks, Integration, Program, Provider};
 use crate::sys::paths::Paths;
 use crate::sys::process;
 
@@ -132,18 +132,18 @@ fn read(bytes: &[u8]) -> Result<HookEvent<'_>, String> {
 }
 
 /// The client names its own process; otherwise it is the one that started us.
-fn caller() -> Caller {
+fn caller() -> HookCaller {
     let pid =
         std::env::var("CLAUDE_PID").ok().and_then(|pid| pid.parse().ok()).unwrap_or_else(process::parent_pid);
-    Caller {
+    HookCaller {
         process: process::identify(pid),
         headless: std::env::var("CLAUDE_CODE_ENTRYPOINT").is_ok_and(|e| e.starts_with("sdk")),
-        ..Caller::default()
+        ..HookCaller::default()
     }
 }
 
 /// Its settings, its environment (which hooks inherit) and its command line.
-fn compaction(paths: &Paths, cwd: &Path, caller: &Caller) -> CompactionSettings {
+fn compaction(paths: &Paths, cwd: &Path, caller: &HookCaller) -> CompactionSettings {
     const KNOWN: [&str; 3] =
         ["DISABLE_AUTO_COMPACT", "CLAUDE_CODE_AUTO_COMPACT_WINDOW", "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE"];
     let ours = |name: &str| name.starts_with("CLAUDE") && name.contains("COMPACT");

@@ -14,7 +14,7 @@ use baton_core::wire::codex::{BASE_TOKENS, parse_hook, refuse_tool, veto};
 use jiff::{Timestamp, ToSpan as _};
 use toml::de::{DeTable, DeValue};
 
-use crate::providers::{Archive, Caller, Dialect, Hooks, Integration, Program, Provider, Queue, Window};
+use crate::providers::{Archive, Dialect, HookCaller, Hooks, Integration, Program, Provider, Queue, Window};
 use crate::sys::paths::Paths;
 use crate::sys::{fs, process};
 
@@ -51,7 +51,7 @@ pub(super) const CODEX: Provider = Provider {
             "--output-last-message",
         ],
         with_many: &[],
-        // Pictures belong to the first prompt.
+        // Images belong to the first prompt.
         resuming: &["--last", "--all", "--include-non-interactive", "-i", "--image"],
         headless: &[],
         headless_words: &["exec", "e"],
@@ -146,7 +146,7 @@ fn place(paths: &Paths, _: &Path, session: &SessionId, was: &Path) -> Option<Pat
 }
 
 /// Our parent is the client or its daemon. If a node wrapper started the client, the wrapper is the process to watch.
-fn caller() -> Caller {
+fn caller() -> HookCaller {
     let pid = process::parent_pid();
     let args = process::arguments(pid);
     let is = |word: &str| args.iter().skip(1).any(|arg| arg == word);
@@ -154,7 +154,7 @@ fn caller() -> Caller {
     // Its own shared daemon listens on a socket; without one it serves the program that started it.
     let row = (shared && !is("--listen")).then_some(CODEX_APP.name);
     let wrapper = process::parent_of(pid).filter(|&above| is_wrapper(&process::arguments(above)));
-    Caller { process: process::identify(wrapper.unwrap_or(pid)), shared, row, headless, args }
+    HookCaller { process: process::identify(wrapper.unwrap_or(pid)), shared, row, headless, args }
 }
 
 /// Whether this is the package's own starter: `node …/codex.js …`, often by the name of a link.
@@ -163,7 +163,7 @@ fn is_wrapper(args: &[String]) -> bool {
     matches!(name(0), Some("node" | "bun")) && matches!(name(1), Some("codex" | "codex.js"))
 }
 
-fn compaction(paths: &Paths, cwd: &Path, caller: &Caller) -> CompactionSettings {
+fn compaction(paths: &Paths, cwd: &Path, caller: &HookCaller) -> CompactionSettings {
     const LIMIT: &str = "model_auto_compact_token_limit";
     let limit = config_override(&caller.args, LIMIT).and_then(|v| v.trim().parse().ok()).or_else(|| {
         let project = read_config(&cwd.join(".codex/config.toml"), LIMIT);
@@ -176,7 +176,7 @@ fn compaction(paths: &Paths, cwd: &Path, caller: &Caller) -> CompactionSettings 
 const TOKEN_BUDGET: &str = "token_budget";
 
 /// As the command line says, else as the configuration does.
-fn has_window(paths: &Paths, cwd: &Path, caller: &Caller) -> bool {
+fn has_window(paths: &Paths, cwd: &Path, caller: &HookCaller) -> bool {
     let is_on =
         |value: &str| value == "true" || value.contains("enabled = true") || value.contains("enabled=true");
     let named = |option: &str| {
@@ -314,7 +314,7 @@ mod tests {
             config: below("config.toml"),
         };
         let is_on = |line: &str| {
-            let caller = Caller { args: args(line), ..Caller::default() };
+            let caller = HookCaller { args: args(line), ..HookCaller::default() };
             has_window(&paths, dir.path(), &caller)
         };
         assert!(!is_on("codex"));

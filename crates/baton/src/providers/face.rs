@@ -18,15 +18,15 @@ pub(crate) struct Typing {
     pub clear: &'static str,
     /// The key that ends a turn.
     pub interrupt: &'static str,
-    /// The text by which the transcript's record of an interrupted turn is known.
+    /// The text that marks the transcript's record of an interrupted turn.
     pub interrupted: &'static str,
-    /// Texts by which records of the conversation itself are known; others are the client's notes.
+    /// Texts that mark records of the conversation itself; others are the client's notes.
     pub speaks: &'static [&'static str],
-    /// Texts that mark notes among them, such as of a command that the client itself carried out.
+    /// Texts that mark notes among these, such as a command that the client itself carried out.
     pub notes: &'static [&'static str],
     /// Texts that mark records of tools, after which the turn continues.
     pub tools: &'static [&'static str],
-    /// Texts by which records of prompts are known.
+    /// Texts that mark records of prompts.
     pub prompts: &'static [&'static str],
 }
 

@@ -17,7 +17,7 @@ use baton_core::event::HookEvent;
 use baton_core::ids::SessionId;
 use baton_core::launch::Grammar;
 use baton_core::process::Process;
-use baton_core::transcript::Provider as Dialect;
+use baton_core::transcript::Dialect;
 use baton_core::transcript::tail::Tail;
 
 use crate::sys::paths::Paths;
@@ -50,7 +50,7 @@ pub(crate) struct Provider {
     pub session_variable: &'static str,
     /// Transcripts that may belong to a client that ran in this folder without calling our hooks.
     pub transcripts: fn(&Paths, &Path) -> Vec<PathBuf>,
-    /// Where it looks for a conversation that is resumed in this folder and was elsewhere before, perhaps on another
+    /// Where it looks for a conversation that is resumed in this folder but began elsewhere, perhaps on another
     /// machine; `None` if its transcript was not in the client's own folders.
     pub place: fn(&Paths, &Path, &SessionId, &Path) -> Option<PathBuf>,
     /// How to give one of its conversations a prompt from outside, if it accepts any.
@@ -104,9 +104,9 @@ pub(crate) struct Hooks {
     pub tells_idle: bool,
     /// Whether its SessionEnd comes up to a minute after the conversation was left, while the client may live on.
     pub end_is_late: bool,
-    pub caller: fn() -> Caller,
+    pub caller: fn() -> HookCaller,
     /// The client's own settings that move its compaction point.
-    pub compaction: fn(&Paths, &Path, &Caller) -> CompactionSettings,
+    pub compaction: fn(&Paths, &Path, &HookCaller) -> CompactionSettings,
     /// The agent's own way to a fresh context, where the client gives it one.
     pub window: Option<Window>,
     /// The answer to a permission request.
@@ -124,20 +124,20 @@ pub(crate) struct Window {
     /// The switch in the client's settings.
     pub feature: &'static str,
     /// Whether the client that calls has it switched on.
-    pub is_on: fn(&Paths, &Path, &Caller) -> bool,
+    pub is_on: fn(&Paths, &Path, &HookCaller) -> bool,
     /// The answer that keeps the tool from running.
     pub refuse: fn(&str) -> String,
 }
 
-/// The client whose hook this is, as far as the process that started it tells.
+/// The client whose hook this is, as far as the process that started the hook shows.
 #[derive(Debug, Default)]
-pub(crate) struct Caller {
+pub(crate) struct HookCaller {
     pub process: Option<Process>,
     /// One process serves many conversations, so neither it nor its environment identifies this one.
     pub shared: bool,
     /// Another row of the same family, instead of the provider that was named.
     pub row: Option<&'static str>,
-    /// No person sits at it.
+    /// It runs without a person.
     pub headless: bool,
     pub args: Vec<String>,
 }
@@ -205,7 +205,7 @@ pub(crate) fn of(name: &str) -> &'static Provider {
     find(name).unwrap_or_else(usual)
 }
 
-/// The providers that keep transcripts in a place of their own.
+/// The providers that have their own place for transcripts.
 pub(crate) fn archives() -> impl Iterator<Item = (&'static Provider, Archive)> {
     PROVIDERS.iter().filter_map(|provider| Some((provider, provider.archive?)))
 }

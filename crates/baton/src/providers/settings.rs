@@ -10,14 +10,14 @@ use crate::sys::paths::Paths;
 
 /// The compaction settings in Claude Code's files.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Compacting {
+pub(crate) struct CompactionKeys {
     /// `autoCompactEnabled`, from the most specific file that has it.
     pub enabled: Option<bool>,
     /// Whether there is a key about compaction that we do not know, or may be in a file that cannot be read.
     pub unknown: bool,
 }
 
-pub(crate) fn compaction(paths: &Paths, cwd: &Path) -> Compacting {
+pub(crate) fn compaction(paths: &Paths, cwd: &Path) -> CompactionKeys {
     const ENABLED: &str = "autoCompactEnabled";
     let project = cwd.join(".claude");
     let files = [
@@ -25,7 +25,7 @@ pub(crate) fn compaction(paths: &Paths, cwd: &Path) -> Compacting {
         project.join("settings.json"),
         paths.claude.join("settings.json"),
     ];
-    let mut found = Compacting::default();
+    let mut found = CompactionKeys::default();
     for path in &files {
         let Ok(settings) = read_object(path) else {
             // It may have the key.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use baton_core::agent::{Agent, RotationRequest};
 use baton_core::handoff::HandoffId;
 use baton_core::process::Process;
-use baton_core::rotation::{Actuator, Event, Facts, Rotation, Step};
+use baton_core::rotation::{Actuator, Event, RecoveryFacts, Rotation, Step};
 use jiff::Timestamp;
 
 use crate::rotation::request;
@@ -107,14 +107,15 @@ pub(crate) fn close(store: &Store, agent: &Agent, rotation: Rotation) -> Result<
     };
     // A journal that cannot be read may be the one of that rotation.
     let loaded = !waits && !store.rotations().has(elsewhere).unwrap_or(true);
-    let facts = Facts { old_alive: true, new_alive: false, loaded };
+    let facts = RecoveryFacts { old_alive: true, new_alive: false, loaded };
     advance(store, rotation, Event::Found(facts)).map(drop)
 }
 
-/// Whether a conversation after the one that ended continues the handoff. A request is also withdrawn where none does.
+/// Whether a conversation after the one that ended continues the handoff. A missing request proves nothing: it may have
+/// been withdrawn.
 fn was_loaded(store: &Store, agent: &Agent, rotation: &Rotation) -> bool {
     let since = agent.sessions.iter().rev().take_while(|id| **id != rotation.from);
-    // A record that cannot be read may be of the one that does.
+    // A record that cannot be read may belong to the conversation that does.
     let continues = |id| match store.sessions().get(id) {
         Ok(Some(session)) => session.continues.as_ref() == Some(&rotation.handoff),
         Ok(None) => false,

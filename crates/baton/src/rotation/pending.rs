@@ -12,7 +12,7 @@ use baton_core::halt::Audience;
 use baton_core::handoff::{HandoffId, Kind};
 use baton_core::notice::{self, Notice};
 use baton_core::pending::{LEASE, Pending, TRIES};
-use baton_core::session::{Request, Session, Turn};
+use baton_core::session::{PendingHandoff, Session, Turn};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -25,7 +25,7 @@ use crate::store::Store;
 
 /// The result of carrying out a pending handoff.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum SealOutcome {
     Sealed {
         handoff: HandoffId,
         /// An actuator other than the user gives the fresh context.
@@ -45,7 +45,7 @@ pub(crate) fn text(store: &Store, agent: &Agent, session: &Session, audience: Au
 
 /// Carries out the session's pending handoff if it is due. `None` if there is none, if it still waits, or if someone
 /// else was faster.
-pub(crate) fn carry_out(ctx: &Context, session: &Session, braked: bool, by: &str) -> Option<Outcome> {
+pub(crate) fn carry_out(ctx: &Context, session: &Session, braked: bool, by: &str) -> Option<SealOutcome> {
     session.request.as_ref()?;
     let request = ctx.update(session, |s| {
         let is_due = s.pending(braked) == Some(Pending::Due);
@@ -67,25 +67,25 @@ pub(crate) fn carry_out_left_behind(ctx: &Context, session: &Session) -> Option<
     turn::requeue_dropped(&ctx.store, &before, ctx.now);
     let copy = before.request.as_ref()?.copy.clone();
     match carry_out(ctx, &before, false, "the agent")? {
-        Outcome::Sealed { .. } => None,
-        Outcome::Failed(why) => Some(format!(
+        SealOutcome::Sealed { .. } => None,
+        SealOutcome::Failed(why) => Some(format!(
             "baton: the handoff of the conversation before was not sealed: {why}; its words are in {copy}"
         )),
     }
 }
 
 /// Carries out the session's pending handoff now, whatever it waits for. `None` if there is none.
-pub(crate) fn carry_out_at_once(ctx: &Context, session: &Session, by: &str) -> Option<Outcome> {
+pub(crate) fn carry_out_at_once(ctx: &Context, session: &Session, by: &str) -> Option<SealOutcome> {
     session.request.as_ref()?;
     let request = ctx.update(session, |s| take(s, ctx.now)).flatten();
     Some(match request {
         Some(request) => seal(ctx, session, &request, by, When::AtOnce, None),
-        None => Outcome::Failed("someone else is sealing it at this moment".to_owned()),
+        None => SealOutcome::Failed("someone else is sealing it at this moment".to_owned()),
     })
 }
 
 /// Records that the turn ended without a hook, and carries out the pending handoff. A prompt that came meanwhile wins.
-pub(crate) fn turn_ended(ctx: &Context, session: &Session, by: &str) -> Option<Outcome> {
+pub(crate) fn turn_ended(ctx: &Context, session: &Session, by: &str) -> Option<SealOutcome> {
     session.request.as_ref()?;
     let request = ctx.update(session, |s| {
         if s.turn_since != session.turn_since || s.turn == Turn::Limit {
@@ -124,7 +124,7 @@ pub(crate) fn end_untold(store: &Store, session: &Session, now: Timestamp) -> bo
 }
 
 /// Marks the session, so that nobody else carries out its request. [`seal`] must follow.
-pub(crate) fn take(session: &mut Session, now: Timestamp) -> Option<Request> {
+pub(crate) fn take(session: &mut Session, now: Timestamp) -> Option<PendingHandoff> {
     let request = session.request.clone()?;
     if session.sealing.is_some_and(|at| now.duration_since(at) < LEASE) {
         return None;
@@ -140,15 +140,15 @@ pub(crate) fn take(session: &mut Session, now: Timestamp) -> Option<Request> {
 pub(crate) fn seal(
     ctx: &Context,
     session: &Session,
-    handed_over: &Request,
+    handed_over: &PendingHandoff,
     by: &str,
     when: When,
     last_message: Option<&str>,
-) -> Outcome {
+) -> SealOutcome {
     let words = seal::requested_text(&ctx.store, handed_over);
     // Try a readable document again: a disk that is full now may have room later.
     let again = (words.is_ok() && handed_over.tries < TRIES)
-        .then(|| Request { tries: handed_over.tries + 1, ..handed_over.clone() });
+        .then(|| PendingHandoff { tries: handed_over.tries + 1, ..handed_over.clone() });
     let outcome = words.and_then(|words| {
         let kind = Kind::Manual;
         let sealing = Sealing { session, kind, narrative: Some(&words), for_self: true };
@@ -168,7 +168,7 @@ pub(crate) fn seal(
     }
     ctx.update(session, |s| s.sealing = None);
     match outcome {
-        Ok(handoff) => Outcome::Sealed { handoff, rotatable: ctx.is_rotatable(&session.agent) },
+        Ok(handoff) => SealOutcome::Sealed { handoff, rotatable: ctx.is_rotatable(&session.agent) },
         Err(e) => {
             let why = format!("{e:#}");
             ctx.fault("carry out a pending handoff", &why);
@@ -178,7 +178,7 @@ pub(crate) fn seal(
                 // The actuator that serves the agent tries again.
                 announce::wake_listeners(&ctx.store.state, &session.agent);
             }
-            Outcome::Failed(why)
+            SealOutcome::Failed(why)
         }
     }
 }
@@ -187,7 +187,7 @@ pub(crate) fn seal(
 fn ask_for_fresh_context(
     ctx: &Context,
     session: &Session,
-    handed_over: &Request,
+    handed_over: &PendingHandoff,
     handoff: &HandoffId,
     (by, when): (&str, When),
 ) {
@@ -202,7 +202,7 @@ fn ask_for_fresh_context(
 /// Tells the parent or the user that the handoff failed; the agent is idle and continues.
 pub(crate) fn tell_parent(ctx: &Context, session: &Session, error: &str) {
     let Some(agent) = ctx.agent(&session.agent) else { return };
-    let kind = notice::Kind::HandoffFailed;
+    let kind = notice::NoticeKind::HandoffFailed;
     let text = kind.text(agent.id.as_str(), error);
     let notice = Notice { kind, stamp: ctx.now.as_nanosecond() };
     notify::tell(&ctx.store, &ctx.config.notify, &agent, notice, &text, ctx.now);
@@ -217,7 +217,7 @@ pub(crate) fn tell_waiting(ctx: &Context, session: &Session) {
     else {
         return;
     };
-    let kind = notice::Kind::HandoffPending;
+    let kind = notice::NoticeKind::HandoffPending;
     let Some(text) = text(&ctx.store, &agent, session, notify::audience(&ctx.store, &agent)) else { return };
     let notice = Notice { kind, stamp: request.at.as_nanosecond() };
     notify::tell(

@@ -5,8 +5,8 @@ use std::time::Duration;
 use baton_core::agent::{Agent, RotationRequest, Stopped};
 use baton_core::handoff::HandoffId;
 use baton_core::ids::AgentId;
-use baton_core::notice::{Kind, Notice};
-use baton_core::rotation::{Refused, permitted};
+use baton_core::notice::{Notice, NoticeKind};
+use baton_core::rotation::{RotationRefusal, permitted};
 use baton_core::session::Session;
 use jiff::Timestamp;
 use serde_json::json;
@@ -98,17 +98,17 @@ pub(crate) fn permit(
     agent: &Agent,
     session: Option<&Session>,
     max: u64,
-) -> Result<(), Refused> {
+) -> Result<(), RotationRefusal> {
     let reading = session.and_then(|session| store.sessions().gauge(&session.id).reading);
     let permitted = permitted(agent.in_a_row, max, reading.map(|reading| reading.tokens));
-    if let (Err(refused @ Refused::TooMany(_)), Some(session)) = (permitted, session) {
+    if let (Err(refused @ RotationRefusal::TooMany(_)), Some(session)) = (permitted, session) {
         stop(store, agent, session, refused);
     }
     permitted
 }
 
 /// From here on the agent waits for a person: records that for the interfaces, and sends a notice.
-fn stop(store: &Store, agent: &Agent, session: &Session, refused: Refused) {
+fn stop(store: &Store, agent: &Agent, session: &Session, refused: RotationRefusal) {
     let now = Timestamp::now();
     let stopped = Stopped { at: now, why: refused.to_string() };
     let recorded = store.agents().update(&agent.id, PATIENCE, |agent| {
@@ -124,7 +124,7 @@ fn stop(store: &Store, agent: &Agent, session: &Session, refused: Refused) {
         Err(e) => return store.log().fault(now, "record that an agent was stopped", &e),
     }
     if let Some(ctx) = Context::of(session) {
-        let notice = Notice { kind: Kind::HandoffPending, stamp: now.as_nanosecond() };
+        let notice = Notice { kind: NoticeKind::HandoffPending, stamp: now.as_nanosecond() };
         let text = notice.kind.text(agent.id.as_str(), &stopped.why);
         notify::tell(store, &ctx.config.notify, agent, notice, &text, now);
     }

@@ -8,7 +8,7 @@ use baton_core::ids::SessionId;
 use baton_core::session::{Duty, Session};
 
 use crate::project::memory::MemoryDir;
-use crate::project::memory::backups::{self, PendingBackup, Why};
+use crate::project::memory::backups::{self, BackupReason, PendingBackup};
 use crate::project::memory::saved;
 use crate::sessions::context::Context;
 
@@ -17,7 +17,7 @@ fn place(ctx: &Context, session: &Session) -> MemoryDir {
 }
 
 /// Backs up the transcript, because the session ends or its context is about to be replaced by a summary.
-pub(crate) fn back_up(ctx: &Context, session: &Session, why: Why<'_>) -> Option<PendingBackup> {
+pub(crate) fn back_up(ctx: &Context, session: &Session, why: BackupReason<'_>) -> Option<PendingBackup> {
     if session.leaves(Duty::Backups) {
         return None;
     }

@@ -44,7 +44,7 @@ impl Caller {
             Self::Agent(agent) => format!("this command was run by {agent}"),
             Self::Unknown => "this command has no terminal and may have been run by an agent".to_owned(),
         };
-        Some(format!("only the user may {doing}, and {by}; run it in a terminal of your own"))
+        Some(format!("only the user may {doing}, and {by}; run it in your own terminal"))
     }
 }
 
@@ -139,8 +139,8 @@ pub(crate) fn find(store: &Store, pid: u32) -> Result<Caller, FileError> {
 ///
 /// A process that a person starts at a terminal descends from the leader of the terminal's session. A process without a
 /// terminal (cron, a CI runner, an editor's jobs) descends from something that init has adopted; if that is older than
-/// the first client of this boot, no agent started it. Clients that have ended are included, because what they left
-/// behind may act later.
+/// the first client of this boot, no agent started it. Clients that have ended are included, because processes that
+/// they left behind may act later.
 fn may_be_cut_loose(store: &Store, tree: &[u32]) -> Result<bool, FileError> {
     let is_adopted = |pid: &&u32| process::parent_of(**pid).is_some_and(process::adopts_orphans);
     // A process that entered a container from outside has no parent here, and no agent inside can do that.

@@ -13,7 +13,7 @@ use crate::handoffs::frame;
 use crate::project::channel;
 use crate::sessions::context::Context;
 use crate::sessions::{SEAL_PATIENCE, crash};
-use crate::store::handoffs::Loaded;
+use crate::store::handoffs::LoadedHandoff;
 
 /// The context for a starting session.
 #[derive(Default)]
@@ -118,7 +118,7 @@ fn may_load(ctx: &Context, session: &Session) -> bool {
     !session.headless || ctx.config.handoff.headless || ctx.is_rotatable(&session.agent)
 }
 
-fn loaded_into(ctx: &Context, session: &Session, loaded: &Loaded) -> StartContext {
+fn loaded_into(ctx: &Context, session: &Session, loaded: &LoadedHandoff) -> StartContext {
     let id = loaded.entry.id.clone();
     let claimed = ctx.update(session, |s| {
         s.claim = Some(id.clone());
@@ -152,7 +152,7 @@ fn loaded_into(ctx: &Context, session: &Session, loaded: &Loaded) -> StartContex
     }
 }
 
-fn archived(ctx: &Context, loaded: &Loaded) -> String {
+fn archived(ctx: &Context, loaded: &LoadedHandoff) -> String {
     ctx.store.handoffs(&ctx.config).archived_path(&loaded.entry.id).display().to_string()
 }
 
@@ -233,7 +233,7 @@ fn mention(refusal: &Refusal) -> Option<String> {
     match refusal {
         Refusal::NotItsOwn(id) => Some(waits(id)),
         Refusal::Expired(id) => {
-            Some(format!("baton: handoff {id} has expired; `baton handoffs load {id}` loads it all the same"))
+            Some(format!("baton: handoff {id} has expired; `baton handoffs load {id}` loads it anyway"))
         }
         Refusal::Claimed(id, by) => {
             Some(format!("baton: handoff {id} is being loaded by session {by}; this one starts fresh"))

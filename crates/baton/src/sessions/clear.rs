@@ -1,9 +1,9 @@
 //! `baton clear`: an agent leaves its conversation for an empty one. No handoff is sealed or loaded, and the chain
-//! ends. The order stays in the agent's record until an empty conversation has begun, by whatever means.
+//! ends. The order stays in the agent's record until an empty conversation has begun, however it began.
 
 use std::time::Duration;
 
-use baton_core::agent::{Agent, Order};
+use baton_core::agent::{Agent, SupervisorOrder};
 use baton_core::ids::SessionId;
 use baton_core::message::Urgency;
 use jiff::Timestamp;
@@ -43,8 +43,11 @@ pub(crate) fn order(
     from: &str,
     prompt: Option<&str>,
 ) -> Result<(), RecordError> {
-    let order =
-        Order::Clear { session: session.clone(), from: from.to_owned(), prompt: prompt.map(str::to_owned) };
+    let order = SupervisorOrder::Clear {
+        session: session.clone(),
+        from: from.to_owned(),
+        prompt: prompt.map(str::to_owned),
+    };
     store.agents().update(&agent.id, PATIENCE, |a| {
         a.order = Some(order);
         a.rotation = None;
@@ -57,13 +60,13 @@ pub(crate) fn order(
 /// Completes the order after a new conversation has begun or the context was seen to be empty, and sends its prompt as
 /// a message. Returns `false` if there was no such order.
 pub(crate) fn carried_out(store: &Store, agent: &Agent, now: Timestamp) -> anyhow::Result<bool> {
-    if !matches!(agent.order, Some(Order::Clear { .. })) {
+    if !matches!(agent.order, Some(SupervisorOrder::Clear { .. })) {
         return Ok(false);
     }
-    let taken = store
-        .agents()
-        .update(&agent.id, PATIENCE, |a| a.order.take_if(|order| matches!(order, Order::Clear { .. })))?;
-    let Some(Some(Order::Clear { from, prompt, .. })) = taken else { return Ok(false) };
+    let taken = store.agents().update(&agent.id, PATIENCE, |a| {
+        a.order.take_if(|order| matches!(order, SupervisorOrder::Clear { .. }))
+    })?;
+    let Some(Some(SupervisorOrder::Clear { from, prompt, .. })) = taken else { return Ok(false) };
     if let Some(prompt) = prompt {
         let draft = Draft { urgency: Urgency::Important, ..Draft::new(&from, &prompt) };
         mail::send(store, agent, &draft, None, now)?;

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::handoffs::seal::{self, Sealing};
 use crate::mail::notify;
-use crate::project::memory::backups::Why;
+use crate::project::memory::backups::BackupReason;
 use crate::sessions::backup;
 use crate::sessions::context::Context;
 use crate::sessions::gauge::Measurement;
@@ -40,10 +40,10 @@ pub(crate) fn before(
     }
     // An agent that has handed over begins a fresh window by a compaction without a summary.
     let window = session.opens_window && session.request.is_some();
-    // Sealed already, and asked for: the fresh window is for this one.
+    // The handoff is sealed already, and the fresh window was requested for it.
     let mut handoff = ordered(ctx, session);
     let is_ordered = handoff.is_some();
-    // What was handed over and is in no sealed handoff stays pending for the end of the turn.
+    // A document that was handed over and is in no sealed handoff stays pending until the turn ends.
     let mut carried = None;
     if (window || ctx.seals(session)) && !is_ordered {
         // The agent's own words, if it has just handed some over, follow what the user asked to keep.
@@ -69,7 +69,7 @@ pub(crate) fn before(
             Err(e) => ctx.fault("seal before compaction", &e),
         }
     }
-    backup::back_up(ctx, session, Why::PreCompact);
+    backup::back_up(ctx, session, BackupReason::PreCompact);
     let mark = PreCompact {
         at: ctx.now,
         transcript_len: measured.transcript_len,
@@ -110,7 +110,7 @@ fn ordered(ctx: &Context, session: &Session) -> Option<HandoffId> {
     wanted.map(|wanted| wanted.handoff)
 }
 
-/// What the user typed behind `/compact`, as a section of the handoff.
+/// The text that the user typed after `/compact`, as a section of the handoff.
 pub(crate) fn wished(words: &str) -> String {
     format!("## What the user asked to keep\n\n{words}")
 }
@@ -122,7 +122,7 @@ fn tell(ctx: &Context, session: &Session, trigger: &Trigger<'_>, handoff: Option
         // The user has just asked for it.
         return;
     }
-    let kind = notice::Kind::Compacted;
+    let kind = notice::NoticeKind::Compacted;
     let text = kind.text(agent.id.as_str(), handoff.map_or("", HandoffId::as_str));
     let notice = Notice { kind, stamp: ctx.now.as_nanosecond() };
     notify::tell(&ctx.store, &ctx.config.notify, &agent, notice, &text, ctx.now);

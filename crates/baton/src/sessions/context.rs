@@ -165,7 +165,7 @@ impl Context {
         });
     }
 
-    /// Records whose move it is.
+    /// Records whose turn it is.
     pub(crate) fn set_turn(&self, session: &Session, turn: Turn) {
         if session.turn != turn {
             let now = self.now;

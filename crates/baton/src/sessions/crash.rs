@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::handoffs::seal;
 use crate::handoffs::seal::Sealing;
 use crate::mail::notify;
-use crate::project::memory::backups::Why;
+use crate::project::memory::backups::BackupReason;
 use crate::sessions::context::Context;
 use crate::sessions::{SEAL_PATIENCE, backup, mirror};
 use crate::sys::process;
@@ -32,7 +32,7 @@ pub(crate) fn seal(ctx: &Context, session: &Session) -> bool {
     dead.sort_by_key(|s| std::cmp::Reverse(s.turn_since.unwrap_or(s.started)));
     let mut sealed = false;
     for one in dead {
-        // Whoever records the end also offers the handoff; only one of two concurrent starts does.
+        // The start that records the end also offers the handoff; of two concurrent starts only one does.
         let first = ctx.store.sessions().update(&one.id, SEAL_PATIENCE, |s| {
             let open = s.ended.is_none();
             if open {
@@ -53,13 +53,13 @@ pub(crate) fn seal(ctx: &Context, session: &Session) -> bool {
         {
             continue;
         }
-        backup::back_up(ctx, &one, Why::Crash);
+        backup::back_up(ctx, &one, BackupReason::Crash);
         let for_self = agent.keeps_to_itself();
         // Offer only the newest of the plain clients; every other agent returns to its own handoff.
         if sealed && !for_self {
             continue;
         }
-        // Its own handoff with its own words waits already; a second one would replace it.
+        // A handoff in its own words waits already, and a second one would replace it.
         if for_self
             && let Some(entry) = last_handoff(ctx, &one).filter(|entry| entry.status != Status::Cleared)
         {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use baton_core::ids::SessionId;
 use baton_core::message::Message;
-use baton_core::notice::{Kind, Notice, completion_text};
+use baton_core::notice::{Notice, NoticeKind, completion_text};
 use baton_core::plain::plain;
 use baton_core::redact::redact;
 use baton_core::session::{Completion, Session};
@@ -63,7 +63,7 @@ pub(crate) fn take_back(
 #[cold]
 pub(crate) fn tell(ctx: &Context, session: &Session, answer: Option<&str>) {
     let Some(done) = &session.done else { return };
-    let kind = Kind::Done;
+    let kind = NoticeKind::Done;
     let Some(record) = ctx.agent(&session.agent) else { return };
     let text = text(session, done, answer);
     let notice = Notice { kind, stamp: done.at.as_nanosecond() };
@@ -97,7 +97,7 @@ pub(crate) fn prompted(ctx: &Context, session: &Session, by_person: bool, mail: 
     }
 }
 
-/// The offset behind the last complete line of the transcript.
+/// The offset after the last complete line of the transcript.
 fn end_of_transcript(session: &Session) -> u64 {
     const LAST: u64 = 1 << 20;
     let Some(path) = session.transcript.as_deref().map(std::path::Path::new) else { return 0 };

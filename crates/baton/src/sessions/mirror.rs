@@ -9,7 +9,7 @@ use baton_core::event::{Event, HookEvent};
 use baton_core::session::Session;
 
 use crate::sessions::context::Context;
-use crate::store::mirror::{CATCH_UP, CopyProgress, MirrorError, Origin, PER_HOOK, take};
+use crate::store::mirror::{CATCH_UP, CopyProgress, MirrorError, MirrorOrigin, PER_HOOK, take};
 use crate::sys::fs;
 
 /// How much of a replaced file to compare before treating it as the same conversation.
@@ -21,9 +21,9 @@ const RECENT: Duration = Duration::from_mins(10);
 /// How many subagents one Stop looks at; the end of the session looks at all of them.
 const SUBAGENTS: usize = 64;
 
-fn origin(session: &Session) -> Option<Origin<'_>> {
+fn origin(session: &Session) -> Option<MirrorOrigin<'_>> {
     let transcript = Path::new(session.transcript.as_deref()?);
-    Some(Origin { session: &session.id, provider: &session.provider, transcript, cwd: &session.cwd })
+    Some(MirrorOrigin { session: &session.id, provider: &session.provider, transcript, cwd: &session.cwd })
 }
 
 fn note(ctx: &Context, took: Result<CopyProgress, MirrorError>) {
@@ -70,7 +70,7 @@ pub(crate) fn subagent(ctx: &Context, event: &HookEvent<'_>) {
         _ => return,
     };
     let cwd = ctx.cwd.display().to_string();
-    let origin = Origin { session: &event.session, provider: ctx.provider.name, transcript, cwd: &cwd };
+    let origin = MirrorOrigin { session: &event.session, provider: ctx.provider.name, transcript, cwd: &cwd };
     note(ctx, ctx.store.mirror().take_file(&origin, &path, PER_HOOK));
 }
 

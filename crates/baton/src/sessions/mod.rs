@@ -1,8 +1,8 @@
 //! A session's life, for every caller: hooks, companion, attendants and the API.
 //!
-//! `context` holds the surroundings of an event; `turn` tells whose move it is; `gauge` measures; `register` finds whose session it is; `claim` loads
-//! its handoff; `nudge` decides what to tell the agent; `compaction` and `crash` seal what would be lost; `mirror` and
-//! `backup` keep the conversation itself.
+//! `context` holds the surroundings of an event; `turn` says whose turn it is; `gauge` measures; `register` finds the
+//! agent of a session; `claim` loads its handoff; `nudge` decides what to tell the agent; `compaction` and `crash` seal
+//! what would be lost; `mirror` and `backup` keep the conversation itself.
 
 pub(crate) mod backup;
 pub(crate) mod caller;

@@ -1,4 +1,4 @@
-//! Whose session is this? Finds or makes the records of a session and its agent.
+//! Finds the agent of a session, and finds or makes the records of both.
 
 use baton_core::agent::{Agent, AgentOwner, Arrival, whose};
 use baton_core::event::HookEvent;
@@ -9,7 +9,7 @@ use baton_core::session::Session;
 
 use crate::mail::maildir::Mail;
 use crate::project;
-use crate::providers::Caller;
+use crate::providers::HookCaller;
 use crate::sessions::SEAL_PATIENCE;
 use crate::sessions::context::Context;
 use crate::sessions::{caller, rights};
@@ -78,7 +78,7 @@ pub(crate) fn try_register(
     session.model = model.map(str::to_owned).or(session.model);
     session.process = client;
     session.ended = None;
-    // Whoever takes it up again wants it after all.
+    // Somebody takes it up again, so it is wanted after all.
     session.taken_back = false;
     session.remind_at = ctx.store.reminders().next_of(&agent.id);
     // No hook of its start came through, and its agent waits for a fresh context: the first prompt loads the handoff.
@@ -103,7 +103,7 @@ pub(crate) fn try_register(
 fn find_agent(
     ctx: &Context,
     session: &SessionId,
-    caller: &Caller,
+    caller: &HookCaller,
     known: Option<&Session>,
     channel: &ChannelName,
 ) -> anyhow::Result<Agent> {
@@ -141,7 +141,7 @@ fn find_agent(
         agent.parent.clone_from(&parent);
         agent
     };
-    // A client that an agent started does not come by the rights of the folder's name.
+    // A client that an agent started must not gain the rights of a name by running in a folder of that name.
     let may_have = |name: &AgentId| {
         let starter = || match client.and_then(|c| process::parent_of(c.pid)) {
             Some(pid) if parent.is_none() => caller::of_process(&ctx.store, pid),
@@ -155,8 +155,9 @@ fn find_agent(
     Ok(agents.create(&project::name(&ctx.cwd), make, may_have, is_free)?)
 }
 
-/// Whether another agent that begins in `channel` may have this one's name: nobody chose it, the agent is gone, and nothing
-/// waits for it but a handoff of that channel, which the new one is given: it takes the work up under the name it had.
+/// Whether another agent that begins in `channel` may have this one's name: nobody chose the name, the agent is gone,
+/// and nothing waits for it but a handoff of that channel. The new agent gets that handoff and continues the work under
+/// the old name.
 pub(crate) fn name_is_free(store: &Store, agent: &Agent, channel: &ChannelName) -> bool {
     let dead = |process: &Option<Process>| process.as_ref().is_some_and(|p| !process::is_alive(p));
     let runs = |process: &Option<Process>| process.as_ref().is_some_and(process::is_alive);

@@ -25,7 +25,7 @@ const HELD: Duration = Duration::from_secs(5);
 
 /// Why the rename is refused.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum RenameRefusal {
     #[error("no agent may be called {0}; choose another name")]
     Reserved(AgentId),
     #[error("there is an agent {0} already; choose another name")]
@@ -34,7 +34,7 @@ pub(crate) enum Refusal {
     Rotating(AgentId),
     #[error("it is called {0} already")]
     Same(AgentId),
-    /// Rights hang on one of the names, and the caller is an agent.
+    /// One of the names carries rights, and the caller is an agent.
     #[error("{0}")]
     NotYours(String),
 }
@@ -50,27 +50,27 @@ pub(crate) fn rename(
 ) -> anyhow::Result<Agent> {
     let (agents, old) = (store.agents(), &agent.id);
     if old == new {
-        return Err(Refusal::Same(new.clone()).into());
+        return Err(RenameRefusal::Same(new.clone()).into());
     }
     if is_reserved(new) {
-        return Err(Refusal::Reserved(new.clone()).into());
+        return Err(RenameRefusal::Reserved(new.clone()).into());
     }
     for name in [old, new] {
         if let Some(why) = rights::refuse_name(store, &config.approvals.rules, caller, name) {
-            return Err(Refusal::NotYours(why).into());
+            return Err(RenameRefusal::NotYours(why).into());
         }
     }
     let open = store.rotations().has(|rotation| &rotation.agent == old && rotation.step.is_open())?;
     if agent.rotation.is_some() || open {
-        return Err(Refusal::Rotating(old.clone()).into());
+        return Err(RenameRefusal::Rotating(old.clone()).into());
     }
     // Resume a rename that was interrupted.
     let is_resumed = agents.renamed(old)?.as_ref() == Some(new);
     if !is_resumed && agents.get(new)?.is_some() {
-        return Err(Refusal::Taken(new.clone()).into());
+        return Err(RenameRefusal::Taken(new.clone()).into());
     }
     let mail = Mail::of(store);
-    // Messages that a hook has claimed are known to it by their path, so let it finish before they move.
+    // A hook knows the messages that it has claimed by their paths, so let it finish before they move.
     let until = Instant::now() + HELD;
     while mail.unseen(old) > mail.waiting(old) && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(20));

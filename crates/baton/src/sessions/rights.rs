@@ -16,12 +16,12 @@ pub(crate) fn refuse_name(store: &Store, rules: &Rules, caller: &Caller, name: &
     caller.not_the_user(&format!("give or take the name {name}, {what}"))
 }
 
-/// Whether nothing hangs on a name.
+/// Whether a name carries no rights.
 pub(crate) fn is_plain(store: &Store, rules: &Rules, name: &AgentId) -> bool {
     carried_by(store, rules, name).is_none()
 }
 
-/// What hangs on a name, in words that follow it.
+/// The rights that a name carries, in words that follow it.
 fn carried_by(store: &Store, rules: &Rules, name: &AgentId) -> Option<String> {
     if rules.speak_of(name) {
         return Some("of which rules in [approvals] speak".to_owned());

@@ -1,7 +1,7 @@
 //! The status line that was there before ours: ours runs it too, with the same input, and prints its output.
 //!
 //! It may be slow, so wait for it only a moment; then show its last output again while it continues, and its new output
-//! next time. At most one runs per session, and none beyond its deadline. It can never call ourselves: the program's
+//! next time. At most one runs per session, and none beyond its deadline. It can never call us again: the program's
 //! path and a variable with the session prevent that.
 
 use std::io::Write as _;
@@ -179,7 +179,7 @@ fn wait(is_done: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// Its output goes to a file, and it inherits none of our descriptors: the client waits for those that it gave us.
+/// Its output goes to a file, and it inherits none of our descriptors, because the client waits for those to close.
 fn start(run: &Run, command: &str, session: &str, payload: &[u8]) -> Option<Child> {
     let out = std::fs::File::from(
         rustix::fs::open(

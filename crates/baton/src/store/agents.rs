@@ -60,8 +60,8 @@ fn names(project: &str) -> impl Iterator<Item = String> {
     std::iter::once(project.to_owned()).chain(worded).chain(numbered)
 }
 
-/// Names that mean someone else, so no agent may have them in any case: `User` reads like the user in front of a message,
-/// and on some file systems it has the same folder. `unknown` is who may be an agent.
+/// Names that mean somebody else, which no agent may have in any capitalisation: before a message, `User` would pass
+/// for the user, and some file systems give both the same folder. `unknown` stands for a caller that may be an agent.
 const RESERVED: [&str; 3] = ["user", "baton", "unknown"];
 
 /// Whether no agent may have this name.
@@ -194,8 +194,8 @@ impl Agents {
         record::create(&self.path(&agent.id), agent)
     }
 
-    /// Registers a new agent under the first free name of its project: `{project}`, then `{project}-{word}`. A name that
-    /// an agent left behind is given again where `is_free` says so, and a name that `may_have` refuses is passed over.
+    /// Registers a new agent under the first free name of its project: `{project}`, then `{project}-{word}`. The name
+    /// of a gone agent is reused if `is_free` allows it, and a name that `may_have` refuses is skipped.
     pub fn create(
         &self,
         project: &str,
@@ -229,7 +229,7 @@ impl Agents {
         unreachable!("the names of a project never end")
     }
 
-    /// Frees those below an agent whose name goes to a new one: it neither spawned them nor answers for them.
+    /// Frees the children of an agent whose name goes to a new one, which neither spawned them nor answers for them.
     pub(crate) fn free_below(&self, name: &AgentId) -> Result<(), FileError> {
         let is_its = |of: &Option<AgentId>| of.as_ref() == Some(name);
         for agent in self.all().iter().filter(|agent| is_its(&agent.parent) || is_its(&agent.approver)) {

@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use baton_core::approval::{Answer, Case, Outcome, Request, RequestId};
+use baton_core::approval::{Answer, Case, Request, RequestId, Settlement};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -102,7 +102,7 @@ impl Approvals {
     }
 
     /// Records the client's reaction. Returns `false` if one is recorded already.
-    pub fn settle(&self, id: &RequestId, outcome: &Outcome) -> Result<bool, FileError> {
+    pub fn settle(&self, id: &RequestId, outcome: &Settlement) -> Result<bool, FileError> {
         // The folder moves once, from the first to the second.
         for dir in [self.waiting_dir(), self.done_dir()] {
             let dir = dir.join(id.as_str());

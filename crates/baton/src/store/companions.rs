@@ -47,7 +47,7 @@ pub enum CompanionState {
 }
 
 impl CompanionState {
-    /// One word for people.
+    /// The state in one word for people.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Live(_) => "mod",

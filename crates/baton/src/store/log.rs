@@ -64,7 +64,7 @@ impl Log {
         names.iter().map(|name| self.dir.join(name)).collect()
     }
 
-    /// Appends one line. Failures are ignored, because nothing may fail because of its log.
+    /// Appends one line. Ignores failures, because logging must never make anything else fail.
     pub fn append(&self, line: &LogLine) {
         let _ = self.try_append(line);
     }

@@ -143,7 +143,8 @@ impl Store {
             && self.presence(agent).liveness() != Liveness::Running
     }
 
-    /// Whether a handoff is addressed to an agent with a task of its own. One whose record cannot be read may have one.
+    /// Whether a handoff is addressed to an agent that keeps its work to itself. An agent whose record cannot be read
+    /// may be one.
     fn is_private(&self, entry: &Entry) -> bool {
         let Some(id) = &entry.for_agent else { return false };
         self.agents().get(id).map_or(true, |agent| agent.is_some_and(|agent| agent.keeps_to_itself()))

@@ -29,7 +29,7 @@ pub(crate) fn threads_lock(state: &Path) -> PathBuf {
 pub(crate) enum Liveness {
     /// Its client or its supervisor runs.
     Running,
-    /// It has no process of its own: a shared daemon serves its conversation and has not reported its end.
+    /// It has no separate process: a shared daemon serves its conversation and has not reported its end.
     Served,
     Gone,
 }
@@ -62,7 +62,7 @@ impl<'a> Presence<'a> {
         }
     }
 
-    /// Whether it is there at all, in a process of its own or served by a shared daemon.
+    /// Whether it is there at all, in a separate process or served by a shared daemon.
     pub(crate) fn is_there(self) -> bool {
         self.liveness() != Liveness::Gone
     }

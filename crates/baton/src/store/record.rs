@@ -1,4 +1,4 @@
-//! Small JSON records that change under a lock of their own.
+//! Small JSON records, each changed under its own lock.
 //!
 //! Each record's first field, `v`, is the version of its format. Older versions (none at all is version 0) are read; a
 //! newer baton's record is refused with an error and left as it is. A record that cannot be parsed is set aside and
@@ -122,7 +122,7 @@ fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Outcome<T> {
     }
 }
 
-/// Version and fields of a record that a person has formatted, or that is older than versions.
+/// Version and fields of a record that a person has formatted, or from before records had versions.
 #[cold]
 #[inline(never)]
 fn formatted(bytes: &[u8]) -> (u64, Cow<'_, [u8]>) {
@@ -176,7 +176,7 @@ pub(crate) fn encode<T: Serialize>(record: &T) -> serde_json::Result<Vec<u8>> {
     serde_json::to_writer(&mut bytes, record)?;
     match &bytes[start..] {
         [b'{', b'}'] => drop(bytes.remove(start)),
-        // The record's own brace becomes the comma behind the version.
+        // The record's own brace becomes the comma after the version.
         [b'{', ..] => bytes[start] = b',',
         // Wrap a list or a text in a field, as `Wrapped` reads it.
         _ => {
@@ -217,7 +217,7 @@ pub(crate) fn write_synced<T: Serialize>(path: &Path, record: &T) -> Result<(), 
     replace(path, &line(path, record)?, Sync::Yes)
 }
 
-/// Replaces the record. Not synced, because it is rebuilt from what the clients say.
+/// Replaces the record. Not synced, because the clients' next reports rebuild it.
 pub(crate) fn write<T: Serialize>(path: &Path, record: &T) -> Result<(), FileError> {
     replace(path, &line(path, record)?, Sync::No)
 }
@@ -468,7 +468,7 @@ mod tests {
 
     /// Longer than the first read, complete or torn.
     #[test]
-    fn a_long_record_is_found_behind_whatever_follows_it() {
+    fn a_long_record_is_found_whatever_follows_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("r.json");
         for size in [3_000, 4_050, 5_000, 9_000] {
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_laid_out_over_lines_is_read_and_what_nobody_understands_is_set_aside() {
+    fn a_record_formatted_by_a_person_is_read_and_a_damaged_one_is_set_aside() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("r.json");
         let laid_out = serde_json::to_string_pretty(&json!({ "n": 7, "in": { "a": [1, {}] } })).unwrap();

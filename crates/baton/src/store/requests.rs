@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use baton_core::ids::SessionId;
-use baton_core::session::Request;
+use baton_core::session::PendingHandoff;
 use jiff::Timestamp;
 
 use crate::store::record::RecordError;
@@ -43,7 +43,7 @@ impl Requests {
         fs::replace(&copy, text.as_bytes(), PRIVATE, Sync::Yes)?;
         let path = path.map(|p| p.display().to_string());
         let request =
-            Request { at: now, path, copy: copy.display().to_string(), tries: 0, window_asked: false };
+            PendingHandoff { at: now, path, copy: copy.display().to_string(), tries: 0, window_asked: false };
         Ok(self.sessions.update(session, PATIENCE, |s| s.request = Some(request))?.is_some())
     }
 }

@@ -99,7 +99,7 @@ impl Sessions {
         record::grow(&self.path(id), open, patience, change)
     }
 
-    /// Keeps everybody else from changing the record while it is held.
+    /// Keeps others from changing the record while the lock is held.
     pub fn lock(&self, id: &SessionId, patience: Duration) -> Result<Lock, LockError> {
         Lock::acquire(&self.path(id).with_extension("lock"), patience)
     }

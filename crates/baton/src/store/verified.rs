@@ -26,7 +26,7 @@ impl Verified {
         Self { path: state.join("verified.json") }
     }
 
-    /// The last one. A record that cannot be read says nothing: the next verification writes another.
+    /// The last one. `None` also for a record that cannot be read: the next verification replaces it.
     pub(crate) fn last(&self) -> Option<Verification> {
         record::read(&self.path).unwrap_or(None)
     }

@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) fn open(address: &str) -> anyhow::Result<()> {
     let named = std::env::var("BROWSER").ok().filter(|value| !value.trim().is_empty());
     let mut command = match &named {
-        // As with an editor, a shell reads the variable: it may name arguments.
+        // As with an editor, a shell interprets the variable, because it may contain arguments.
         Some(browser) => {
             let mut command = Command::new("/bin/sh");
             command.args(["-c", &format!("{browser} \"$1\""), "sh"]);
@@ -27,7 +27,7 @@ pub(crate) fn open(address: &str) -> anyhow::Result<()> {
     };
     let quiet = command.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut started = quiet.spawn().context("could not start a browser")?;
-    // What fails, fails at once. A browser that stays in front is open.
+    // A browser that cannot start fails at once. One that keeps running is open.
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {
         if let Some(ended) = started.try_wait().context("could not wait for the browser")? {

@@ -1,4 +1,4 @@
-//! A child that shares our terminal and our process group, watched and signalled by its identity.
+//! A child that shares our terminal and our process group; we watch and signal it by its identity.
 
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
@@ -53,7 +53,7 @@ pub(crate) fn output_within(command: &mut Command, input: &[u8], limit: Duration
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let input = input.to_owned();
-    // Each pipe has a reader or writer of its own, so that none fills up. They end with the process.
+    // Each pipe has a separate reader or writer, so that none fills up. They end with the process.
     std::thread::spawn(move || stdin.map(|mut pipe| pipe.write_all(&input)));
     let read = |pipe: Option<Box<dyn io::Read + Send>>| {
         let (tell, all) = mpsc::channel();
@@ -75,7 +75,7 @@ pub(crate) fn output_within(command: &mut Command, input: &[u8], limit: Duration
         Ok((stdout, stderr))
     };
     match ended() {
-        // Its pipes are closed: it has ended, or has nothing more to say.
+        // Its pipes are closed, so it has ended or prints nothing more.
         Ok((stdout, stderr)) => Ok(Output { status: child.wait()?, stdout, stderr }),
         Err(e) => {
             let _ = child.kill();

@@ -74,7 +74,7 @@ mod tests {
     use jiff::{SignedDuration, Timestamp};
 
     #[test]
-    fn what_is_left_is_said_in_units_that_people_count_in() {
+    fn remaining_time_is_shown_in_units_that_people_use() {
         let now = Timestamp::UNIX_EPOCH;
         let left = |minutes| super::left(now + SignedDuration::from_mins(minutes), now);
         assert_eq!([left(-5), left(0), left(59)], ["0 min", "0 min", "59 min"]);
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_time_that_the_library_tells() {
+    fn our_clock_agrees_with_the_library() {
         let before = jiff::Timestamp::now();
         let now = super::now();
         assert!(before <= now && now <= jiff::Timestamp::now());

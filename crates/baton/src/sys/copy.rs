@@ -47,7 +47,7 @@ fn temp_beside(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{name}.{}.0.tmp", std::process::id()))
 }
 
-/// Makes a file of `len` bytes that ends in `tail` and is a hole before it; whole or not at all.
+/// Makes a file of `len` bytes that is a hole except for `tail` at its end; whole or not at all.
 pub(crate) fn with_hole(path: &Path, len: u64, tail: &[u8]) -> Result<(), FileError> {
     let fail = |e: io::Error| FileError::new("create", path, e);
     let temp = temp_beside(path);

@@ -1,5 +1,5 @@
-//! Makes a hook end by itself, whatever happens: a timer that ends the process with exit 0, and limits of the user's
-//! shell that must not look like a crash.
+//! Makes a hook end by itself, whatever happens: a timer ends the process with exit 0, and limits of the user's shell
+//! do not look like a crash.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub(crate) fn exit_after(deadline: Deadline) {
     unsafe {
         libc::signal(libc::SIGALRM, handler as libc::sighandler_t);
     }
-    // If the wait for a processor cannot be measured, all of the time may have been that.
+    // If the wait for a processor cannot be measured, all of the time may have been such a wait.
     let knows = cfg!(target_os = "linux");
     ring_in(nanos(if knows { deadline.own } else { deadline.whole }));
 }

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
-/// Opens the file in `$VISUAL`, `$EDITOR` or vi, and returns when it is closed. As in git, a shell reads the variable,
-/// because it may contain arguments.
+/// Opens the file in `$VISUAL`, `$EDITOR` or vi, and returns when it is closed. As in git, a shell interprets the
+/// variable, because it may contain arguments.
 pub(crate) fn open(path: &Path) -> anyhow::Result<()> {
     let named = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
     let editor = named("VISUAL").or_else(|| named("EDITOR")).unwrap_or_else(|| "vi".to_owned());

@@ -62,8 +62,8 @@ fn remedy(action: &str, source: &io::Error) -> &'static str {
         Some(Errno::ROFS) => "that file system is read-only; nothing was changed",
         Some(Errno::MFILE | Errno::NFILE) => "too many files are open; close some programs and try again",
         Some(Errno::LOOP) => "it is a symbolic link where a file of ours belongs; look at it and remove it",
-        Some(Errno::NOTDIR | Errno::EXIST) => "a file lies where a folder belongs; move it away",
-        Some(Errno::ISDIR) => "a folder lies where a file belongs; move it away",
+        Some(Errno::NOTDIR | Errno::EXIST) => "there is a file where a folder belongs; move it away",
+        Some(Errno::ISDIR) => "there is a folder where a file belongs; move it away",
         Some(Errno::IO) => "the disk reported an error; check it before you trust it again",
         _ => "nothing was changed",
     }
@@ -77,7 +77,7 @@ const SYNC_FOLDER: &str = "sync the folder";
 pub(crate) enum Sync {
     /// Survives a crash of ours, not of the machine. For the hot path and for files that can be rebuilt.
     No,
-    /// The same, but by a plain rename, so that a step that fails leaves nothing behind. For the cold path.
+    /// The same, but always by a plain rename, so that a failed step leaves nothing behind. For the cold path.
     Later,
     /// Survives power loss.
     Yes,
@@ -194,7 +194,7 @@ pub(crate) fn refuse_links_between(above: &Path, dir: &Path) -> Result<(), FileE
             Ok(meta) if meta.is_dir() => {}
             Ok(_) => {
                 let why =
-                    io::Error::other("it is a link or no folder; remove it, or put a folder in its place");
+                    io::Error::other("it is a link or not a folder; remove it, or put a folder in its place");
                 return Err(FileError::new("use", &at, why));
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -385,7 +385,7 @@ pub(crate) fn open_read(path: &Path) -> io::Result<File> {
     open_regular(path).map(|(file, _)| file)
 }
 
-/// Opens with one system call; musl makes a second one to set the flag that `CLOEXEC` has already set.
+/// Opens with one system call; musl makes a second one to set a flag that `CLOEXEC` has already set.
 pub(crate) fn open(path: &Path, how: OFlags, mode: u32) -> io::Result<File> {
     let mode = rustix::fs::Mode::from_raw_mode(mode as rustix::fs::RawMode);
     loop {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::sys::{child, fs};
 
-/// What git needs to read its settings. A stranger's may include a pipe that nobody writes to.
+/// How long git may take to read its settings. A stranger's settings may include a pipe that nobody writes to.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Git in `dir`, which runs nothing that the repository's own settings name: hooks, a file monitor, filters. The author
@@ -22,11 +22,11 @@ pub(crate) fn without_its_commands(dir: &Path) -> io::Result<Command> {
     if let Some(root) = root(dir) {
         git.env("GIT_WORK_TREE", root);
     }
-    // A log that shows signatures has a program check them.
+    // To show signatures in a log, git would run a program that checks them.
     let off = [("core.fsmonitor", "false"), ("core.hooksPath", "/dev/null"), ("log.showSignature", "false")];
     let mut settings: Vec<(String, &str)> = off.map(|(key, value)| (key.to_owned(), value)).into();
     for key in commands_and_paths(dir)? {
-        // A filter without a command passes the text on, and a path of nothing names no file.
+        // A filter without a command passes the text through, and an empty path names no file.
         let value = if key.ends_with(".required") { "false" } else { "" };
         settings.push((key, value));
     }
@@ -55,8 +55,8 @@ fn commands_and_paths(dir: &Path) -> io::Result<Vec<String>> {
     Ok(own.map(|[_, name]| (*name).to_owned()).collect())
 }
 
-/// Whether `dir` is the root of a work tree. Not where everybody can put files: a `.git` in `/tmp` would otherwise make one
-/// project of everything below it, in a folder of whoever put it there.
+/// Whether `dir` is the root of a work tree. A folder where everybody can put files does not count: a `.git` in `/tmp`
+/// would otherwise make one project of everything below it, controlled by whoever put it there.
 pub(crate) fn is_root(dir: &Path) -> bool {
     fs::is_in(dir, ".git") && !fs::is_shared(dir)
 }

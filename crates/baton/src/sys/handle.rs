@@ -1,4 +1,4 @@
-//! A process to signal and wait for, which cannot be confused with another one that reuses its pid.
+//! A handle to signal a process and wait for it, which cannot be confused with another process that reuses the pid.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -1,7 +1,7 @@
 //! Locks: flock on a file, which the kernel frees when its holder dies, so a stale lock cannot exist.
 //!
-//! A channel's lock file also names its holder, for people. A name that is still there tells the next holder that the
-//! one before was killed.
+//! A channel's lock file also names its holder, for people. If a name is still there, the next holder knows that the
+//! previous one was killed.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek};
@@ -26,7 +26,7 @@ pub struct Lock {
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     #[error(
-        "{path} is held by process {holder} and was not let go within {waited:?}; \
+        "{path} is held by process {holder} and was not released within {waited:?}; \
          see what that process does, or wait and try again"
     )]
     Held { path: PathBuf, holder: String, waited: Duration },

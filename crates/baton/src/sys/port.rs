@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_listens_on_a_port_is_found() {
+    fn the_program_that_listens_on_a_port_is_found() {
         for address in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0"] {
             let Ok(socket) = std::net::TcpListener::bind(address) else { continue };
             let port = socket.local_addr().unwrap().port();

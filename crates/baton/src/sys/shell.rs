@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_quoted_is_one_word_again() {
+    fn quoted_text_is_one_word_again() {
         for text in ["/a/b", "", "it's; rm -rf x", "a b", "\"$HOME\"", "new\nline", "!x", "é"] {
             assert_eq!(words(&quote(text)), [text], "{text:?}");
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use baton_core::wire::front::{Front, FrontScanner};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Clients' payloads are smaller; reading on would only cost time.
+/// Clients' payloads are smaller than this; reading more would only cost time.
 const MAX: usize = 64 << 20;
 
 /// Most payloads fit into this.

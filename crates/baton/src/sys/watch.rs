@@ -3,9 +3,9 @@
 //! The kernel queues a change before the call that made it returns. A reader that drains the queue before it reads a
 //! file never sees a version older than one whose write was acknowledged.
 //!
-//! Without inotify nothing wakes the caller: it looks from time to time, and each drain reports that everything may
-//! have changed. So it is on other systems, and on Linux when this user has used up its instances (128 by default,
-//! and editors take many) or its watches.
+//! Without inotify nothing wakes the caller: it polls, and each drain reports that everything may have changed. That
+//! happens on other systems, and on Linux when the user's instances (128 by default, and editors take many) or watches
+//! are used up.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use crate::sys::poll::{self, PollFd, PollFlags};
 
-/// Others write all day in the folders that we watch. Changes that come within this time of an irrelevant one are read
-/// together instead of waking the process one by one.
+/// Other processes write to the watched folders all day. Changes that come within this time of an irrelevant one are
+/// read together instead of waking the process one by one.
 const DEBOUNCE: Duration = Duration::from_millis(20);
-/// How often to look where nothing wakes us.
+/// How often to poll if nothing wakes us.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A watched folder.
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!([watch.timeout(None), watch.timeout(Some(Duration::from_hours(1)))], [Some(LOOK); 2]);
         assert_eq!(watch.timeout(Some(DEBOUNCE)), Some(DEBOUNCE));
         assert_eq!(drain(&mut watch, folder), (vec![], 1));
-        // Some folders are watched and others not: their changes still wake us, and we look at everything.
+        // Only some folders are watched: their changes still wake us, and we look at everything.
         let mut watch = Watch { is_partial: true, ..Watch::folders(&[dir.path()]).unwrap() };
         assert!(!watch.wakes() && watch.fd().is_some() && watch.timeout(None) == Some(LOOK));
         std::fs::write(dir.path().join("a"), "").unwrap();

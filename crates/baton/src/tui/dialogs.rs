@@ -4,14 +4,14 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::Value;
 
 use crate::tui::keys::{shown, words};
-use crate::tui::model::{Input, Mode, Model, SpawnForm};
+use crate::tui::model::{Mode, Model, SpawnForm, TextInput};
 use crate::tui::render::overlay;
-use crate::tui::update::Effect;
+use crate::tui::update::ScreenEffect;
 use crate::views::agent::QuestionView;
 
 impl Model {
     /// Scrolls the help if it does not fit; every other key closes it.
-    pub(super) fn help(&mut self, from: usize, key: KeyEvent) -> Vec<Effect> {
+    pub(super) fn help(&mut self, from: usize, key: KeyEvent) -> Vec<ScreenEffect> {
         self.mode = Mode::Help(from);
         let most = overlay::hidden_help(self);
         match key.code {
@@ -26,13 +26,13 @@ impl Model {
         Vec::new()
     }
 
-    pub(super) fn write(&mut self, mut input: Input, key: KeyEvent, ctrl: bool) -> Vec<Effect> {
+    pub(super) fn write(&mut self, mut input: TextInput, key: KeyEvent, ctrl: bool) -> Vec<ScreenEffect> {
         let Some(agent) = self.selected.clone() else { return Vec::new() };
         match key.code {
             KeyCode::Esc => {}
-            KeyCode::Char('e') if ctrl => return vec![Effect::Edit { agent, text: input.text }],
+            KeyCode::Char('e') if ctrl => return vec![ScreenEffect::Edit { agent, text: input.text }],
             KeyCode::Enter if input.text.trim().is_empty() => {}
-            KeyCode::Enter => return vec![Effect::Run(words(&["send", &agent, "--", &input.text]))],
+            KeyCode::Enter => return vec![ScreenEffect::Run(words(&["send", &agent, "--", &input.text]))],
             _ => {
                 typed(&mut input.text, key);
                 self.mode = Mode::Send(input);
@@ -41,13 +41,18 @@ impl Model {
         Vec::new()
     }
 
-    pub(super) fn decide(&mut self, request: Value, mut answers: Vec<String>, key: KeyEvent) -> Vec<Effect> {
+    pub(super) fn decide(
+        &mut self,
+        request: Value,
+        mut answers: Vec<String>,
+        key: KeyEvent,
+    ) -> Vec<ScreenEffect> {
         let id = request["id"].as_str().unwrap_or_default().to_owned();
         let questions = request["questions"].as_array().map_or(0, Vec::len);
         match key.code {
             KeyCode::Esc | KeyCode::Char('q') => return Vec::new(),
             KeyCode::Char('d') => {
-                self.mode = Mode::Deny { request, reason: Input::default() };
+                self.mode = Mode::Deny { request, reason: TextInput::default() };
                 return Vec::new();
             }
             KeyCode::Char(digit @ '1'..='9') if questions > 0 => {
@@ -55,14 +60,14 @@ impl Model {
                 return self.answered(request, answers);
             }
             KeyCode::Char('t') if questions > 0 => {
-                self.mode = Mode::Answer { request, answers, text: Input::default() };
+                self.mode = Mode::Answer { request, answers, text: TextInput::default() };
                 return Vec::new();
             }
             KeyCode::Enter | KeyCode::Char('a') if questions == 0 => {
-                return vec![Effect::Run(words(&["approve", &id]))];
+                return vec![ScreenEffect::Run(words(&["approve", &id]))];
             }
             KeyCode::Char('A') if questions == 0 => {
-                return vec![Effect::Run(words(&["approve", &id, "--session"]))];
+                return vec![ScreenEffect::Run(words(&["approve", &id, "--session"]))];
             }
             _ => {}
         }
@@ -71,23 +76,23 @@ impl Model {
     }
 
     /// Submits the answers once every question has one.
-    fn answered(&mut self, request: Value, answers: Vec<String>) -> Vec<Effect> {
+    fn answered(&mut self, request: Value, answers: Vec<String>) -> Vec<ScreenEffect> {
         if answers.len() < request["questions"].as_array().map_or(0, Vec::len) {
             self.mode = Mode::Decide { request, answers };
             return Vec::new();
         }
         let mut command = words(&["answer", request["id"].as_str().unwrap_or_default(), "--"]);
         command.extend(answers);
-        vec![Effect::Run(command)]
+        vec![ScreenEffect::Run(command)]
     }
 
     pub(super) fn answer(
         &mut self,
         request: Value,
         mut answers: Vec<String>,
-        mut text: Input,
+        mut text: TextInput,
         key: KeyEvent,
-    ) -> Vec<Effect> {
+    ) -> Vec<ScreenEffect> {
         match key.code {
             // Back to the options.
             KeyCode::Esc => self.mode = Mode::Decide { request, answers },
@@ -103,11 +108,16 @@ impl Model {
         Vec::new()
     }
 
-    pub(super) fn reply(&mut self, question: QuestionView, mut text: Input, key: KeyEvent) -> Vec<Effect> {
+    pub(super) fn reply(
+        &mut self,
+        question: QuestionView,
+        mut text: TextInput,
+        key: KeyEvent,
+    ) -> Vec<ScreenEffect> {
         match key.code {
             KeyCode::Esc => return Vec::new(),
             KeyCode::Enter if !text.text.trim().is_empty() => {
-                return vec![Effect::Run(words(&["reply", &question.id, "--", text.text.trim()]))];
+                return vec![ScreenEffect::Run(words(&["reply", &question.id, "--", text.text.trim()]))];
             }
             _ => typed(&mut text.text, key),
         }
@@ -115,12 +125,12 @@ impl Model {
         Vec::new()
     }
 
-    pub(super) fn deny(&mut self, request: Value, mut reason: Input, key: KeyEvent) -> Vec<Effect> {
+    pub(super) fn deny(&mut self, request: Value, mut reason: TextInput, key: KeyEvent) -> Vec<ScreenEffect> {
         match key.code {
             KeyCode::Esc => return Vec::new(),
             KeyCode::Enter if !reason.text.trim().is_empty() => {
                 let id = request["id"].as_str().unwrap_or_default();
-                return vec![Effect::Run(words(&["deny", id, "--", reason.text.trim()]))];
+                return vec![ScreenEffect::Run(words(&["deny", id, "--", reason.text.trim()]))];
             }
             _ => typed(&mut reason.text, key),
         }
@@ -128,9 +138,14 @@ impl Model {
         Vec::new()
     }
 
-    pub(super) fn confirm(&mut self, question: String, command: Vec<String>, key: KeyEvent) -> Vec<Effect> {
+    pub(super) fn confirm(
+        &mut self,
+        question: String,
+        command: Vec<String>,
+        key: KeyEvent,
+    ) -> Vec<ScreenEffect> {
         match key.code {
-            KeyCode::Enter | KeyCode::Char('y') => vec![Effect::Run(command)],
+            KeyCode::Enter | KeyCode::Char('y') => vec![ScreenEffect::Run(command)],
             KeyCode::Esc | KeyCode::Char('n' | 'q') => Vec::new(),
             _ => {
                 self.mode = Mode::Confirm { question, command };
@@ -139,14 +154,14 @@ impl Model {
         }
     }
 
-    pub(super) fn fill(&mut self, mut form: SpawnForm, key: KeyEvent) -> Vec<Effect> {
+    pub(super) fn fill(&mut self, mut form: SpawnForm, key: KeyEvent) -> Vec<ScreenEffect> {
         let last = form.fields.len() - 1;
         match key.code {
             KeyCode::Esc => return Vec::new(),
             KeyCode::Enter if form.at == last || key.modifiers.contains(KeyModifiers::CONTROL) => {
                 if !form.fields[0].text.trim().is_empty() {
                     self.status = Some((format!("{} …", shown(&form.command())), false));
-                    return vec![Effect::Run(form.command())];
+                    return vec![ScreenEffect::Run(form.command())];
                 }
                 form.at = 0;
             }

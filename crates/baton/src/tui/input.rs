@@ -6,7 +6,7 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
-use crate::tui::update::Event;
+use crate::tui::update::ScreenEvent;
 
 /// No sequence that we understand is longer than this.
 const MAX_SEQUENCE: usize = 64;
@@ -21,7 +21,7 @@ pub(crate) struct Keyboard {
 
 /// The first token of the pending bytes.
 enum Token {
-    Event(Event, usize),
+    Event(ScreenEvent, usize),
     /// This many bytes that mean nothing to us.
     Nothing(usize),
     /// The rest has not arrived yet.
@@ -30,7 +30,7 @@ enum Token {
 
 impl Keyboard {
     /// Returns the events in `bytes`. An incomplete sequence is kept until the rest arrives.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<Event> {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<ScreenEvent> {
         self.pending.extend_from_slice(bytes);
         self.events(false)
     }
@@ -41,11 +41,11 @@ impl Keyboard {
     }
 
     /// Call when nothing more has arrived: turns the pending bytes into events.
-    pub(crate) fn settle(&mut self) -> Vec<Event> {
+    pub(crate) fn settle(&mut self) -> Vec<ScreenEvent> {
         if self.is_waiting() { self.events(true) } else { Vec::new() }
     }
 
-    fn events(&mut self, settled: bool) -> Vec<Event> {
+    fn events(&mut self, settled: bool) -> Vec<ScreenEvent> {
         let mut events = Vec::new();
         let mut at = 0;
         while at < self.pending.len() {
@@ -56,7 +56,7 @@ impl Keyboard {
                 }
                 Token::Nothing(len) => at += len,
                 Token::Partial if settled => {
-                    events.push(Event::Key(KeyCode::Esc.into()));
+                    events.push(ScreenEvent::Key(KeyCode::Esc.into()));
                     at = self.pending.len();
                 }
                 Token::Partial => break,
@@ -69,7 +69,7 @@ impl Keyboard {
 
 fn token(bytes: &[u8]) -> Token {
     let key = |code: KeyCode, modifiers: KeyModifiers, len| {
-        Token::Event(Event::Key(KeyEvent::new(code, modifiers)), len)
+        Token::Event(ScreenEvent::Key(KeyEvent::new(code, modifiers)), len)
     };
     match bytes[0] {
         0x1b => sequence(bytes),
@@ -106,7 +106,7 @@ fn sequence(bytes: &[u8]) -> Token {
     match bytes.get(1) {
         None => Token::Partial,
         Some(0x7f | 0x08) => {
-            Token::Event(Event::Key(KeyEvent::new(KeyCode::Backspace, KeyModifiers::ALT)), 2)
+            Token::Event(ScreenEvent::Key(KeyEvent::new(KeyCode::Backspace, KeyModifiers::ALT)), 2)
         }
         Some(b'[') if PASTE.starts_with(&bytes[..bytes.len().min(PASTE.len())]) && bytes.len() > 2 => {
             pasted(bytes)
@@ -117,7 +117,7 @@ fn sequence(bytes: &[u8]) -> Token {
             Some(last) => named(*last, KeyModifiers::NONE, 3),
         },
         // Escape followed quickly by another key: no other key has a meaning with Alt here.
-        Some(_) => Token::Event(Event::Key(KeyCode::Esc.into()), 1),
+        Some(_) => Token::Event(ScreenEvent::Key(KeyCode::Esc.into()), 1),
     }
 }
 
@@ -128,7 +128,7 @@ fn pasted(bytes: &[u8]) -> Token {
     match memchr::memmem::find(bytes, PASTE_END) {
         Some(end) => {
             let text = String::from_utf8_lossy(&bytes[PASTE.len()..end]).into_owned();
-            Token::Event(Event::Paste(text), end + PASTE_END.len())
+            Token::Event(ScreenEvent::Paste(text), end + PASTE_END.len())
         }
         None => Token::Partial,
     }
@@ -153,7 +153,7 @@ fn control(bytes: &[u8]) -> Token {
             modifiers |= modifier;
         }
     }
-    let key = |code| Token::Event(Event::Key(KeyEvent::new(code, modifiers)), len);
+    let key = |code| Token::Event(ScreenEvent::Key(KeyEvent::new(code, modifiers)), len);
     match (last, numbers.first()) {
         (b'~', Some(1 | 7)) => key(KeyCode::Home),
         (b'~', Some(3)) => key(KeyCode::Delete),
@@ -176,11 +176,11 @@ fn named(last: u8, modifiers: KeyModifiers, len: usize) -> Token {
         b'M' => KeyCode::Enter,
         _ => return Token::Nothing(len),
     };
-    Token::Event(Event::Key(KeyEvent::new(code, modifiers)), len)
+    Token::Event(ScreenEvent::Key(KeyEvent::new(code, modifiers)), len)
 }
 
 /// `button;column;row`; column and row count from one.
-fn clicked(text: &str, last: u8) -> Option<Event> {
+fn clicked(text: &str, last: u8) -> Option<ScreenEvent> {
     let mut numbers = text.split(';').map(|n| n.parse::<u16>().ok());
     let (button, column, row) = (numbers.next()??, numbers.next()??, numbers.next()??);
     let kind = match (button & !0b1_1100, last) {
@@ -191,22 +191,22 @@ fn clicked(text: &str, last: u8) -> Option<Event> {
         _ => return None,
     };
     let (column, row) = (column.saturating_sub(1), row.saturating_sub(1));
-    Some(Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }))
+    Some(ScreenEvent::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn told(events: &[Event]) -> Vec<String> {
-        let name = |event: &Event| match event {
-            Event::Key(key) => {
+    fn told(events: &[ScreenEvent]) -> Vec<String> {
+        let name = |event: &ScreenEvent| match event {
+            ScreenEvent::Key(key) => {
                 let held =
                     if key.modifiers.is_empty() { String::new() } else { format!("{}+", key.modifiers) };
                 format!("{held}{:?}", key.code)
             }
-            Event::Mouse(mouse) => format!("{:?} {},{}", mouse.kind, mouse.column, mouse.row),
-            Event::Paste(text) => format!("paste {text}"),
+            ScreenEvent::Mouse(mouse) => format!("{:?} {},{}", mouse.kind, mouse.column, mouse.row),
+            ScreenEvent::Paste(text) => format!("paste {text}"),
             _ => String::new(),
         };
         events.iter().map(name).collect()
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_passed_over_and_hides_no_key() {
+    fn unknown_sequences_are_skipped_and_hide_no_key() {
         check(b"\x1b[?1;2cq", &["Char('q')"]);
         check(b"\x1b[Iq\xff\xfeq", &["Char('q')", "Char('q')"]);
         let mut long = b"\x1b[".to_vec();

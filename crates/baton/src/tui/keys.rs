@@ -5,7 +5,7 @@ use crate::views::agent::AgentView;
 
 /// An action on the selected agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum AgentAction {
     Attach,
     Send,
     Approve,
@@ -19,7 +19,7 @@ pub(crate) enum Action {
     Copy,
 }
 
-impl Action {
+impl AgentAction {
     pub(crate) const ALL: [Self; 11] = [
         Self::Attach,
         Self::Send,

@@ -7,7 +7,7 @@ use crate::tui::render;
 
 /// Narrower screens show one view at a time.
 pub(crate) const WIDE: u16 = 100;
-/// Rows of the chart with its frame, where there is room for it and where there is little.
+/// Rows of the chart with its frame, with much and with little room.
 const CHART: u16 = 10;
 const LOW_CHART: u16 = 7;
 

@@ -40,15 +40,15 @@ use crate::sys::poll::{self, PollFd, PollFlags};
 
 use input::Keyboard;
 use model::{Link, Model};
-use source::{Outbox, Source};
-use terminal::Screen;
-use update::{Effect, Event, Want};
+use source::{DataSource, Outbox};
+use terminal::TerminalScreen;
+use update::{ScreenEffect, ScreenEvent, Want};
 
 /// How long to wait for the rest of a sequence. An Escape that nothing follows is the key itself.
 const ESCAPE: Duration = Duration::from_millis(40);
 
 /// Options of the screen.
-pub(crate) struct Options {
+pub(crate) struct ScreenOptions {
     /// Read the files instead of asking the daemon.
     pub files: bool,
     pub all: bool,
@@ -56,7 +56,7 @@ pub(crate) struct Options {
 }
 
 /// Shows the screen until the user leaves it.
-pub(crate) fn run(paths: &Paths, config: &Config, options: &Options) -> anyhow::Result<()> {
+pub(crate) fn run(paths: &Paths, config: &Config, options: &ScreenOptions) -> anyhow::Result<()> {
     terminal::survive_panics();
     let (events, inbox) = channel();
     let (bell, woken) = UnixStream::pair().context("could not make a socket for the screen's events")?;
@@ -65,7 +65,7 @@ pub(crate) fn run(paths: &Paths, config: &Config, options: &Options) -> anyhow::
     let out = Outbox::new(events, bell);
     let signals = signals(&out)?;
     let store = Store::new(paths);
-    let source = Source {
+    let source = DataSource {
         paths: paths.clone(),
         store: store.clone(),
         config: config.clone(),
@@ -78,7 +78,7 @@ pub(crate) fn run(paths: &Paths, config: &Config, options: &Options) -> anyhow::
     let mut model = Model::new(width, height, terminal::look(), link, Timestamp::now());
     model.cwd = std::env::current_dir().map(|dir| dir.display().to_string()).unwrap_or_default();
     model.is_installed = options.is_installed;
-    let screen = Screen::enter().context("could not take over the terminal")?;
+    let screen = TerminalScreen::enter().context("could not take over the terminal")?;
     let keyboard = Keyboard::default();
     let mut top = Top { model, screen, keyboard, inbox, woken, out, wanted, signals, store };
     let signal = top.show()?;
@@ -102,14 +102,14 @@ fn signals(out: &Outbox) -> anyhow::Result<Receiver<i32>> {
         for signal in signals.forever() {
             if signal == SIGWINCH {
                 let (width, height) = terminal::dimensions();
-                out.send(Event::Resize(width, height));
+                out.send(ScreenEvent::Resize(width, height));
                 continue;
             }
             if !terminal::is_ours() {
                 let _ = emulate_default_handler(signal);
             }
             let _ = caught.send(signal);
-            out.send(Event::Tick);
+            out.send(ScreenEvent::Tick);
         }
     })?;
     Ok(receiver)
@@ -117,9 +117,9 @@ fn signals(out: &Outbox) -> anyhow::Result<Receiver<i32>> {
 
 struct Top {
     model: Model,
-    screen: Screen,
+    screen: TerminalScreen,
     keyboard: Keyboard,
-    inbox: Receiver<Event>,
+    inbox: Receiver<ScreenEvent>,
     /// Readable when something is in the inbox.
     woken: UnixStream,
     out: Outbox,
@@ -146,14 +146,14 @@ impl Top {
                 assert!(signal != SIGUSR2, "asked to panic");
                 return Ok(Some(signal));
             }
-            let mut events: Vec<Event> = self.inbox.try_iter().collect();
+            let mut events: Vec<ScreenEvent> = self.inbox.try_iter().collect();
             if typed {
                 events.extend(self.read_keys()?);
             } else if is_waiting {
                 events.extend(self.keyboard.settle());
             }
             if events.is_empty() && drawn.elapsed() >= tick {
-                events.push(Event::Tick);
+                events.push(ScreenEvent::Tick);
             }
             for event in events {
                 dirty = true;
@@ -183,7 +183,7 @@ impl Top {
     }
 
     /// Reads what was typed and clicked since the last call.
-    fn read_keys(&mut self) -> anyhow::Result<Vec<Event>> {
+    fn read_keys(&mut self) -> anyhow::Result<Vec<ScreenEvent>> {
         let mut bytes = [0; 4096];
         match rustix::io::read(std::io::stdin(), &mut bytes) {
             Ok(0) => anyhow::bail!("the terminal is gone"),
@@ -194,21 +194,21 @@ impl Top {
     }
 
     /// Returns `true` if the user leaves.
-    fn carry_out(&mut self, effect: Effect) -> anyhow::Result<bool> {
+    fn carry_out(&mut self, effect: ScreenEffect) -> anyhow::Result<bool> {
         match effect {
-            Effect::Quit => return Ok(true),
-            Effect::Read(want, agent) => drop(self.wanted.send((want, agent))),
-            Effect::Run(command) => self.in_background(command),
-            Effect::Foreground(command) => {
+            ScreenEffect::Quit => return Ok(true),
+            ScreenEffect::Read(want, agent) => drop(self.wanted.send((want, agent))),
+            ScreenEffect::Run(command) => self.in_background(command),
+            ScreenEffect::Foreground(command) => {
                 let run = self.screen.lend(|| foreground(&command))?;
                 let (ok, said) = run.unwrap_or_else(|e| (false, format!("{e:#}")));
                 if !ok || !said.is_empty() {
-                    self.out.send(Event::Ran { command, ok, said });
+                    self.out.send(ScreenEvent::Ran { command, ok, said });
                 }
                 let (width, height) = terminal::dimensions();
-                self.out.send(Event::Resize(width, height));
+                self.out.send(ScreenEvent::Resize(width, height));
             }
-            Effect::Edit { agent, text } => {
+            ScreenEffect::Edit { agent, text } => {
                 let path = self.store.state.join(format!("run/message-{}.md", std::process::id()));
                 let edited = self.screen.lend(|| edit(&path, &text))?;
                 if edited.is_ok() {
@@ -220,15 +220,15 @@ impl Top {
                     // The text stays in the file that the message names.
                     Err(e) => {
                         let command = keys::words(&["send", &agent]);
-                        self.out.send(Event::Ran { command, ok: false, said: format!("{e:#}") });
+                        self.out.send(ScreenEvent::Ran { command, ok: false, said: format!("{e:#}") });
                     }
                 }
             }
-            Effect::Copy(text) => self.screen.copy(&text)?,
-            Effect::Suspend => {
+            ScreenEffect::Copy(text) => self.screen.copy(&text)?,
+            ScreenEffect::Suspend => {
                 self.screen.lend(|| emulate_default_handler(signal_hook::consts::SIGTSTP))??;
                 let (width, height) = terminal::dimensions();
-                self.out.send(Event::Resize(width, height));
+                self.out.send(ScreenEvent::Resize(width, height));
             }
         }
         Ok(false)
@@ -247,7 +247,7 @@ impl Top {
                     (output.status.success(), String::from_utf8_lossy(&said).into_owned())
                 });
             let (ok, said) = ran.unwrap_or_else(|e| (false, format!("{e:#}")));
-            out.send(Event::Ran { command, ok, said: baton_core::plain::plain(&said).into_owned() });
+            out.send(ScreenEvent::Ran { command, ok, said: baton_core::plain::plain(&said).into_owned() });
         });
     }
 }

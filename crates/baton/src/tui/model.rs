@@ -127,14 +127,14 @@ pub(crate) struct Detail {
 
 /// A text that is being typed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Input {
+pub(crate) struct TextInput {
     pub text: String,
 }
 
 /// The fields of the form that starts an agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SpawnForm {
-    pub fields: [Input; 4],
+    pub fields: [TextInput; 4],
     pub at: usize,
 }
 
@@ -160,7 +160,7 @@ pub(crate) enum Mode {
     Find,
     /// The help, from this line on.
     Help(usize),
-    Send(Input),
+    Send(TextInput),
     /// The full request, and the answers so far.
     Decide {
         request: Value,
@@ -168,18 +168,18 @@ pub(crate) enum Mode {
     },
     Deny {
         request: Value,
-        reason: Input,
+        reason: TextInput,
     },
     /// The next answer to a request's questions, in the user's own words.
     Answer {
         request: Value,
         answers: Vec<String>,
-        text: Input,
+        text: TextInput,
     },
     /// The answer to a message that its sender waits for.
     Reply {
         question: QuestionView,
-        text: Input,
+        text: TextInput,
     },
     /// An action that needs confirmation.
     Confirm {
@@ -297,8 +297,8 @@ impl Model {
         self.top = self.top.min(self.rows.len().saturating_sub(scrolled)).max(pinned);
     }
 
-    /// How many rows of those who need a person stay at the top while the list scrolls below them: where not all rows
-    /// fit, up to half of them.
+    /// How many rows of agents that need a person stay at the top while the list scrolls below: if not all rows fit, at
+    /// most half.
     fn pinned(&self) -> usize {
         let visible = usize::from(self.areas().rows());
         if self.rows.len() <= visible {
@@ -324,7 +324,7 @@ impl Model {
         self.agents.values().map(|agent| agent.unread).sum()
     }
 
-    /// The projects of those who are there.
+    /// The projects of the agents that have not ended.
     pub(crate) fn projects(&self) -> BTreeSet<&str> {
         let there = self.agents.values().filter(|agent| !is_over(agent));
         there.map(|agent| agent.project.as_str()).collect()

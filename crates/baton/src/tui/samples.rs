@@ -3,14 +3,14 @@
 use baton_core::level::Level;
 use baton_core::levels::{LevelMark, LevelPoint, MarkKind};
 use baton_core::need::{Need, NeedKind};
-use baton_core::transcript::entries::{Act, Entry, ToolResult};
+use baton_core::transcript::entries::{ConversationEntry, EntryKind, ToolResult};
 use baton_core::transcript::pages::ConversationPage;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::providers;
 use crate::tui::model::{Link, Model, TerminalStyle};
-use crate::tui::update::{Event, View};
+use crate::tui::update::{DetailData, ScreenEvent};
 use crate::views::agent::AgentView;
 use crate::views::levels::LevelsView;
 
@@ -131,8 +131,11 @@ pub(crate) fn request() -> Value {
 }
 
 pub(crate) fn conversation() -> ConversationPage {
-    let entry =
-        |n: u32, act| Entry { offset: u64::from(n), at: Some(ago(120 - i64::from(n)).to_string()), act };
+    let entry = |n: u32, act| ConversationEntry {
+        offset: u64::from(n),
+        at: Some(ago(120 - i64::from(n)).to_string()),
+        act,
+    };
     let tool = |n: u32, text: &str, ended: Option<(Option<i32>, i64)>| {
         let result = ended.map(|(exit, seconds)| ToolResult {
             failed: exit.is_some_and(|exit| exit != 0),
@@ -140,13 +143,13 @@ pub(crate) fn conversation() -> ConversationPage {
             at: Some(ago(120 - i64::from(n) - seconds).to_string()),
             text: String::new(),
         });
-        entry(n, Act::Tool { text: text.into(), diff: None, result })
+        entry(n, EntryKind::Tool { text: text.into(), diff: None, result })
     };
     let asked = "Review PR 212, mind the public API.";
     ConversationPage {
         entries: vec![
-            entry(1, Act::Prompt { from: "user".into(), text: asked.into() }),
-            entry(2, Act::Reply { text: "Reading the diff first.".into() }),
+            entry(1, EntryKind::Prompt { from: "user".into(), text: asked.into() }),
+            entry(2, EntryKind::Reply { text: "Reading the diff first.".into() }),
             tool(3, "read src/session.rs", Some((None, 0))),
             tool(4, "$ cargo test -p core", Some((Some(0), 41))),
             tool(5, "$ cargo clippy", Some((Some(101), 9))),
@@ -187,12 +190,12 @@ pub(crate) fn levels() -> LevelsView {
 /// A screen that shows all of it.
 pub(crate) fn screen(width: u16, height: u16, look: TerminalStyle) -> Model {
     let mut model = Model::new(width, height, look, Link::Daemon, now());
-    model.update(Event::Agents(house()), now());
-    model.update(Event::Approvals(vec![request()]), now());
-    let read = |view| Event::Read { agent: "reviewer".into(), view };
+    model.update(ScreenEvent::Agents(house()), now());
+    model.update(ScreenEvent::Approvals(vec![request()]), now());
+    let read = |view| ScreenEvent::Read { agent: "reviewer".into(), view };
     // The limit is older than the request, so it comes first.
-    model.update(Event::Key(crossterm::event::KeyCode::Down.into()), now());
-    model.update(read(View::Conversation(Ok(conversation()))), now());
-    model.update(read(View::Levels(Ok(levels()))), now());
+    model.update(ScreenEvent::Key(crossterm::event::KeyCode::Down.into()), now());
+    model.update(read(DetailData::Conversation(Ok(conversation()))), now());
+    model.update(read(DetailData::Levels(Ok(levels()))), now());
     model
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use baton_core::agent::Agent;
 use baton_core::ids::AgentId;
-use baton_core::transcript::pages::Part;
+use baton_core::transcript::pages::PageRange;
 use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -24,7 +24,7 @@ use crate::store::Store;
 use crate::sys::paths::Paths;
 use crate::sys::watch::Watch;
 use crate::tui::model::Link;
-use crate::tui::update::{Event, View, Want};
+use crate::tui::update::{DetailData, ScreenEvent, Want};
 use crate::views;
 use crate::views::agent::AgentView;
 
@@ -36,7 +36,7 @@ const CHART: SignedDuration = SignedDuration::from_hours(12);
 const RETRY: Duration = Duration::from_millis(500);
 /// File changes that come this close together are read together.
 const TOGETHER: Duration = Duration::from_millis(60);
-/// How often to look at other machines. Their news comes with heartbeats, so sooner would tell nothing new.
+/// How often to look at other machines. Their news comes with heartbeats, so polling more often would show nothing new.
 const FLEET: Duration = Duration::from_secs(5);
 /// How often to read the files if they cannot be watched.
 const AT_LEAST: Duration = Duration::from_secs(5);
@@ -44,17 +44,17 @@ const AT_LEAST: Duration = Duration::from_secs(5);
 /// Sends events to the screen, which sleeps until one arrives.
 #[derive(Clone)]
 pub(crate) struct Outbox {
-    events: Sender<Event>,
+    events: Sender<ScreenEvent>,
     bell: Arc<UnixStream>,
 }
 
 impl Outbox {
-    pub(crate) fn new(events: Sender<Event>, bell: UnixStream) -> Self {
+    pub(crate) fn new(events: Sender<ScreenEvent>, bell: UnixStream) -> Self {
         Self { events, bell: Arc::new(bell) }
     }
 
     /// Returns `false` if the screen is gone.
-    pub(crate) fn send(&self, event: Event) -> bool {
+    pub(crate) fn send(&self, event: ScreenEvent) -> bool {
         let sent = self.events.send(event).is_ok();
         // If the socket is full, the screen has been woken already.
         let _ = rustix::io::write(&*self.bell, &[1]);
@@ -63,7 +63,7 @@ impl Outbox {
 }
 
 #[derive(Clone)]
-pub(crate) struct Source {
+pub(crate) struct DataSource {
     pub paths: Paths,
     pub store: Store,
     pub config: Config,
@@ -73,7 +73,7 @@ pub(crate) struct Source {
     pub all: bool,
 }
 
-impl Source {
+impl DataSource {
     /// Starts the reader threads. Each request to the returned sender is answered with an event.
     pub(crate) fn start(self, out: &Outbox) -> std::io::Result<Sender<(Want, String)>> {
         let (wanted, queue) = channel();
@@ -109,33 +109,33 @@ impl Source {
         }
     }
 
-    fn read(&self, want: Want, agent: String) -> Event {
+    fn read(&self, want: Want, agent: String) -> ScreenEvent {
         let view = match want {
-            Want::Approvals => return Event::Approvals(self.approvals().unwrap_or_default()),
+            Want::Approvals => return ScreenEvent::Approvals(self.approvals().unwrap_or_default()),
             Want::Conversation => {
-                View::Conversation(told(self.one(&agent, "conversation?limit=60", |agent| {
-                    Ok(views::conversation::of(&self.store, agent, None, Part::Newest, ENTRIES)?)
+                DetailData::Conversation(told(self.one(&agent, "conversation?limit=60", |agent| {
+                    Ok(views::conversation::of(&self.store, agent, None, PageRange::Newest, ENTRIES)?)
                 })))
             }
-            Want::Draft => View::Draft(told(self.one(&agent, "draft", |agent| {
+            Want::Draft => DetailData::Draft(told(self.one(&agent, "draft", |agent| {
                 let handoffs = self.store.handoffs(&self.config);
                 Ok(views::draft::of(&self.store, &handoffs, agent, Timestamp::now())?)
             }))),
-            Want::Chain => View::Chain(told(self.one(&agent, "chain", |agent| {
+            Want::Chain => DetailData::Chain(told(self.one(&agent, "chain", |agent| {
                 Ok(views::chain::of(&self.store, &self.store.handoffs(&self.config), agent)?)
             }))),
-            Want::Mail => View::Mail(told(self.mail(&agent))),
-            Want::Log => View::Log(told(self.log(&agent))),
+            Want::Mail => DetailData::Mail(told(self.mail(&agent))),
+            Want::Log => DetailData::Log(told(self.log(&agent))),
             Want::Levels => {
                 let since = Timestamp::now() - CHART;
                 let path = format!("levels?since={}", since.as_second());
-                View::Levels(told(self.one(&agent, &path, |agent| {
+                DetailData::Levels(told(self.one(&agent, &path, |agent| {
                     let view = self.agents().into_iter().flatten().find(|view| view.id == agent.id.as_str());
                     Ok(views::levels::of(&self.store, &agent.id, view.as_ref(), since))
                 })))
             }
         };
-        Event::Read { agent, view }
+        ScreenEvent::Read { agent, view }
     }
 
     /// Reads something about one agent, from the daemon or from the files.
@@ -203,7 +203,7 @@ impl Source {
         Ok(serde_json::from_value(answer["lines"].clone())?)
     }
 
-    /// Reads what is known of other machines again and again; a machine in no fleet costs one look at a name.
+    /// Polls what is known about other machines. On a machine without a fleet this costs one lookup.
     fn follow_fleet(&self, out: &Outbox) {
         let mut shown = FleetView::default();
         loop {
@@ -214,7 +214,7 @@ impl Source {
             };
             if let Some(now) = now.filter(|now| *now != shown) {
                 shown = now.clone();
-                if !out.send(Event::Fleet(now)) {
+                if !out.send(ScreenEvent::Fleet(now)) {
                     return;
                 }
             }
@@ -227,7 +227,7 @@ impl Source {
         loop {
             let heard = client::ensure(&self.paths, &[]).and_then(|_| self.hear(out));
             // The screen is gone.
-            if matches!(heard, Ok(false)) || !out.send(Event::Link(Link::Lost)) {
+            if matches!(heard, Ok(false)) || !out.send(ScreenEvent::Link(Link::Lost)) {
                 return;
             }
             std::thread::sleep(RETRY);
@@ -238,20 +238,22 @@ impl Source {
     fn hear(&self, out: &Outbox) -> anyhow::Result<bool> {
         let mut events = client::follow(&self.paths, "/events?changes=true")?;
         // Read the agents only after the stream has begun, so that no change is missed.
-        if !(out.send(Event::Agents(self.agents()?)) && out.send(Event::Link(Link::Daemon))) {
+        if !(out.send(ScreenEvent::Agents(self.agents()?)) && out.send(ScreenEvent::Link(Link::Daemon))) {
             return Ok(false);
         }
         loop {
             let (name, data) = events.next_event()?;
             let event = match name.as_str() {
-                "agent-changed" => serde_json::from_str(&data).map(|view| Event::Agent(Box::new(view)))?,
+                "agent-changed" => {
+                    serde_json::from_str(&data).map(|view| ScreenEvent::Agent(Box::new(view)))?
+                }
                 "agent-gone" => {
                     let gone: Value = serde_json::from_str(&data)?;
-                    Event::Gone(gone["id"].as_str().unwrap_or_default().to_owned())
+                    ScreenEvent::Gone(gone["id"].as_str().unwrap_or_default().to_owned())
                 }
-                "agents-changed" => Event::Agents(self.agents()?),
+                "agents-changed" => ScreenEvent::Agents(self.agents()?),
                 _ => match serde_json::from_str(&data) {
-                    Ok(line) => Event::Logged(Box::new(line)),
+                    Ok(line) => ScreenEvent::Logged(Box::new(line)),
                     Err(_) => continue,
                 },
             };
@@ -272,7 +274,7 @@ impl Source {
         let mut watch = Watch::folders(&folders.each_ref().map(std::path::PathBuf::as_path)).ok();
         loop {
             let agents = self.agents().unwrap_or_default();
-            if !(out.send(Event::Agents(agents)) && out.send(Event::Link(Link::Files))) {
+            if !(out.send(ScreenEvent::Agents(agents)) && out.send(ScreenEvent::Link(Link::Files))) {
                 return;
             }
             match &mut watch {

@@ -28,12 +28,12 @@ static OURS: AtomicBool = AtomicBool::new(false);
 
 /// The terminal and what is on it. Only cells that differ are written. We never query the terminal: over ssh an answer
 /// may take long, or never come.
-pub(crate) struct Screen {
+pub(crate) struct TerminalScreen {
     backend: CrosstermBackend<BufWriter<Stdout>>,
     shown: Buffer,
 }
 
-impl Screen {
+impl TerminalScreen {
     pub(crate) fn enter() -> io::Result<Self> {
         take()?;
         // Buffer enough that a frame is one write.
@@ -71,7 +71,7 @@ impl Screen {
     }
 }
 
-impl Drop for Screen {
+impl Drop for TerminalScreen {
     fn drop(&mut self) {
         give_back();
     }

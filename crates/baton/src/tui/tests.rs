@@ -8,7 +8,7 @@ use ratatui_core::style::{Color, Modifier, Style};
 use crate::tui::model::{Link, Mode, Model, StateFilter, Tab, TerminalStyle};
 use crate::tui::render::render;
 use crate::tui::samples::{agent, ago, house, needing, now, request, screen, working};
-use crate::tui::update::{Effect, Event, Want};
+use crate::tui::update::{ScreenEffect, ScreenEvent, Want};
 use crate::views::agent::{AgentView, QuestionView};
 
 const COLOUR: TerminalStyle = TerminalStyle { colour: true, unicode: true };
@@ -68,7 +68,7 @@ fn named(style: Style) -> String {
     out
 }
 
-fn press(model: &mut Model, keys: &str) -> Vec<Effect> {
+fn press(model: &mut Model, keys: &str) -> Vec<ScreenEffect> {
     let mut effects = Vec::new();
     for c in keys.chars() {
         let code = match c {
@@ -78,13 +78,13 @@ fn press(model: &mut Model, keys: &str) -> Vec<Effect> {
             '\x08' => KeyCode::Backspace,
             c => KeyCode::Char(c),
         };
-        effects = model.update(Event::Key(code.into()), now());
+        effects = model.update(ScreenEvent::Key(code.into()), now());
     }
     effects
 }
 
-fn run(words: &[&str]) -> Effect {
-    Effect::Run(words.iter().map(|word| (*word).to_owned()).collect())
+fn run(words: &[&str]) -> ScreenEffect {
+    ScreenEffect::Run(words.iter().map(|word| (*word).to_owned()).collect())
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_bar_fills_towards_the_compaction_point_and_has_its_ticks() {
     let mut model = Model::new(100, 20, COLOUR, Link::Daemon, now());
     for (tokens, bar) in [(0, "▱▱▱▱▱│▱│▱▱"), (83_000, "▰▰▰▰▱│▱│▱▱"), (166_999, "▰▰▰▰▰│▰│▰▱")]
     {
-        model.update(Event::Agents(vec![full(tokens)]), now());
+        model.update(ScreenEvent::Agents(vec![full(tokens)]), now());
         assert!(shown(&model, false).contains(bar), "{tokens}: {}", shown(&model, false));
     }
     model.look = PLAIN;
@@ -138,18 +138,18 @@ fn a_bar_fills_towards_the_compaction_point_and_has_its_ticks() {
 }
 
 #[test]
-fn who_begins_to_need_a_person_moves_to_the_top_and_the_choice_stays() {
+fn an_agent_that_begins_to_need_a_person_moves_to_the_top_and_the_selection_stays() {
     let mut model = Model::new(120, 30, COLOUR, Link::Daemon, now());
-    model.update(Event::Agents(vec![agent("a"), working("b", 5), agent("c")]), now());
+    model.update(ScreenEvent::Agents(vec![agent("a"), working("b", 5), agent("c")]), now());
     press(&mut model, "jj");
     assert_eq!(model.selected.as_deref(), Some("c"));
     let asks = needing(agent("b"), "question", "asks: Which one?", 3);
-    let effects = model.update(Event::Agent(Box::new(asks)), now());
-    assert_eq!(effects, [Effect::Read(Want::Approvals, String::new())]);
+    let effects = model.update(ScreenEvent::Agent(Box::new(asks)), now());
+    assert_eq!(effects, [ScreenEffect::Read(Want::Approvals, String::new())]);
     assert_eq!(model.rows[0].id, "b");
     assert_eq!(model.selected.as_deref(), Some("c"));
     assert!(shown(&model, false).contains("1 needs you"));
-    model.update(Event::Gone("c".into()), now());
+    model.update(ScreenEvent::Gone("c".into()), now());
     assert_eq!(model.selected.as_deref(), Some("b"), "somebody is looked at as long as somebody is there");
 }
 
@@ -191,7 +191,7 @@ fn every_action_runs_the_command_that_is_shown_beside_it() {
     assert_eq!(press(&mut model, "d\n"), [], "a denial needs a reason");
     assert_eq!(press(&mut model, "not now\n"), [run(&["deny", "ab12cd34ef", "--", "not now"])]);
     let attach = vec!["attach".to_owned(), "reviewer".to_owned()];
-    assert_eq!(press(&mut model, "\n"), [Effect::Foreground(attach)]);
+    assert_eq!(press(&mut model, "\n"), [ScreenEffect::Foreground(attach)]);
     assert_eq!(press(&mut model, "c"), []);
     assert!(model.status.as_ref().unwrap().1, "nothing is pending");
     press(&mut model, "n");
@@ -202,8 +202,8 @@ fn every_action_runs_the_command_that_is_shown_beside_it() {
     let spawn = run(&["spawn", "ada", "--cwd", "/home/ada/acme/api", "--prompt", "Port it"]);
     assert_eq!(press(&mut model, "\n"), [spawn]);
     let copied = press(&mut model, "y");
-    assert_eq!(copied, [Effect::Copy("/home/ada/.claude/projects/api/reviewer.jsonl".into())]);
-    assert_eq!(press(&mut model, "q"), [Effect::Quit]);
+    assert_eq!(copied, [ScreenEffect::Copy("/home/ada/.claude/projects/api/reviewer.jsonl".into())]);
+    assert_eq!(press(&mut model, "q"), [ScreenEffect::Quit]);
 }
 
 #[test]
@@ -215,10 +215,10 @@ fn undo_says_what_it_returns_to_and_an_ended_agent_is_resumed() {
     assert_eq!(press(&mut model, "y"), [run(&["undo", "lead"])]);
     press(&mut model, "\x1b");
     let ended = AgentView { state: "ended".into(), ..agent("fixer") };
-    model.update(Event::Agent(Box::new(ended)), now());
+    model.update(ScreenEvent::Agent(Box::new(ended)), now());
     press(&mut model, "/fixer\n");
     let resume = ["sessions", "resume", "fixer-session"].map(str::to_owned).to_vec();
-    assert_eq!(press(&mut model, "\n"), [Effect::Foreground(resume)]);
+    assert_eq!(press(&mut model, "\n"), [ScreenEffect::Foreground(resume)]);
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn a_question_is_answered_by_the_number_of_an_option_or_in_own_words() {
         { "question": "How many?", "options": [{ "label": "one" }, { "label": "two" }] },
     ] });
     asked["questions"] = serde_json::json!([{}, {}]);
-    model.update(Event::Approvals(vec![asked]), now());
+    model.update(ScreenEvent::Approvals(vec![asked]), now());
     press(&mut model, "a");
     assert!(shown(&model, false).contains("[2] blue"), "{}", shown(&model, false));
     assert_eq!(press(&mut model, "2"), []);
@@ -250,7 +250,7 @@ fn a_message_whose_sender_waits_is_answered_in_own_words() {
     let question = QuestionView { id: "0a1b2c3d".into(), text: "Which database?".into() };
     let asks = needing(agent("tests"), "question", "asks: Which database?", 9);
     let asks = AgentView { question: Some(question), ..asks };
-    model.update(Event::Agents(vec![asks, agent("other")]), now());
+    model.update(ScreenEvent::Agents(vec![asks, agent("other")]), now());
     press(&mut model, "5");
     let text = shown(&model, false);
     assert!(text.contains("? tests") && text.contains("baton reply 0a1b2c3d TEXT"), "{text}");
@@ -269,7 +269,7 @@ fn tabs_are_turned_by_key_and_by_mouse_and_read_what_they_show() {
     let mut model = screen(160, 45, COLOUR);
     let effects = press(&mut model, "\t");
     assert_eq!(model.tab, Tab::Handoff);
-    assert!(effects.contains(&Effect::Read(Want::Draft, "reviewer".into())));
+    assert!(effects.contains(&ScreenEffect::Read(Want::Draft, "reviewer".into())));
     press(&mut model, "6");
     assert_eq!(model.tab, Tab::Log);
     let detail = model.areas().detail;
@@ -278,7 +278,10 @@ fn tabs_are_turned_by_key_and_by_mouse_and_read_what_they_show() {
     let click = |model: &mut Model, column: usize, row: u16| {
         let kind = MouseEventKind::Down(MouseButton::Left);
         let column = u16::try_from(column).unwrap();
-        model.update(Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }), now())
+        model.update(
+            ScreenEvent::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }),
+            now(),
+        )
     };
     click(&mut model, column, detail.y);
     assert_eq!(model.tab, Tab::Chain);
@@ -301,11 +304,11 @@ fn on_a_small_screen_an_agent_is_opened_and_left_and_the_others_stay_in_sight() 
 fn the_clock_wakes_the_screen_only_when_something_reads_differently() {
     let mut model = Model::new(120, 30, COLOUR, Link::Daemon, now());
     let idle = |seconds| AgentView { state_since: Some(ago(seconds)), ..agent("a") };
-    model.update(Event::Agents(vec![idle(14 * 60 + 20)]), now());
+    model.update(ScreenEvent::Agents(vec![idle(14 * 60 + 20)]), now());
     assert_eq!(model.next_tick(), 40);
-    model.update(Event::Agents(vec![working("a", 11)]), now());
+    model.update(ScreenEvent::Agents(vec![working("a", 11)]), now());
     assert_eq!(model.next_tick(), 1, "seconds are shown");
-    model.update(Event::Agents(Vec::new()), now());
+    model.update(ScreenEvent::Agents(Vec::new()), now());
     assert_eq!(model.next_tick(), 60);
 }
 
@@ -327,7 +330,7 @@ fn help_that_does_not_fit_is_read_in_pages() {
 fn a_thousand_agents_scroll_with_the_choice() {
     let many: Vec<AgentView> = (0..1_000).map(|n| agent(&format!("agent-{n:04}"))).collect();
     let mut model = Model::new(120, 30, COLOUR, Link::Daemon, now());
-    model.update(Event::Agents(many), now());
+    model.update(ScreenEvent::Agents(many), now());
     press(&mut model, "G");
     assert!(shown(&model, false).contains("agent-0999"));
     press(&mut model, "g");
@@ -339,7 +342,7 @@ fn hostile_text_stays_text() {
     let words = "asks: Bash \"\u{202e}evil\u{7}\"";
     let evil = needing(agent("x"), "permission", words, 3);
     let mut model = Model::new(120, 30, COLOUR, Link::Daemon, now());
-    model.update(Event::Agents(vec![evil]), now());
+    model.update(ScreenEvent::Agents(vec![evil]), now());
     let buffer = drawn(&model);
     assert!(buffer.content.iter().all(|cell| !cell.symbol().contains(['\u{202e}', '\u{7}', '\u{1b}'])));
 }
@@ -348,21 +351,21 @@ fn hostile_text_stays_text() {
 fn control_c_leaves_a_box_first_and_then_the_screen() {
     let mut model = screen(120, 30, COLOUR);
     press(&mut model, "s");
-    let control = |c| Event::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL));
+    let control = |c| ScreenEvent::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL));
     assert_eq!(model.update(control('c'), now()), []);
     assert_eq!(model.mode, Mode::Browse);
-    assert_eq!(model.update(control('z'), now()), [Effect::Suspend]);
-    assert_eq!(model.update(control('c'), now()), [Effect::Quit]);
+    assert_eq!(model.update(control('z'), now()), [ScreenEffect::Suspend]);
+    assert_eq!(model.update(control('c'), now()), [ScreenEffect::Quit]);
     assert_eq!(house().len(), 7);
 }
 
 #[test]
-fn who_needs_a_person_stays_at_the_top_while_the_list_scrolls_and_after_an_agent_was_looked_at() {
+fn agents_that_need_a_person_stay_at_the_top_while_the_list_scrolls() {
     let mut many: Vec<AgentView> = (0..40).map(|n| agent(&format!("agent-{n:02}"))).collect();
     many.push(needing(agent("porter"), "limit", "limit until 05:30", 300));
     many.push(needing(agent("reviewer"), "permission", "asks: Bash \"make\"", 40));
     let mut model = Model::new(80, 24, COLOUR, Link::Daemon, now());
-    model.update(Event::Agents(many.clone()), now());
+    model.update(ScreenEvent::Agents(many.clone()), now());
     press(&mut model, "G");
     let at_the_top = |model: &Model| {
         let text = shown(model, false);
@@ -373,7 +376,7 @@ fn who_needs_a_person_stays_at_the_top_while_the_list_scrolls_and_after_an_agent
     assert!(at_the_top(&model).contains("▶ ○ agent-39"));
     press(&mut model, "\n");
     assert!(model.open);
-    model.update(Event::Agents(many), now());
+    model.update(ScreenEvent::Agents(many), now());
     press(&mut model, "\x1b");
     assert!(at_the_top(&model).contains("▶ ○ agent-39"));
     press(&mut model, "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkk");
@@ -387,7 +390,7 @@ fn who_needs_a_person_stays_at_the_top_while_the_list_scrolls_and_after_an_agent
         modifiers: KeyModifiers::NONE,
     };
     press(&mut model, "G");
-    model.update(Event::Mouse(click), now());
+    model.update(ScreenEvent::Mouse(click), now());
     assert_eq!(model.selected.as_deref(), Some("reviewer"), "the mouse hits what is seen");
 }
 
@@ -396,11 +399,11 @@ fn the_header_tells_of_mail_of_the_projects_and_of_a_persons_checkpoint() {
     let mut model = Model::new(180, 30, COLOUR, Link::Daemon, now());
     let web = AgentView { project: "web".into(), ..agent("site") };
     let writer = AgentView { unread: 2, goal: Some("Its own goal".into()), ..agent("tests") };
-    model.update(Event::Agents(vec![web.clone(), writer.clone()]), now());
+    model.update(ScreenEvent::Agents(vec![web.clone(), writer.clone()]), now());
     let head = |model: &Model| shown(model, false).lines().next().unwrap().to_owned();
     assert!(head(&model).contains("✉2 to you") && head(&model).contains("api · web"), "{}", head(&model));
     let published = |agent: AgentView| AgentView { checkpoint: Some("Ship it · testing".into()), ..agent };
-    model.update(Event::Agents(vec![published(web), published(writer)]), now());
+    model.update(ScreenEvent::Agents(vec![published(web), published(writer)]), now());
     assert!(head(&model).contains("Ship it · testing"), "{}", head(&model));
     let text = shown(&model, false);
     assert_eq!(text.matches("Ship it").count(), 1, "{text}");
@@ -442,7 +445,7 @@ fn agents_of_other_machines_are_below_ours_with_the_age_of_the_news() {
         let mut model = screen(width, height, COLOUR);
         let before = shown(&model, false);
         assert!(!before.contains("elsewhere"), "{before}");
-        model.update(Event::Fleet(fleet.clone()), now());
+        model.update(ScreenEvent::Fleet(fleet.clone()), now());
         let text = shown(&model, false);
         for words in [
             "elsewhere, 20s old",
@@ -470,7 +473,7 @@ fn agents_of_other_machines_are_below_ours_with_the_age_of_the_news() {
         refused: 0,
         stuck: 0,
     };
-    model.update(Event::Fleet(FleetView { link: Some(link), ..fleet }), now());
+    model.update(ScreenEvent::Fleet(FleetView { link: Some(link), ..fleet }), now());
     press(&mut model, "/crawl");
     let text = shown(&model, false);
     assert!(text.contains("crawler@rented") && !text.contains("builder@desk"), "{text}");
@@ -497,13 +500,13 @@ fn an_answer_of_the_screen_says_where_it_was_given() {
 }
 
 #[test]
-fn why_a_command_failed_is_told_whole_even_on_a_small_screen() {
+fn the_reason_for_a_failed_command_is_shown_in_full_on_a_small_screen() {
     let why = "there is no provider zz; name one of claude, codex, codex-app, demo";
     for (width, height) in [(60, 20), (80, 24), (160, 45)] {
         let mut model = screen(width, height, COLOUR);
         let command = ["spawn", "x", "--provider", "zz", "--cwd", "/home/ada/acme/api/with/a/long/name"];
         let command = command.map(str::to_owned).to_vec();
-        model.update(Event::Ran { command, ok: false, said: format!("baton: {why}\n") }, now());
+        model.update(ScreenEvent::Ran { command, ok: false, said: format!("baton: {why}\n") }, now());
         let lines = shown(&model, false);
         let foot: Vec<&str> = lines.lines().rev().take(4).collect();
         let told = foot.into_iter().rev().map(str::trim).collect::<Vec<_>>().join(" ");
@@ -515,10 +518,10 @@ fn why_a_command_failed_is_told_whole_even_on_a_small_screen() {
 }
 
 #[test]
-fn that_the_daemon_is_gone_is_seen_on_every_width() {
+fn a_lost_daemon_is_shown_at_every_width() {
     for width in [60, 80, 100, 160] {
         let mut model = screen(width, 20, COLOUR);
-        model.update(Event::Link(Link::Lost), now());
+        model.update(ScreenEvent::Link(Link::Lost), now());
         let head = shown(&model, false).lines().next().unwrap().to_owned();
         assert!(head.contains("daemon gone") && head.contains("need you"), "{width}: {head}");
         assert!(!head.contains("looking") || head.contains("looking for it"), "{width}: {head}");
@@ -548,7 +551,7 @@ fn a_question_is_called_a_question_and_not_by_the_tool_that_puts_it() {
         "options": [{ "label": "This", "description": "" }] }] });
     asked["questions"] =
         serde_json::json!([{ "question": "Which one?", "options": [["This", ""]], "multiple": false }]);
-    model.update(Event::Approvals(vec![asked]), now());
+    model.update(ScreenEvent::Approvals(vec![asked]), now());
     for keys in ["", "a"] {
         press(&mut model, keys);
         let whole = shown(&model, false);

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn who_needs_a_person_comes_first_the_others_below_their_parents() {
+    fn agents_that_need_a_person_come_first_and_the_others_below_their_parents() {
         let child = |id: &str, parent: &str| AgentView { parent: Some(parent.into()), ..agent(id) };
         let ended = AgentView { state: "ended".into(), ..agent("a-old") };
         let later = needing(child("tests", "lead"), "permission", "asks", 50);

@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::fleet::roll::FleetView;
 use crate::store::log::LogLine;
 use crate::tui::dialogs::typed;
-use crate::tui::keys::{Action, attach, shown, words};
-use crate::tui::model::{Detail, Input, Link, Mode, Model, SpawnForm, StateFilter, Tab, is_over};
+use crate::tui::keys::{AgentAction, attach, shown, words};
+use crate::tui::model::{Detail, Link, Mode, Model, SpawnForm, StateFilter, Tab, TextInput, is_over};
 use crate::tui::render;
 use crate::views::agent::AgentView;
 use crate::views::chain::ChainView;
@@ -21,7 +21,7 @@ use crate::views::levels::LevelsView;
 
 /// An event that the screen reacts to.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub(crate) enum ScreenEvent {
     Key(KeyEvent),
     Mouse(MouseEvent),
     Paste(String),
@@ -38,7 +38,7 @@ pub(crate) enum Event {
     Logged(Box<LogLine>),
     Read {
         agent: String,
-        view: View,
+        view: DetailData,
     },
     Approvals(Vec<Value>),
     /// A command has ended.
@@ -51,7 +51,7 @@ pub(crate) enum Event {
 
 /// Data that was read for the right side.
 #[derive(Debug)]
-pub(crate) enum View {
+pub(crate) enum DetailData {
     Conversation(Result<ConversationPage, String>),
     Draft(Result<DraftView, String>),
     Chain(Result<ChainView, String>),
@@ -73,7 +73,7 @@ pub(crate) enum Want {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub(crate) enum ScreenEffect {
     Read(Want, String),
     /// Runs one of our commands in the background.
     Run(Vec<String>),
@@ -92,39 +92,39 @@ pub(crate) enum Effect {
 
 impl Model {
     /// Updates the model. Nothing is carried out here: the effects are returned.
-    pub(crate) fn update(&mut self, event: Event, now: Timestamp) -> Vec<Effect> {
+    pub(crate) fn update(&mut self, event: ScreenEvent, now: Timestamp) -> Vec<ScreenEffect> {
         self.now = now;
         match event {
-            Event::Key(key) if key.kind != KeyEventKind::Release => return self.key(key),
-            Event::Key(_) | Event::Tick => {}
-            Event::Mouse(mouse) => return self.mouse(mouse),
-            Event::Paste(text) => self.paste(&text),
-            Event::Resize(width, height) => {
+            ScreenEvent::Key(key) if key.kind != KeyEventKind::Release => return self.key(key),
+            ScreenEvent::Key(_) | ScreenEvent::Tick => {}
+            ScreenEvent::Mouse(mouse) => return self.mouse(mouse),
+            ScreenEvent::Paste(text) => self.paste(&text),
+            ScreenEvent::Resize(width, height) => {
                 (self.width, self.height) = (width, height);
                 self.keep_in_sight();
             }
-            Event::Link(link) => self.link = link,
-            Event::Agents(agents) => {
+            ScreenEvent::Link(link) => self.link = link,
+            ScreenEvent::Agents(agents) => {
                 self.agents = agents.into_iter().map(|agent| (agent.id.clone(), agent)).collect();
                 self.arrange();
                 return self.read_all();
             }
-            Event::Fleet(fleet) => {
+            ScreenEvent::Fleet(fleet) => {
                 self.fleet = fleet;
                 self.keep_in_sight();
             }
-            Event::Agent(agent) => return self.changed(*agent),
-            Event::Gone(id) => {
+            ScreenEvent::Agent(agent) => return self.changed(*agent),
+            ScreenEvent::Gone(id) => {
                 self.agents.remove(&id);
                 self.arrange();
             }
-            Event::Logged(line) => return self.logged(&line),
-            Event::Read { agent, view } => self.read(&agent, view),
-            Event::Approvals(approvals) => self.approvals = approvals,
-            Event::Ran { command, ok, said } => {
+            ScreenEvent::Logged(line) => return self.logged(&line),
+            ScreenEvent::Read { agent, view } => self.read(&agent, view),
+            ScreenEvent::Approvals(approvals) => self.approvals = approvals,
+            ScreenEvent::Ran { command, ok, said } => {
                 let first = said.lines().next().unwrap_or_default();
                 let command = shown(&command);
-                // Why it failed comes first: the person has just given the command, which may be long.
+                // Show the reason first: the person has just given the command, which may be long.
                 let text = if ok {
                     format!("{command} · {first}")
                 } else {
@@ -138,19 +138,19 @@ impl Model {
     }
 
     /// Requests everything that the right side shows now.
-    fn read_all(&self) -> Vec<Effect> {
+    fn read_all(&self) -> Vec<ScreenEffect> {
         let Some(id) = self.selected.clone() else {
-            return vec![Effect::Read(Want::Approvals, String::new())];
+            return vec![ScreenEffect::Read(Want::Approvals, String::new())];
         };
-        let mut effects = vec![Effect::Read(Want::Approvals, String::new())];
+        let mut effects = vec![ScreenEffect::Read(Want::Approvals, String::new())];
         if self.is_wide() || self.open {
-            effects.push(Effect::Read(Want::Levels, id.clone()));
+            effects.push(ScreenEffect::Read(Want::Levels, id.clone()));
         }
         effects.extend(self.read_tab(id));
         effects
     }
 
-    fn read_tab(&self, id: String) -> Option<Effect> {
+    fn read_tab(&self, id: String) -> Option<ScreenEffect> {
         let want = match self.tab {
             Tab::Now => Want::Conversation,
             Tab::Handoff => Want::Draft,
@@ -159,10 +159,10 @@ impl Model {
             Tab::Log => Want::Log,
             Tab::Approvals => return None,
         };
-        (self.is_wide() || self.open).then_some(Effect::Read(want, id))
+        (self.is_wide() || self.open).then_some(ScreenEffect::Read(want, id))
     }
 
-    fn changed(&mut self, agent: AgentView) -> Vec<Effect> {
+    fn changed(&mut self, agent: AgentView) -> Vec<ScreenEffect> {
         let id = agent.id.clone();
         let before = self.agents.insert(id.clone(), agent);
         let asks = |agent: Option<&AgentView>| agent.and_then(|a| a.needs.clone());
@@ -175,15 +175,15 @@ impl Model {
         }
         let mut effects = Vec::new();
         if asked {
-            effects.push(Effect::Read(Want::Approvals, String::new()));
+            effects.push(ScreenEffect::Read(Want::Approvals, String::new()));
         }
         if self.selected.as_ref() == Some(&id) && (self.is_wide() || self.open) {
-            effects.push(Effect::Read(Want::Levels, id));
+            effects.push(ScreenEffect::Read(Want::Levels, id));
         }
         effects
     }
 
-    fn logged(&mut self, line: &LogLine) -> Vec<Effect> {
+    fn logged(&mut self, line: &LogLine) -> Vec<ScreenEffect> {
         if let Some(text) = render::story(line) {
             self.status = Some((text, false));
         }
@@ -198,22 +198,22 @@ impl Model {
         self.read_tab(about.unwrap_or_default()).into_iter().collect()
     }
 
-    fn read(&mut self, agent: &str, view: View) {
+    fn read(&mut self, agent: &str, view: DetailData) {
         if self.selected.as_deref() != Some(agent) {
             return;
         }
         let detail = &mut self.detail;
         match view {
-            View::Conversation(page) => detail.conversation = Some(page),
-            View::Draft(draft) => detail.draft = Some(draft),
-            View::Chain(chain) => detail.chain = Some(chain),
-            View::Mail(mail) => detail.mail = Some(mail),
-            View::Log(log) => detail.log = Some(log),
-            View::Levels(levels) => detail.levels = Some(levels),
+            DetailData::Conversation(page) => detail.conversation = Some(page),
+            DetailData::Draft(draft) => detail.draft = Some(draft),
+            DetailData::Chain(chain) => detail.chain = Some(chain),
+            DetailData::Mail(mail) => detail.mail = Some(mail),
+            DetailData::Log(log) => detail.log = Some(log),
+            DetailData::Levels(levels) => detail.levels = Some(levels),
         }
     }
 
-    fn select(&mut self, at: usize) -> Vec<Effect> {
+    fn select(&mut self, at: usize) -> Vec<ScreenEffect> {
         let Some(row) = self.rows.get(at.min(self.rows.len().saturating_sub(1))) else { return Vec::new() };
         if self.selected.as_ref() != Some(&row.id) {
             self.selected = Some(row.id.clone());
@@ -223,17 +223,17 @@ impl Model {
         self.read_all()
     }
 
-    fn step(&mut self, by: isize) -> Vec<Effect> {
+    fn step(&mut self, by: isize) -> Vec<ScreenEffect> {
         let at = self.position().unwrap_or(0).saturating_add_signed(by);
         self.select(at)
     }
 
-    fn show(&mut self, tab: Tab) -> Vec<Effect> {
+    fn show(&mut self, tab: Tab) -> Vec<ScreenEffect> {
         (self.tab, self.scroll) = (tab, 0);
         self.read_all()
     }
 
-    fn turn_tab(&mut self, by: usize) -> Vec<Effect> {
+    fn turn_tab(&mut self, by: usize) -> Vec<ScreenEffect> {
         let at = Tab::ALL.iter().position(|tab| *tab == self.tab).unwrap_or(0);
         self.show(Tab::ALL[(at + by) % Tab::ALL.len()])
     }
@@ -245,14 +245,14 @@ impl Model {
         self.scroll = if away { (self.scroll + by).min(most) } else { self.scroll.saturating_sub(by) };
     }
 
-    fn key(&mut self, key: KeyEvent) -> Vec<Effect> {
+    fn key(&mut self, key: KeyEvent) -> Vec<ScreenEffect> {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         if ctrl && key.code == KeyCode::Char('z') {
-            return vec![Effect::Suspend];
+            return vec![ScreenEffect::Suspend];
         }
         if ctrl && key.code == KeyCode::Char('c') {
             if self.mode == Mode::Browse {
-                return vec![Effect::Quit];
+                return vec![ScreenEffect::Quit];
             }
             self.mode = Mode::Browse;
             return Vec::new();
@@ -271,11 +271,11 @@ impl Model {
         }
     }
 
-    fn browse(&mut self, key: KeyEvent, ctrl: bool) -> Vec<Effect> {
+    fn browse(&mut self, key: KeyEvent, ctrl: bool) -> Vec<ScreenEffect> {
         let page = isize::try_from(self.areas().rows().max(2) - 1).unwrap_or(1);
         let tall = usize::from(self.height / 2);
         match key.code {
-            KeyCode::Char('q') => return vec![Effect::Quit],
+            KeyCode::Char('q') => return vec![ScreenEffect::Quit],
             KeyCode::Char('u') if ctrl => self.scroll(true, tall),
             KeyCode::Char('d') if ctrl => self.scroll(false, tall),
             KeyCode::Char('l') if ctrl => return self.read_all(),
@@ -316,10 +316,10 @@ impl Model {
                 self.open = true;
                 return self.read_all();
             }
-            KeyCode::Enter => return self.act(Action::Attach),
+            KeyCode::Enter => return self.act(AgentAction::Attach),
             KeyCode::Char(c) => {
                 let key = c.to_string();
-                if let Some(action) = Action::ALL.into_iter().find(|action| action.key() == key) {
+                if let Some(action) = AgentAction::ALL.into_iter().find(|action| action.key() == key) {
                     return self.act(action);
                 }
             }
@@ -328,8 +328,8 @@ impl Model {
         Vec::new()
     }
 
-    fn act(&mut self, action: Action) -> Vec<Effect> {
-        if action == Action::Spawn {
+    fn act(&mut self, action: AgentAction) -> Vec<ScreenEffect> {
+        if action == AgentAction::Spawn {
             let mut form = SpawnForm::default();
             form.fields[2].text = self.agent().map_or_else(|| self.cwd.clone(), |agent| agent.cwd.clone());
             self.mode = Mode::Spawn(form);
@@ -342,26 +342,26 @@ impl Model {
         let confirm =
             |question: String, command: &[&str]| Mode::Confirm { question, command: words(command) };
         match action {
-            Action::Attach => return vec![Effect::Foreground(attach(&agent))],
-            Action::Send => self.mode = Mode::Send(Input::default()),
-            Action::Approve => match (self.request().cloned(), agent.question) {
+            AgentAction::Attach => return vec![ScreenEffect::Foreground(attach(&agent))],
+            AgentAction::Send => self.mode = Mode::Send(TextInput::default()),
+            AgentAction::Approve => match (self.request().cloned(), agent.question) {
                 (Some(request), _) => self.mode = Mode::Decide { request, answers: Vec::new() },
-                (None, Some(question)) => self.mode = Mode::Reply { question, text: Input::default() },
+                (None, Some(question)) => self.mode = Mode::Reply { question, text: TextInput::default() },
                 (None, None) if agent.needs.as_ref().is_some_and(|need| need.kind.is_request()) => {
                     self.status = Some(("reading what it asks for; press a again".to_owned(), false));
-                    return vec![Effect::Read(Want::Approvals, String::new())];
+                    return vec![ScreenEffect::Read(Want::Approvals, String::new())];
                 }
                 (None, None) => self.status = Some((format!("{} asks for nothing here", agent.id), true)),
             },
-            Action::Deny => match self.request().cloned() {
-                Some(request) => self.mode = Mode::Deny { request, reason: Input::default() },
+            AgentAction::Deny => match self.request().cloned() {
+                Some(request) => self.mode = Mode::Deny { request, reason: TextInput::default() },
                 None => self.status = Some((format!("{} asks for nothing here", agent.id), true)),
             },
-            Action::Rotate => {
+            AgentAction::Rotate => {
                 let question = format!("Seal a handoff of {} and give it a fresh context?", agent.id);
                 self.mode = confirm(question, &["rotate", &agent.id]);
             }
-            Action::Undo => match &agent.undo_to {
+            AgentAction::Undo => match &agent.undo_to {
                 Some(session) => {
                     let short: String = session.chars().take(8).collect();
                     let question =
@@ -370,34 +370,36 @@ impl Model {
                 }
                 None => self.status = Some((format!("There is no rotation of {} to undo", agent.id), true)),
             },
-            Action::Retire => {
+            AgentAction::Retire => {
                 let question = format!("Stop {} for good? Its conversation stays.", agent.id);
                 self.mode = confirm(question, &["retire", &agent.id]);
             }
-            Action::Cancel if agent.pending.is_none() && agent.rotation.is_none() => {
+            AgentAction::Cancel if agent.pending.is_none() && agent.rotation.is_none() => {
                 self.status = Some((format!("No handoff of {} is pending", agent.id), true));
             }
-            Action::Cancel => return vec![Effect::Run(words(&["handoff", "--cancel", "--of", &agent.id]))],
-            Action::Diff => return self.show(Tab::Handoff),
-            Action::Copy => {
+            AgentAction::Cancel => {
+                return vec![ScreenEffect::Run(words(&["handoff", "--cancel", "--of", &agent.id]))];
+            }
+            AgentAction::Diff => return self.show(Tab::Handoff),
+            AgentAction::Copy => {
                 let ids = [agent.transcript_path, agent.session];
                 let text = ids.into_iter().flatten().next().unwrap_or(agent.id);
                 self.status = Some((format!("copied {text}"), false));
-                return vec![Effect::Copy(text)];
+                return vec![ScreenEffect::Copy(text)];
             }
-            Action::Spawn => {}
+            AgentAction::Spawn => {}
         }
         Vec::new()
     }
 
-    fn next_state(&mut self) -> Vec<Effect> {
+    fn next_state(&mut self) -> Vec<ScreenEffect> {
         let at = StateFilter::ALL.iter().position(|state| *state == self.filter.state).unwrap_or(0);
         self.filter.state = StateFilter::ALL[(at + 1) % StateFilter::ALL.len()];
         self.arrange();
         self.read_all()
     }
 
-    fn next_project(&mut self) -> Vec<Effect> {
+    fn next_project(&mut self) -> Vec<ScreenEffect> {
         let mut projects: Vec<&String> = self.agents.values().map(|agent| &agent.project).collect();
         projects.sort();
         projects.dedup();
@@ -410,7 +412,7 @@ impl Model {
         self.read_all()
     }
 
-    fn find(&mut self, key: KeyEvent) -> Vec<Effect> {
+    fn find(&mut self, key: KeyEvent) -> Vec<ScreenEffect> {
         match key.code {
             KeyCode::Enter => return self.read_all(),
             KeyCode::Esc => self.filter.text.clear(),
@@ -423,7 +425,7 @@ impl Model {
         self.read_all()
     }
 
-    fn mouse(&mut self, mouse: MouseEvent) -> Vec<Effect> {
+    fn mouse(&mut self, mouse: MouseEvent) -> Vec<ScreenEffect> {
         let at = Position::new(mouse.column, mouse.row);
         let areas = self.areas();
         if self.mode != Mode::Browse {

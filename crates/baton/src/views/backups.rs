@@ -1,4 +1,4 @@
-//! The mirrored conversations: how much there is, when it was verified, how it is brought back.
+//! The mirrored conversations: their size, when they were verified, and how to restore one.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::store::verified::Verification;
 use crate::sys::paths::Paths;
 use crate::sys::process;
 
-/// Conversations that are shown, the newest.
+/// How many conversations are shown, newest first.
 const MAX_ROWS: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,7 +70,7 @@ pub(crate) fn of(paths: &Paths, store: &Store) -> BackupsView {
     }
 }
 
-/// Does a client still write into it? One whose record cannot be read may.
+/// Whether a client still writes to it. A session whose record cannot be read may be live.
 pub(crate) fn is_live(store: &Store, session: &SessionId) -> bool {
     match store.sessions().get(session) {
         Ok(session) => {

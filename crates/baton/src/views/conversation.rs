@@ -9,8 +9,8 @@ use baton_core::marks;
 use baton_core::plain::{plain, plain_line};
 use baton_core::redact::redact;
 use baton_core::session::Session;
-use baton_core::transcript::entries::{Act, Entry};
-use baton_core::transcript::pages::{ConversationPage, Part, first_line, page};
+use baton_core::transcript::entries::{ConversationEntry, EntryKind};
+use baton_core::transcript::pages::{ConversationPage, PageRange, first_line, page};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
@@ -29,7 +29,7 @@ pub(crate) fn of(
     store: &Store,
     agent: &Agent,
     session: Option<&Session>,
-    part: Part,
+    part: PageRange,
     limit: usize,
 ) -> Result<ConversationPage, NotShown> {
     let present = || agent.session.as_ref().and_then(|id| store.sessions().readable(id));
@@ -43,10 +43,10 @@ pub(crate) fn of(
 }
 
 /// The conversation in this transcript.
-pub(crate) fn of_file(path: &Path, part: Part, limit: usize) -> Result<ConversationPage, NotShown> {
+pub(crate) fn of_file(path: &Path, part: PageRange, limit: usize) -> Result<ConversationPage, NotShown> {
     match fs::open_regular(path) {
         Ok((mut file, _)) => Ok(page(&mut file, part, limit.clamp(1, MAX_ENTRIES))?),
-        // A client writes a conversation's first turn a moment after it began.
+        // A client writes the first turn of a conversation a moment after it began.
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(ConversationPage::default()),
         Err(e) => Err(e.into()),
     }
@@ -103,9 +103,9 @@ fn first_prompt(path: &Path) -> Option<String> {
 
 /// Attributes entries beyond what the transcript says: the first prompt of a spawned agent comes from its spawner,
 /// although the client records it as the user's, and a loaded handoff is reduced to its id.
-pub(crate) fn attribute(entries: &mut [Entry], agent: &Agent, session: &Session) {
+pub(crate) fn attribute(entries: &mut [ConversationEntry], agent: &Agent, session: &Session) {
     for entry in &mut *entries {
-        if let Act::Note { text } = &mut entry.act
+        if let EntryKind::Note { text } = &mut entry.act
             && let Some(rest) = text.strip_prefix(marks::HANDOFF)
         {
             let id = rest.split(')').next().unwrap_or(rest);
@@ -121,7 +121,7 @@ pub(crate) fn attribute(entries: &mut [Entry], agent: &Agent, session: &Session)
     }
     let given = redact(&plain(given.trim())).text.into_owned();
     for entry in entries {
-        if let Act::Prompt { from, text } = &mut entry.act
+        if let EntryKind::Prompt { from, text } = &mut entry.act
             && from == "user"
             && given.starts_with(text.trim_end_matches('…'))
         {

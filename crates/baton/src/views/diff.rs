@@ -52,7 +52,7 @@ pub(crate) fn changes<'t>(before: &'t str, after: &'t str) -> Vec<(ChangeTag, &'
     changes.collect()
 }
 
-/// One algorithm alone: a choice at run time compiles all of them, a fifteenth of this crate's code.
+/// Use one algorithm only: a choice at run time would compile all of them, a fifteenth of this crate's code.
 fn operations(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
     let mut hook = Compact::new(Replace::new(Capture::new()), old, new);
     let Ok(()) = myers::diff(&mut hook, old, 0..old.len(), new, 0..new.len());

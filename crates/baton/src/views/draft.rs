@@ -74,7 +74,7 @@ pub(crate) fn of(
     })
 }
 
-/// Things that a task carries, without secrets, a line each.
+/// Items that a task carries, one line each and without secrets.
 pub(crate) fn items(items: &[TaskItem]) -> Vec<ItemView> {
     let text = |item: &TaskItem| redact(&plain_line(&item.text, 160)).text.into_owned();
     items.iter().map(|item| ItemView { kind: item.kind.as_str().to_owned(), text: text(item) }).collect()

@@ -1,4 +1,4 @@
-//! A message as it is shown, with how far it has come.
+//! A message as it is shown, with its delivery state.
 
 use baton_core::message::{Message, short_id};
 use baton_core::plain::plain;
@@ -24,7 +24,7 @@ pub(crate) fn row(message: &Message, state: State, receipt: Option<&Receipt>) ->
 pub(crate) fn masked(mut value: Value) -> Value {
     match &mut value {
         Value::String(text) => {
-            // A character that is not seen inside a key would hide the key from the rules.
+            // An invisible character inside a key would hide the key from the rules.
             let seen = redact(text).text.into_owned();
             let is_clean = redact(&plain(&seen)).text == plain(&seen);
             *text = if is_clean { seen } else { redact(&plain(text)).text.into_owned() };

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::history::catalogue::{self, Titles};
 use crate::history::excerpt::excerpt;
-use crate::history::scan::Progress;
-use crate::history::scope::{ProjectFilter, Scope};
-use crate::history::search::{Hit, Kind, MOST, Request, search, targets};
+use crate::history::scan::SearchProgress;
+use crate::history::scope::{ProjectFilter, SearchScope};
+use crate::history::search::{MOST, SearchHit, SearchRequest, TargetKind, search, targets};
 use crate::history::{Catalogue, Row};
 use crate::sys::paths::Paths;
 use crate::sys::shell::quote_path;
@@ -36,18 +36,18 @@ pub(crate) struct SearchOrder {
 pub(crate) struct FoundView {
     /// Best first.
     pub hits: Vec<HitView>,
-    /// There are more.
+    /// There are more hits.
     pub more: bool,
     /// How many conversations were searched.
     pub searched: usize,
-    /// Files that could not be.
+    /// How many files could not be searched.
     pub skipped: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct HitView {
     pub session: String,
-    /// Whose session it is, if it is one of ours.
+    /// The agent of the session, if it is one of ours.
     pub agent: Option<String>,
     pub provider: String,
     pub title: String,
@@ -78,9 +78,9 @@ pub(crate) fn of(paths: &Paths, config: &Config, order: &SearchOrder) -> Result<
     let query = if order.regex { Query::regex(&order.words)? } else { Query::words(&order.words)? };
     let catalogue = catalogue::read(paths, config);
     let whose = order.project.clone().map_or(ProjectFilter::All, ProjectFilter::Named);
-    let scope = Scope::new(paths, config, whose);
+    let scope = SearchScope::new(paths, config, whose);
     let (targets, skipped) = targets(&paths.state, &catalogue, &scope, order.since);
-    let request = Request {
+    let request = SearchRequest {
         query: &query,
         role: order.role,
         tool: order.tool.as_deref(),
@@ -90,7 +90,7 @@ pub(crate) fn of(paths: &Paths, config: &Config, order: &SearchOrder) -> Result<
         most: MOST,
         now: Timestamp::now(),
     };
-    let found = search(&targets, &request, &Progress::default());
+    let found = search(&targets, &request, &SearchProgress::default());
     let titles = Titles::new(&catalogue);
     let shown = found.hits.iter().take(order.limit);
     Ok(FoundView {
@@ -105,7 +105,7 @@ fn hit_view(
     paths: &Paths,
     catalogue: &Catalogue,
     titles: &Titles<'_>,
-    hit: &Hit,
+    hit: &SearchHit,
     query: &Query,
     context: usize,
 ) -> HitView {
@@ -122,8 +122,8 @@ fn hit_view(
         role: hit.role,
         tool: hit.tool.clone(),
         offset: hit.offset,
-        subagent: hit.kind == Kind::Subagent,
-        mirror: hit.kind == Kind::Mirror,
+        subagent: hit.kind == TargetKind::Subagent,
+        mirror: hit.kind == TargetKind::Mirror,
         before: shown.before,
         line: pieces(&shown.line, query),
         after: shown.after,
@@ -132,7 +132,7 @@ fn hit_view(
     }
 }
 
-/// In its folder, as far as its transcript names one.
+/// Goes to its folder first, if its transcript names one.
 fn resume(cwd: &str, session: &SessionId) -> String {
     let command = format!("baton sessions resume {session}");
     if cwd.is_empty() { command } else { format!("cd {} && {command}", quote_path(cwd)) }

@@ -10,15 +10,15 @@ use crate::store::Store;
 use crate::store::handoffs::Handoffs;
 use crate::views::agent::AgentView;
 
-/// Sessions of one task that are shown, the newest.
+/// How many sessions of one task are shown, newest first.
 const MAX_CONTEXTS: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TasksView {
     pub since: Timestamp,
-    /// The one where something happened last comes first.
+    /// The most recently active one first.
     pub tasks: Vec<TaskView>,
-    /// More of them than are shown.
+    /// How many more there are than shown.
     pub left_out: usize,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct TaskView {
 pub(crate) struct ContextView {
     pub session: String,
     pub from: Timestamp,
-    /// Nothing while it lasts.
+    /// `None` while it lasts.
     pub to: Option<Timestamp>,
     pub end: ContextEnd,
     pub tokens: Option<u64>,
@@ -78,7 +78,7 @@ pub(crate) struct TaskHandoffView {
     pub wrote: bool,
 }
 
-/// The task of `agent`; nothing if it has had no session since then.
+/// The task of `agent`; `None` if it has had no session since then.
 pub(crate) fn of(
     store: &Store,
     handoffs: &Handoffs,
@@ -136,7 +136,7 @@ fn how_it_ended(
     }
 }
 
-/// The handoffs that the newest one lists, and that one.
+/// The newest handoff and all that it lists.
 fn sealed(
     handoffs: &Handoffs,
     agent: &Agent,

@@ -37,7 +37,7 @@ fn names_and_conversation_ids_all_mean_the_agent() {
 
 /// The very next request sees what a hook has written, because files are the truth.
 #[test]
-fn what_hooks_write_is_shown_at_once() {
+fn changes_by_hooks_are_shown_at_once() {
     let home = Home::new(BATON);
     let served = Served::new(&home);
     assert_eq!(served.get("/sessions")["sessions"], json!([]));

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::Receiver;
 
 use baton::testing::Store;
-use baton::testing::approvals::{self, Caller, Reply};
-use baton_core::approval::{Door, Effect, Grant};
+use baton::testing::approvals::{self, ApprovalReply, Caller};
+use baton_core::approval::{ClientReaction, Door, Grant};
 use baton_testkit::daemon::{Served, Wire};
 use baton_testkit::wait::wait_until;
 use serde_json::json;
@@ -41,7 +41,7 @@ fn one_of_several_doors_at_once_answers_and_the_record_agrees_with_the_client() 
             served.kill();
             served = Served::on_http(&home);
         }
-        let answer = |reply: Reply| {
+        let answer = |reply: ApprovalReply| {
             let now = jiff::Timestamp::now();
             approvals::answer(&store, &case, None, &Caller::User, Door::Cli, &reply, now).is_ok()
         };
@@ -58,7 +58,7 @@ fn one_of_several_doors_at_once_answers_and_the_record_agrees_with_the_client() 
         // A person at the terminal presses a key or does not; the client obeys whoever is first.
         let key = [None, Some(true), Some(false)][round % 3];
         let (allowed, also_allowed, denied, truth) = std::thread::scope(|scope| {
-            let allow = scope.spawn(|| answer(Reply::Approve { grant: Grant::Once, input: None }));
+            let allow = scope.spawn(|| answer(ApprovalReply::Approve { grant: Grant::Once, input: None }));
             let deny = scope.spawn(|| post(served.unix(), &[], "deny"));
             let page = scope.spawn(|| {
                 round % 2 == 1 && post(served.tcp(), &[("Host", &host), ("Authorization", &token)], "allow")
@@ -87,7 +87,7 @@ fn one_of_several_doors_at_once_answers_and_the_record_agrees_with_the_client() 
         let allowed = allowed || also_allowed;
         let record = store.approvals().get(&case.id).unwrap().unwrap();
         let state = record.state().text();
-        let ran = record.outcome.as_ref().map(|o| o.effect == Effect::Ran);
+        let ran = record.outcome.as_ref().map(|o| o.effect == ClientReaction::Ran);
         match truth {
             Truth::Ran => assert_eq!(ran, Some(true), "round {round}: {record:?}"),
             Truth::Refused => assert_ne!(ran, Some(true), "round {round}: {record:?}"),
@@ -159,7 +159,7 @@ fn a_request_shows_at_every_door_and_its_answer_arrives() {
         came(&events, "event: approval-asked");
         came(&watched, case.id.as_str());
         came(&told_to, case.id.as_str());
-        let reply = Reply::Approve { grant: Grant::Once, input: None };
+        let reply = ApprovalReply::Approve { grant: Grant::Once, input: None };
         let now = jiff::Timestamp::now();
         approvals::answer(&store, &case, None, &Caller::User, Door::Cli, &reply, now).unwrap();
         assert_eq!(hook.decision()["behavior"], "allow");

@@ -85,7 +85,7 @@ fn an_unknown_caller_is_not_taken_for_the_user() {
     std::fs::write(&record, "{\"v\":4000000000}").unwrap();
     for args in [&["approve", &id][..], &["deny", &id, "no"], &["approve", "--all", "--agent", "app"]] {
         let said = run(&home, args).fails(1);
-        assert!(said.contains("who runs this command could not be found out"), "{said}");
+        assert!(said.contains("it could not be determined who runs this command"), "{said}");
     }
     std::fs::remove_file(&record).unwrap();
     wait_until("it still waits", || listed(&home, 1).len() == 1);

@@ -79,7 +79,7 @@ fn a_request_that_does_not_fit_the_small_screen_is_not_allowed_with_one_key() ->
     let mut pty = Pty::start(&home.baton(["approve"]))?;
     pty.wait_for("1 more lines")?;
     let until = Instant::now() + PATIENCE;
-    while !pty.screen().contains("it has no room here") {
+    while !pty.screen().contains("it does not fit here") {
         assert!(Instant::now() < until, "{}", pty.screen());
         pty.send("a")?;
         std::thread::sleep(Duration::from_millis(20));

@@ -150,7 +150,7 @@ fn the_reason_of_a_denial_reaches_the_agent_word_for_word() {
     client.hook("Stop").ok();
     assert_eq!(newest(&home)["state"], "denied");
     let late = run(&home, &["approve", &id]).fails(1);
-    assert!(late.contains("was answered before: denied by user (cli)"), "{late}");
+    assert!(late.contains("was already answered: denied by user (cli)"), "{late}");
     let empty = run(&home, &["deny", &id, " "]);
     assert_eq!(empty.code, Some(1));
 }
@@ -425,7 +425,7 @@ fn no_agent_answers_for_itself_or_another_unless_the_user_made_it_an_approver() 
     record["approver"] = json!("app-oak");
     std::fs::write(&path, record.to_string()).unwrap();
     let more = as_agent(&home, &lead, &["approve", &id, "--always"]).fails(1);
-    assert!(more.contains("allows once"), "{more}");
+    assert!(more.contains("only allow a request once"), "{more}");
     as_agent(&home, &lead, &["deny", &id, "Wait for me."]).ok();
     let message = hook.decision()["message"].as_str().unwrap().to_owned();
     assert!(message.contains("app-oak") && message.ends_with("It says: Wait for me."), "{message}");
@@ -635,7 +635,7 @@ fn a_request_is_its_agents_under_the_new_name_too() {
     assert!(said.contains("first may: Bash make"), "{said}");
     assert_eq!(hook.decision()["behavior"], "allow");
     let late = run(&home, &["deny", &id, "no"]).fails(1);
-    assert!(late.contains("of first was answered before"), "{late}");
+    assert!(late.contains("of first was already answered"), "{late}");
 }
 
 #[test]

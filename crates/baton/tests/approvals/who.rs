@@ -114,7 +114,7 @@ fn a_command_below_a_client_that_no_hook_knows_is_not_the_users() {
         let mut below = home.command(&program);
         below.args(["-c", &script, name]).args(args.split(' '));
         let said = baton_testkit::home::run(&mut below).fails(1);
-        assert!(said.contains("who runs this command could not be found out"), "{said}");
+        assert!(said.contains("it could not be determined who runs this command"), "{said}");
     }
     run(&home, &["approve", &id]).ok();
     assert_eq!(hook.decision()["behavior"], "allow");

@@ -91,7 +91,7 @@ fn it_is_allowed_denied_with_a_reason_and_edited_from_elsewhere() -> Result<()> 
 }
 
 #[test]
-fn what_is_allowed_for_the_session_is_not_asked_again() -> Result<()> {
+fn a_tool_allowed_for_the_session_is_not_asked_about_again() -> Result<()> {
     let script = Script::new()
         .turn(shell("touch one.txt").usage(30_000))
         .turn(shell("touch one.txt").usage(30_000))

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
-use baton::testing::install::{ours::Program, plugin};
+use baton::testing::install::{ours::HookProgram, plugin};
 use baton_testkit::clients::claude::{self, Claude};
 use baton_testkit::clients::codex::{self, Codex};
 use baton_testkit::clients::{ClientHome, Finished, Launch};
@@ -309,7 +309,7 @@ impl Scene<Claude> {
     /// The plugin folder that an install writes, which starts the program under test.
     pub(super) fn write_plugin(&self, commands: bool) -> Result<()> {
         let dir = self.place.home().join(".claude/skills/baton");
-        for file in plugin::files(&Program::At(BATON.to_owned()), "0.0.0", commands, &dir) {
+        for file in plugin::files(&HookProgram::At(BATON.to_owned()), "0.0.0", commands, &dir) {
             self.place.write_home(format!(".claude/skills/baton/{}", file.path), file.text)?;
         }
         Ok(())

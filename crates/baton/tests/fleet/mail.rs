@@ -36,7 +36,7 @@ fn a_message_to_another_machine_is_read_there_once_and_its_sender_learns_by_whic
 }
 
 #[test]
-fn what_cannot_be_delivered_says_why() {
+fn undeliverable_mail_says_why() {
     let Some(fleet) = Fleet::of(2) else { return };
     (0..2).for_each(|n| fleet.wait_for_link(n));
     wait_until("the list of machines", || fleet.run(0, &["fleet", "machines"]).code == Some(0));

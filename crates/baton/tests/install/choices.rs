@@ -232,7 +232,7 @@ fn only_the_user_installs_and_uninstalls() {
 }
 
 #[test]
-fn what_is_not_done_yet_has_no_mark_of_what_is_and_the_settings_say_what_they_get() {
+fn planned_steps_have_no_done_mark_and_settings_list_their_additions() {
     let home = home();
     let said = baton(&home, "install --dry-run").ok();
     assert!(!said.contains('✓'), "{said}");

@@ -13,14 +13,14 @@ fn with_theirs(command: &str) -> (Home, PathBuf) {
 }
 
 #[test]
-fn it_gets_the_same_input() {
+fn the_other_status_line_gets_the_same_input() {
     let (home, path) = with_theirs("cat");
     let line = statusline(&home, &path, "s");
     assert!(line.ends_with("{\"session_id\":\"s\",\"cwd\":\"/\"}\n"), "{line}");
 }
 
 #[test]
-fn it_can_never_become_a_call_of_ourselves() {
+fn the_other_status_line_never_calls_ours_again() {
     let (home, path) = with_theirs("echo x >> \"$HOME/calls\"; \"$HOME/wrapper\"");
     // Somebody's wrapper around ours: ours calls theirs and theirs calls ours.
     let ours = value(&path)["statusLine"]["command"].as_str().unwrap().to_owned();

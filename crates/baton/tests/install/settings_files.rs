@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use baton::testing::install::ours::{EVENTS, Program};
+use baton::testing::install::ours::{EVENTS, HookProgram};
 use baton::testing::install::settings::{self, WantedEntries};
+use baton_core::wire::claude::EVENTS as ALL_EVENTS;
 use baton_testkit::Home;
 use baton_testkit::rng::Rng;
 use serde_json::Value;
@@ -38,43 +39,6 @@ pub enum SettingsKind {
 
 /// The output of the foreign status line.
 pub const THEIRS: &str = "theirs-still-here";
-
-/// All events of the client, those we use and others.
-const ALL_EVENTS: [&str; 33] = [
-    "PreToolUse",
-    "PostToolUse",
-    "PostToolUseFailure",
-    "PostToolBatch",
-    "Notification",
-    "UserPromptSubmit",
-    "UserPromptExpansion",
-    "SessionStart",
-    "SessionEnd",
-    "Stop",
-    "StopFailure",
-    "SubagentStart",
-    "SubagentStop",
-    "PreCompact",
-    "PostCompact",
-    "PreModelSwitch",
-    "PostModelSwitch",
-    "PermissionRequest",
-    "PermissionDenied",
-    "Setup",
-    "TeammateIdle",
-    "TaskCreated",
-    "TaskCompleted",
-    "Elicitation",
-    "ElicitationResult",
-    "ConfigChange",
-    "WorktreeCreate",
-    "WorktreeRemove",
-    "InstructionsLoaded",
-    "CwdChanged",
-    "FileChanged",
-    "DirectoryAdded",
-    "MessageDisplay",
-];
 
 struct Writer {
     rng: Rng,
@@ -255,7 +219,7 @@ fn unusable(seed: u64, bytes: &[u8]) -> Vec<u8> {
 
 /// Adds our entries as an install of another version, in another place and without a record, has left them.
 fn with_ours(bytes: &[u8], ours: Ours, rng: &mut Rng) -> Vec<u8> {
-    let old = Program::At("/opt/old place/baton".into());
+    let old = HookProgram::At("/opt/old place/baton".into());
     let has_statusline = settings::look(bytes).unwrap().statusline.is_some();
     let wanted = WantedEntries {
         hooks: Some(old.hooks()),

@@ -82,7 +82,7 @@ fn a_person_ends_the_task_of_an_agent_and_an_agent_only_its_own_or_below() {
 }
 
 #[test]
-fn it_can_be_taken_back_until_the_user_asks_for_something_new_and_a_message_reopens_it() {
+fn a_finished_task_can_be_reopened_until_the_user_asks_for_something_new() {
     let home = Home::new(BATON);
     let (_parent, child) = family(&home);
     child.hook_with("UserPromptSubmit", json!({ "prompt": "Port it" })).ok();

@@ -110,7 +110,7 @@ fn a_supervisor_follows_the_new_name_and_still_rotates() {
 }
 
 #[test]
-fn a_name_that_is_taken_reserved_or_no_name_is_refused() {
+fn a_taken_reserved_or_invalid_name_is_refused() {
     let home = Home::new(BATON);
     let first = Client::new(&home);
     first.starts("startup").silent();

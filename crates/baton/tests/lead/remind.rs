@@ -62,7 +62,7 @@ fn the_first_reminder_starts_the_daemon_which_sends_it_once_as_mail() {
 }
 
 #[test]
-fn where_no_daemon_runs_the_agents_own_hook_delivers_what_is_due() {
+fn without_a_daemon_the_agents_own_hook_sends_due_reminders() {
     let home = Home::new(BATON);
     let client = Client::new(&home);
     client.starts("startup").silent();
@@ -133,7 +133,7 @@ fn reminders_are_listed_and_taken_back_and_agents_remind_themselves_and_those_be
     assert!(as_agent(&home, &child, &["reminders", "cancel", id]).fails(3).contains("no reminder"));
     home.run(&format!("reminders cancel {id}")).ok();
     assert!(!home.run("reminders").ok().contains("stretch"));
-    assert!(home.run("remind --in 0s now").fails(2).contains("must lie ahead"));
+    assert!(home.run("remind --in 0s now").fails(2).contains("must be in the future"));
     assert!(home.run("remind --at teatime now").fails(2).contains("is no time"));
     home.run("remind nothing").fails(2);
 }

@@ -21,14 +21,14 @@ fn a_session_that_died_without_an_end_is_offered_to_the_next_one_once() {
         context.contains("never touch the grammar"),
         "from the mirror, the transcript is gone: {context}"
     );
-    assert!(heard.message().unwrap().contains("ended without a word"));
+    assert!(heard.message().unwrap().contains("ended unexpectedly"));
     next.hook("UserPromptSubmit").ok();
     next.hook("SessionEnd").ok();
     assert_eq!(Client::new(&home).starts("startup").context(), None, "once");
 }
 
 #[test]
-fn nothing_is_offered_of_sessions_that_live_or_ended_or_were_handed_over_or_belong_elsewhere() {
+fn sessions_that_live_ended_were_handed_over_or_belong_elsewhere_are_not_offered() {
     let home = Home::new(crate::BATON);
     let alive = asked(&home, "I am still here");
     let ended = asked(&home, "I have ended");

@@ -50,8 +50,8 @@ fn a_document_that_was_edited_into_nonsense_is_named_and_the_rest_still_works() 
     std::fs::write(memory(&home).join("session-2020-01-03-0000.md"), "---\nsaved_at: noon\n\x1b[31m# red")
         .unwrap();
     let said = home.run("memory list").ok();
-    assert!(said.contains("passed over: session-2020-01-01-0000.md: it is not text"), "{said}");
-    assert!(said.contains("passed over: session-2020-01-02-0000.md"), "{said}");
+    assert!(said.contains("skipped: session-2020-01-01-0000.md: it is not text"), "{said}");
+    assert!(said.contains("skipped: session-2020-01-02-0000.md"), "{said}");
     assert!(said.contains("The parser") && !said.contains('\x1b'), "{said}");
     assert!(home.run("memory context").ok().contains("Done: half of it."));
     let err = home.run("memory context --from session-2020-01-01-0000.md").fails(1);

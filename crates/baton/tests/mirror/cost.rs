@@ -1,6 +1,6 @@
 //! What the mirror costs a hook.
 
-use baton::testing::mirror::{Mirror, Origin, PER_HOOK};
+use baton::testing::mirror::{Mirror, MirrorOrigin, PER_HOOK};
 use baton_core::ids::SessionId;
 use baton_testkit::hooks::Client;
 use baton_testkit::trace;
@@ -56,7 +56,7 @@ fn five_kilobytes_are_taken_in_a_fraction_of_a_millisecond() {
     let transcript = dir.path().join("t.jsonl");
     let line = format!("{{\"pad\":\"{}\"}}\n", "x".repeat(5_000));
     std::fs::write(&transcript, line.repeat(200)).unwrap();
-    let origin = Origin { session: &session, provider: "claude", transcript: &transcript, cwd: "/" };
+    let origin = MirrorOrigin { session: &session, provider: "claude", transcript: &transcript, cwd: "/" };
     mirror.catch_up(&origin, std::time::Duration::from_secs(10)).unwrap();
     let mut writer = std::fs::OpenOptions::new().append(true).open(&transcript).unwrap();
     let source = std::fs::File::open(&transcript).unwrap();

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::Ordering;
 
-use baton::testing::mirror::{Mirror, MirroredSession, Origin, PER_HOOK};
+use baton::testing::mirror::{Mirror, MirrorOrigin, MirroredSession, PER_HOOK};
 use baton_core::ids::SessionId;
 use baton_testkit::Home;
 use baton_testkit::hooks::Client;
@@ -122,7 +122,8 @@ fn every_state_that_a_hook_saw_is_kept() {
         let mut rng = Rng::new(seed);
         let session = SessionId::new(format!("s{seed}")).unwrap();
         let transcript = dir.path().join(format!("t-{seed}.jsonl"));
-        let origin = Origin { session: &session, provider: "claude", transcript: &transcript, cwd: "/" };
+        let origin =
+            MirrorOrigin { session: &session, provider: "claude", transcript: &transcript, cwd: "/" };
         let mut met: Vec<Vec<u8>> = Vec::new();
         let mut now = Vec::new();
         for step in 0..40 {
@@ -179,7 +180,7 @@ fn a_long_backlog_is_taken_in_shares_by_hooks_and_whole_at_the_end() {
 }
 
 #[test]
-fn what_subagents_say_is_kept_with_the_session() {
+fn conversations_of_subagents_are_kept_with_the_session() {
     let home = home();
     let client = Client::new(&home);
     client.answers(10);
@@ -323,7 +324,7 @@ fn a_transcript_that_changes_while_it_is_copied_is_whole_in_the_end() {
     let session = SessionId::new("s").unwrap();
     let transcript = dir.path().join("t.jsonl");
     std::fs::write(&transcript, "").unwrap();
-    let origin = Origin { session: &session, provider: "claude", transcript: &transcript, cwd: "/" };
+    let origin = MirrorOrigin { session: &session, provider: "claude", transcript: &transcript, cwd: "/" };
     // The writer continues until hooks have run often enough, however the two are scheduled.
     let met = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {

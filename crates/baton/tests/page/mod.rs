@@ -92,7 +92,7 @@ fn the_saw_tooth_has_the_marks_of_the_log_and_opens_its_documents() {
     client.hook("StopFailure").ok();
     let served = Served::on_http(&home);
     browser.run(&home, &address(&served), "chart", json!({}), |what, _| match what {
-        // What the log says, read without the page and without the daemon.
+        // The log, read without the page and without the daemon.
         "marks" => marks_of_the_log(&home),
         other => panic!("{other}"),
     });
@@ -222,7 +222,7 @@ fn a_request_is_read_allowed_denied_and_answered_and_the_agent_continues() {
             let notes = world.seen("worker").into_iter().filter(|note| note["kind"] == "answered");
             notes.filter_map(|note| note[field].as_str().map(str::to_owned)).collect::<Vec<_>>()
         };
-        // Nothing on record yet is an answer of its own.
+        // "Nothing on record yet" is a separate answer.
         let log = || {
             let told = world.baton(&["approvals", "log", "--json"]).out;
             serde_json::from_str::<Value>(&told)
@@ -286,7 +286,7 @@ fn a_message_is_sent_with_its_receipt_and_the_inbox_answers() {
             }
             "asks" => {
                 let body = json!({ "text": "Shall I release it?", "from": "worker" });
-                // As the agent itself: its process is the one that asks.
+                // As the agent itself: the caller is its process.
                 let mail = world.home.state().join("mail/user/new");
                 std::fs::create_dir_all(&mail).unwrap();
                 std::fs::create_dir_all(mail.with_file_name("cur")).unwrap();

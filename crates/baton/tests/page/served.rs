@@ -119,7 +119,7 @@ fn a_proxy_of_the_user_is_served_by_its_exact_name_with_a_secure_cookie() {
 }
 
 #[test]
-fn who_may_be_asked_and_what_a_page_may_do_is_in_the_users_own_file_alone() {
+fn proxy_hosts_and_page_writes_are_settings_of_the_user_alone() {
     let home = Home::new(BATON);
     for (key, value) in [("page.write", "true"), ("serve.hosts", "\"desk.example.org\"")] {
         let (section, name) = key.split_once('.').unwrap();

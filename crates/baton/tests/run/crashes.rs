@@ -22,7 +22,7 @@ fn a_crash_is_sealed_and_the_exit_code_is_the_clients() {
     kill(run.client(), Signal::KILL);
     assert_eq!(code(run.ends()), 137);
     assert!(
-        run.err().contains("a ended without a word; what its transcript proves is kept in handoff HO-"),
+        run.err().contains("a ended unexpectedly; what its transcript proves is kept in handoff HO-"),
         "{}",
         run.err()
     );
@@ -32,7 +32,7 @@ fn a_crash_is_sealed_and_the_exit_code_is_the_clients() {
 }
 
 #[test]
-fn kept_alive_it_starts_again_with_what_its_transcript_proves() {
+fn with_keep_alive_a_crashed_client_starts_again_with_what_its_transcript_proves() {
     let home = home(&format!("{QUIET}context\nturn\n  tokens 5%\n  say Back.\n"));
     let mut command = home.baton(["run", "--keep-alive", "--name", "a", "demo", "Go."]);
     command.env("BATON_AGENT_SCRIPT", home.path().join("agent.script"));

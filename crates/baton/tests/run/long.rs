@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn ten_in_a_row_are_enough_and_the_refusal_says_why() {
+fn after_ten_rotations_in_a_row_the_refusal_says_why() {
     let home = home(FOR_EVER);
     let mut run = start(&home, "a", ["Go."]);
     wait_for("the refusal", || log(&home, "rotation-refused").pop());

@@ -452,7 +452,10 @@ fn run_refuses_an_unknown_client_and_names_the_nearest() {
         let ran = run(program);
         assert!(!ran.out.contains("started"), "{program:?}: {}", ran.out);
         let said = ran.fails(1);
-        assert!(said.contains("is no client that baton knows") && said.contains("claude, codex"), "{said}");
+        assert!(
+            said.contains("is not a client that baton knows") && said.contains("claude, codex"),
+            "{said}"
+        );
     }
 }
 

@@ -14,7 +14,7 @@ use crate::ids::AgentId;
 pub struct RequestId(String);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no id of a request; `baton approvals` lists what waits")]
+#[error("{0:?} is not the id of a request; `baton approvals` lists what waits")]
 pub struct NotARequest(pub String);
 
 impl RequestId {
@@ -36,10 +36,10 @@ impl RequestId {
         &self.0[..Self::SHORT]
     }
 
-    /// Characters of an id that are enough to mean it.
+    /// How many characters of an id must be given to refer to it.
     pub const LEAST: usize = 4;
 
-    /// Whether `text` is the beginning of this id, and enough of it.
+    /// Whether `text` is a long enough prefix of this id.
     pub fn is_meant_by(&self, text: &str) -> bool {
         text.len() >= Self::LEAST && self.0.starts_with(text)
     }
@@ -59,7 +59,7 @@ impl<'de> Deserialize<'de> for RequestId {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadAnswer {
-    #[error("this is no question; approve or deny it")]
+    #[error("this is not a question; approve or deny it")]
     NoQuestion,
     #[error("there are {asked} questions and {given} answers; give one for each")]
     Count { asked: usize, given: usize },

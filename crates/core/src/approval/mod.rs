@@ -27,7 +27,7 @@ use crate::ids::{AgentId, SessionId};
 use crate::process::Process;
 
 pub use answer::{BadAnswer, Grant, NotARequest, RequestId, answered_by, answers, attributed, granted};
-pub use view::{Edit, Question, View, visible};
+pub use view::{Question, Replacement, View, visible};
 
 /// The tool by which an agent asks its user something.
 pub const QUESTION: &str = "AskUserQuestion";
@@ -64,7 +64,7 @@ pub struct Request {
 /// Who decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "kind", content = "name")]
-pub enum Author {
+pub enum AnswerAuthor {
     User,
     /// An agent that the user appointed as approver.
     Agent(AgentId),
@@ -74,7 +74,7 @@ pub enum Author {
     Client,
 }
 
-impl Author {
+impl AnswerAuthor {
     pub fn name(&self) -> String {
         match self {
             Self::User => "user".to_owned(),
@@ -173,7 +173,7 @@ impl Closing {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     pub at: Timestamp,
-    pub author: Author,
+    pub author: AnswerAuthor,
     pub door: Door,
     #[serde(flatten)]
     pub verdict: Verdict,
@@ -181,7 +181,7 @@ pub struct Answer {
 
 impl Answer {
     pub fn closed(because: Closing, at: Timestamp) -> Self {
-        Self { at, author: Author::Client, door: Door::Terminal, verdict: Verdict::Closed { because } }
+        Self { at, author: AnswerAuthor::Client, door: Door::Terminal, verdict: Verdict::Closed { because } }
     }
 }
 
@@ -189,7 +189,7 @@ impl Answer {
     /// The reason as the agent reads it: verbatim from the user, attributed if from another agent.
     pub fn words(&self, reason: &str) -> String {
         match &self.author {
-            Author::Agent(agent) => {
+            AnswerAuthor::Agent(agent) => {
                 format!("Denied by {agent}, an agent that approves for the user. It says: {reason}")
             }
             _ => reason.to_owned(),
@@ -200,7 +200,7 @@ impl Answer {
 /// The client's reaction, as its later events show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Effect {
+pub enum ClientReaction {
     /// The tool ran, successfully or not.
     Ran,
     /// The turn ended without the tool having run.
@@ -208,9 +208,9 @@ pub enum Effect {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct Settlement {
     pub at: Timestamp,
-    pub effect: Effect,
+    pub effect: ClientReaction,
 }
 
 /// A request with its answer and outcome so far.
@@ -219,12 +219,12 @@ pub struct Case {
     pub id: RequestId,
     pub request: Request,
     pub answer: Option<Answer>,
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<Settlement>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
+pub enum CaseState {
     Waiting,
     /// An answer is on its way to the client; no event has confirmed it yet.
     Offered,
@@ -235,7 +235,7 @@ pub enum State {
     Closed,
 }
 
-impl State {
+impl CaseState {
     pub fn text(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -250,7 +250,7 @@ impl State {
 
 /// An input to [`Case::step`].
 #[derive(Debug, Clone, PartialEq)]
-pub enum Input {
+pub enum CaseInput {
     Answer(Answer),
     /// A tool of the session has run.
     ToolRan {
@@ -269,40 +269,43 @@ pub enum Input {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Writes {
     pub answer: Option<Answer>,
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<Settlement>,
 }
 
 impl Case {
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> CaseState {
         let effect = self.outcome.as_ref().map(|outcome| outcome.effect);
         match (self.answer.as_ref().map(|a| &a.verdict), effect) {
-            (None, _) => State::Waiting,
-            (Some(Verdict::Closed { .. }), _) => State::Closed,
-            (Some(_), None) => State::Offered,
-            (Some(Verdict::Allow { .. }), Some(Effect::Ran)) => State::Allowed,
-            (Some(Verdict::Deny { .. }), Some(Effect::DidNotRun)) => State::Denied,
-            (Some(Verdict::Allow { .. }), Some(Effect::DidNotRun))
-            | (Some(Verdict::Deny { .. }), Some(Effect::Ran)) => State::TooLate,
+            (None, _) => CaseState::Waiting,
+            (Some(Verdict::Closed { .. }), _) => CaseState::Closed,
+            (Some(_), None) => CaseState::Offered,
+            (Some(Verdict::Allow { .. }), Some(ClientReaction::Ran)) => CaseState::Allowed,
+            (Some(Verdict::Deny { .. }), Some(ClientReaction::DidNotRun)) => CaseState::Denied,
+            (Some(Verdict::Allow { .. }), Some(ClientReaction::DidNotRun))
+            | (Some(Verdict::Deny { .. }), Some(ClientReaction::Ran)) => CaseState::TooLate,
         }
     }
 
     /// The writes that `input` calls for.
-    pub fn step(&self, input: &Input) -> Writes {
+    pub fn step(&self, input: &CaseInput) -> Writes {
         match (input, &self.answer) {
-            (Input::Answer(answer), None) => Writes { answer: Some(answer.clone()), outcome: None },
-            (Input::ToolRan { tool, input, at }, answer) if self.is_about(tool, input) => Writes {
+            (CaseInput::Answer(answer), None) => Writes { answer: Some(answer.clone()), outcome: None },
+            (CaseInput::ToolRan { tool, input, at }, answer) if self.is_about(tool, input) => Writes {
                 answer: answer.is_none().then(|| Answer::closed(Closing::AnsweredAtTerminal, *at)),
-                outcome: self.outcome.is_none().then_some(Outcome { at: *at, effect: Effect::Ran }),
+                outcome: self
+                    .outcome
+                    .is_none()
+                    .then_some(Settlement { at: *at, effect: ClientReaction::Ran }),
             },
-            (Input::Ended { because, at }, None) => {
+            (CaseInput::Ended { because, at }, None) => {
                 Writes { answer: Some(Answer::closed(*because, *at)), outcome: None }
             }
             // A prompt may be queued while an allowed tool still runs; only the end of the turn proves that it never
             // ran.
-            (Input::Ended { because, at }, Some(answer))
+            (CaseInput::Ended { because, at }, Some(answer))
                 if *because != Closing::NewPrompt && !matches!(answer.verdict, Verdict::Closed { .. }) =>
             {
-                let outcome = Outcome { at: *at, effect: Effect::DidNotRun };
+                let outcome = Settlement { at: *at, effect: ClientReaction::DidNotRun };
                 Writes { answer: None, outcome: self.outcome.is_none().then_some(outcome) }
             }
             _ => Writes::default(),

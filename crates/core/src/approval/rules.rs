@@ -162,9 +162,9 @@ pub fn files_of<'a>(tool: &str, input: &'a Value) -> Vec<&'a str> {
     if tool == PATCH {
         return text("command").unwrap_or_default().lines().filter_map(patched_file).collect();
     }
-    // Which of them a client goes by is its own affair, so all count.
+    // We cannot know which of them the client uses, so check all.
     let named = ["file_path", "notebook_path", "path"].into_iter().filter_map(text);
-    // A pattern that leaves the folder it starts in.
+    // Whether a pattern leaves the folder it starts in.
     let leaves = |pattern: &&str| pattern.starts_with(['/', '~']) || pattern.contains("..");
     named.chain(text("pattern").filter(|_| tool == "Glob").filter(leaves)).collect()
 }
@@ -230,7 +230,7 @@ impl Rule {
             }
     }
 
-    /// Whether it cannot be ruled out that the rule is about this call, which may say the same in other words.
+    /// Whether the rule may apply to this call, which may express the same action in other words.
     fn may_deny(&self, asked: &ToolCall<'_>) -> bool {
         let text = |name: &str| asked.input.get(name).and_then(Value::as_str);
         self.names(asked.tool)
@@ -305,7 +305,7 @@ fn may_run(command: &str, words: &str) -> bool {
     })
 }
 
-/// A word as a pattern of what a shell may make of it: `pu{sh,ll}` becomes `pu*`. `None` if it stays as it is.
+/// A pattern for what a shell may expand `word` to: `pu{sh,ll}` becomes `pu*`. `None` if the shell leaves it as it is.
 fn widened(word: &str) -> Option<String> {
     if !word.contains(['*', '?', '[', '{']) {
         return None;

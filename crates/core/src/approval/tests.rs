@@ -37,26 +37,26 @@ fn allow() -> Verdict {
     Verdict::Allow { input: None, permissions: Vec::new() }
 }
 
-fn by_user(verdict: Verdict) -> Input {
-    Input::Answer(Answer { at: at(1), author: Author::User, door: Door::Cli, verdict })
+fn by_user(verdict: Verdict) -> CaseInput {
+    CaseInput::Answer(Answer { at: at(1), author: AnswerAuthor::User, door: Door::Cli, verdict })
 }
 
-fn ran(command: &str) -> Input {
-    Input::ToolRan { tool: "Bash".into(), input: json!({ "command": command }), at: at(2) }
+fn ran(command: &str) -> CaseInput {
+    CaseInput::ToolRan { tool: "Bash".into(), input: json!({ "command": command }), at: at(2) }
 }
 
-fn ended(because: Closing) -> Input {
-    Input::Ended { because, at: at(3) }
+fn ended(because: Closing) -> CaseInput {
+    CaseInput::Ended { because, at: at(3) }
 }
 
 /// The first write stays, as with an atomic create.
-fn take(case: &mut Case, input: &Input) {
+fn take(case: &mut Case, input: &CaseInput) {
     let writes = case.step(input);
     case.answer = case.answer.take().or(writes.answer);
     case.outcome = case.outcome.take().or(writes.outcome);
 }
 
-fn after(inputs: &[Input]) -> State {
+fn after(inputs: &[CaseInput]) -> CaseState {
     let mut case = case("Bash", json!({ "command": "ls" }));
     for input in inputs {
         take(&mut case, input);
@@ -67,16 +67,16 @@ fn after(inputs: &[Input]) -> State {
 #[test]
 fn an_answer_is_offered_until_the_client_shows_what_it_did() {
     let deny = || by_user(Verdict::Deny { reason: "no".into() });
-    assert_eq!(after(&[]), State::Waiting);
-    assert_eq!(after(&[by_user(allow())]), State::Offered);
-    assert_eq!(after(&[by_user(allow()), ran("ls")]), State::Allowed);
-    assert_eq!(after(&[by_user(allow()), ran("other")]), State::Offered);
-    assert_eq!(after(&[deny(), ended(Closing::TurnEnded)]), State::Denied);
-    assert_eq!(after(&[deny(), ran("ls")]), State::TooLate, "somebody at the terminal had allowed it");
-    assert_eq!(after(&[by_user(allow()), ended(Closing::TurnEnded)]), State::TooLate);
-    assert_eq!(after(&[by_user(allow()), ended(Closing::NewPrompt)]), State::Offered, "it may still run");
-    assert_eq!(after(&[ran("ls"), deny()]), State::Closed, "the terminal was first");
-    assert_eq!(after(&[ended(Closing::ClientGone), by_user(allow())]), State::Closed);
+    assert_eq!(after(&[]), CaseState::Waiting);
+    assert_eq!(after(&[by_user(allow())]), CaseState::Offered);
+    assert_eq!(after(&[by_user(allow()), ran("ls")]), CaseState::Allowed);
+    assert_eq!(after(&[by_user(allow()), ran("other")]), CaseState::Offered);
+    assert_eq!(after(&[deny(), ended(Closing::TurnEnded)]), CaseState::Denied);
+    assert_eq!(after(&[deny(), ran("ls")]), CaseState::TooLate, "somebody at the terminal had allowed it");
+    assert_eq!(after(&[by_user(allow()), ended(Closing::TurnEnded)]), CaseState::TooLate);
+    assert_eq!(after(&[by_user(allow()), ended(Closing::NewPrompt)]), CaseState::Offered, "it may still run");
+    assert_eq!(after(&[ran("ls"), deny()]), CaseState::Closed, "the terminal was first");
+    assert_eq!(after(&[ended(Closing::ClientGone), by_user(allow())]), CaseState::Closed);
 }
 
 #[test]
@@ -108,10 +108,10 @@ fn of_two_equal_requests_the_answered_one_is_settled_first() {
     let both = [first.clone(), second];
     assert_eq!(settled_by(&both, "Bash", &json!({ "command": "ls" })).unwrap().request.at, at(0));
     take(&mut first, &ran("ls"));
-    assert_eq!(first.state(), State::Closed);
+    assert_eq!(first.state(), CaseState::Closed);
 }
 
-fn any_input() -> impl Strategy<Value = Input> {
+fn any_input() -> impl Strategy<Value = CaseInput> {
     prop_oneof![
         Just(by_user(allow())),
         Just(by_user(Verdict::Deny { reason: "no".into() })),
@@ -129,9 +129,9 @@ proptest! {
         inputs in prop::collection::vec(any_input(), 0..12),
     ) {
         let mut case = case("Bash", json!({ "command": "ls" }));
-        let place = |state: State| match state {
-            State::Waiting => 0,
-            State::Offered => 1,
+        let place = |state: CaseState| match state {
+            CaseState::Waiting => 0,
+            CaseState::Offered => 1,
             _ => 2,
         };
         for input in &inputs {
@@ -145,11 +145,11 @@ proptest! {
         }
         // The record agrees with the client.
         let has_run = inputs.contains(&ran("ls"));
-        if case.state() == State::Allowed {
+        if case.state() == CaseState::Allowed {
             prop_assert!(has_run);
         }
-        if case.state() == State::Denied {
-            let first = |wanted: &Input| inputs.iter().position(|i| i == wanted).unwrap_or(usize::MAX);
+        if case.state() == CaseState::Denied {
+            let first = |wanted: &CaseInput| inputs.iter().position(|i| i == wanted).unwrap_or(usize::MAX);
             prop_assert!(first(&ran("ls")) > first(&ended(Closing::TurnEnded)).min(first(&ended(Closing::ClientGone))));
         }
     }
@@ -167,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_shown_hides_nothing_and_cuts_nothing(text in any::<String>()) {
+    fn a_shown_request_hides_and_cuts_nothing(text in any::<String>()) {
         let shown = visible(&text);
         prop_assert!(!shown.chars().any(crate::plain::is_unseen));
         prop_assert!(shown.chars().count() >= text.chars().count());
@@ -360,7 +360,7 @@ fn every_file_of_an_input_counts_and_a_name_that_a_client_reads_in_another_way_n
 }
 
 #[test]
-fn what_is_no_rule_is_refused_with_what_is_allowed() {
+fn an_invalid_rule_is_refused_with_the_allowed_forms() {
     let error = |text: &str| text.parse::<Rule>().unwrap_err().to_string();
     for text in ["", "Bash(", "Bash()", "*", "rm -rf", "(x)"] {
         assert!(error(text).contains("is no rule"), "{text}");
@@ -440,7 +440,7 @@ fn a_patch_is_held_against_every_file_that_it_names() {
 }
 
 #[test]
-fn an_answer_of_an_agent_names_it() {
+fn an_agents_answer_names_the_agent() {
     let asked = request(
         QUESTION,
         json!({ "questions": [{ "question": "Which?", "options": [{ "label": "Red" }] }] }),

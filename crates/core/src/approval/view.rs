@@ -18,7 +18,7 @@ pub enum View<'a> {
     /// Replacements in one file.
     Edits {
         path: &'a str,
-        edits: Vec<Edit<'a>>,
+        edits: Vec<Replacement<'a>>,
     },
     Write {
         path: &'a str,
@@ -37,14 +37,14 @@ pub enum View<'a> {
 
 /// One replacement in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Edit<'a> {
+pub struct Replacement<'a> {
     pub old: &'a str,
     pub new: &'a str,
     /// Replaces every occurrence, not only one.
     pub everywhere: bool,
 }
 
-impl<'a> Edit<'a> {
+impl<'a> Replacement<'a> {
     /// `None` if the input has fields that this view would hide.
     fn read(input: &'a Value, more: &[&str]) -> Option<Self> {
         let names = ["old_string", "new_string", "replace_all"];
@@ -84,13 +84,14 @@ impl Request {
                 Some(command) => View::Command { command, description: text("description") },
                 None => View::Other(&self.input),
             },
-            "Edit" => match (text("file_path"), Edit::read(&self.input, &["file_path"])) {
+            "Edit" => match (text("file_path"), Replacement::read(&self.input, &["file_path"])) {
                 (Some(path), Some(edit)) => View::Edits { path, edits: vec![edit] },
                 _ => View::Other(&self.input),
             },
             "MultiEdit" if has_only(&["file_path", "edits"]) => {
                 let edits = self.input.get("edits").and_then(Value::as_array);
-                let edits = edits.and_then(|edits| edits.iter().map(|edit| Edit::read(edit, &[])).collect());
+                let edits =
+                    edits.and_then(|edits| edits.iter().map(|edit| Replacement::read(edit, &[])).collect());
                 match (text("file_path"), edits) {
                     (Some(path), Some(edits)) => View::Edits { path, edits },
                     _ => View::Other(&self.input),
@@ -121,7 +122,7 @@ impl Request {
             && list(&self.input, "questions").is_some_and(|questions| questions.iter().all(is_plain))
     }
 
-    /// In words, what the client will allow from now on if this is approved for more than one time.
+    /// In words, what the client will allow from now on if this is approved for more than one call.
     pub fn grants(&self) -> Vec<String> {
         let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
         let rule = |rule: &Value| {
@@ -159,7 +160,7 @@ impl Request {
             && self.input.get("plan").and_then(Value::as_str).is_none_or(|p| p.trim().is_empty())
     }
 
-    /// What it asks for in words for people: a tool by its name.
+    /// What it asks for, in words for people; other tools are named.
     pub fn asks_for(&self) -> &str {
         match self.tool.as_str() {
             QUESTION => "an answer",

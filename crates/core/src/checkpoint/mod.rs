@@ -172,7 +172,7 @@ impl<'a> FileName<'a> {
 
 /// The author of a checkpoint, as seen from one session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Author {
+pub enum CheckpointAuthor {
     /// A person, or an author unknown on this machine: a teammate, another tool.
     Person,
     /// The agent of this session, now or before a rotation.
@@ -181,7 +181,7 @@ pub enum Author {
     Agent,
 }
 
-impl Author {
+impl CheckpointAuthor {
     /// Classifies the file's eight characters. `own`: short ids of the agent's sessions. `known`: is it any session
     /// here?
     pub fn of(session8: &str, own: &[&str], known: impl FnOnce(&str) -> bool) -> Self {

@@ -58,14 +58,14 @@ fn whole_yaml_files_of_others_are_read() {
 }
 
 #[test]
-fn the_frontmatter_may_hold_goal_and_now_and_prose_around_them_is_passed_over() {
+fn the_frontmatter_may_hold_goal_and_now_and_prose_around_them_is_skipped() {
     let text = "---\ngoal: ship it\nnow: tag it\n---\n\n# Notes\n\nSome prose: with colons.\ngoal: another\n```\nnow: code\n```\n";
     let c = Checkpoint::parse(text).unwrap();
     assert_eq!((c.goal.as_str(), c.now.as_str()), ("ship it", "tag it"));
 }
 
 #[test]
-fn a_file_without_goal_and_now_is_no_checkpoint() {
+fn a_file_without_goal_and_now_is_not_a_checkpoint() {
     for text in ["", "---\n---\n", "hello: world", "goal:\nnow: null\n", "Goal: upper\n  goal: indented\n"] {
         assert_eq!(Checkpoint::parse(text), None, "{text:?}");
     }
@@ -118,10 +118,10 @@ fn a_persons_checkpoint_is_shown_until_they_or_that_workflow_replace_it() {
 
 #[test]
 fn authors_are_known_by_their_sessions() {
-    let of = |session8| Author::of(session8, &["aaaaaaaa"], |id| id == "bbbbbbbb");
-    assert_eq!(of("aaaaaaaa"), Author::Own);
-    assert_eq!(of("bbbbbbbb"), Author::Agent);
-    assert_eq!((of(MANUAL), of("cccccccc")), (Author::Person, Author::Person));
+    let of = |session8| CheckpointAuthor::of(session8, &["aaaaaaaa"], |id| id == "bbbbbbbb");
+    assert_eq!(of("aaaaaaaa"), CheckpointAuthor::Own);
+    assert_eq!(of("bbbbbbbb"), CheckpointAuthor::Agent);
+    assert_eq!((of(MANUAL), of("cccccccc")), (CheckpointAuthor::Person, CheckpointAuthor::Person));
 }
 
 proptest! {

@@ -21,13 +21,13 @@ const LOAD: SignedDuration = SignedDuration::from_secs(10);
 /// its prompt.
 const TOLD: SignedDuration = SignedDuration::from_secs(3);
 
-/// When to look again at what someone else is about to change, if no event announces it.
+/// When to look again at something that another process is about to change, if no event announces it.
 const PAUSE: SignedDuration = SignedDuration::from_secs(3);
 
 /// How long after the hooks saw a turn end the mod may take to report it. After that its report is lost.
 const SETTLED: SignedDuration = SignedDuration::from_secs(3);
-/// How long to wait after a turn was reported while the hooks show the client idle since before that. Then the turn
-/// is over.
+/// How long to wait if a turn was reported although the hooks have shown the client idle since before that. After this
+/// time the turn counts as over.
 const LATE: SignedDuration = SignedDuration::from_mins(1);
 /// How often to look at the files while something waits for the end of a turn: every report of that end may be lost.
 const POLL: SignedDuration = SignedDuration::from_secs(10);
@@ -58,8 +58,8 @@ pub struct State {
     carries_out: Option<Timestamp>,
     /// A fresh context was loaded while a turn seemed to run; the next look tells whether that turn is its first.
     unprompted: bool,
-    /// The hooks of the fresh context could not load this handoff, as on a full disk. We submitted the continuation all
-    /// the same, because the hook of a first prompt tries again.
+    /// The hooks of the fresh context could not load this handoff, for example on a full disk. We submitted the
+    /// continuation anyway, because the hook of the first prompt tries again.
     loads_late: Option<HandoffId>,
     /// When the last turn was reported to begin, and when to end.
     began: Option<Timestamp>,
@@ -203,7 +203,7 @@ pub enum Order {
     Loaded(HandoffId),
     /// Journal: no rotation now, and why.
     GiveUp(String),
-    /// Ask no more for a context with this handoff: one is at work without it.
+    /// Withdraw the request for a context with this handoff, because a context is already working without it.
     Withdraw(HandoffId),
     Submit(u64, Text),
     /// The client took it.
@@ -458,7 +458,7 @@ impl State {
                 self.cleared(request.handoff, true, now, orders);
             }
             Progress::Clearing { order, request, .. } => {
-                // Where the hooks tell of a fresh context, only its handoff is missing.
+                // If the hooks reported a fresh context, only its handoff is missing.
                 self.given_up = Some(request.handoff.clone()).filter(|_| self.look.under_way.is_none());
                 self.late = Some((order, request));
                 orders.push(Order::GiveUp("the client did not answer the order to clear".to_owned()));

@@ -10,7 +10,7 @@ use super::*;
 use crate::ids::{AgentId, SessionId};
 use crate::pending::{LEASE, TRIES};
 use crate::process::Process;
-use crate::rotation::{Event, Facts, Rotation, Step as Journaled};
+use crate::rotation::{Event, RecoveryFacts, Rotation, Step as Journaled};
 
 /// An order on its way to the client.
 #[derive(Debug, Clone)]
@@ -229,14 +229,14 @@ impl World {
     fn start_companion(&mut self) {
         self.told.clear();
         self.companions += 1;
-        self.settle(Facts { old_alive: true, new_alive: false, loaded: self.is_loaded() });
+        self.settle(RecoveryFacts { old_alive: true, new_alive: false, loaded: self.is_loaded() });
         self.companion = Some(Companion { state: State::default(), rotation: None });
         let interrupted_for = self.interrupted_for.clone();
         self.feed(Input::Started { interactive: true, working: self.client.turn, interrupted_for });
         self.look();
     }
 
-    fn settle(&mut self, facts: Facts) {
+    fn settle(&mut self, facts: RecoveryFacts) {
         for rotation in &mut self.journal {
             if rotation.step.is_open() {
                 *rotation = rotation.clone().next(Event::Found(facts), true).0;
@@ -746,7 +746,7 @@ impl World {
         // The next companion or `baton run` closes rotations that were left open.
         let old_alive = self.client.alive;
         if self.companion.is_none() {
-            self.settle(Facts { old_alive, new_alive: false, loaded: self.is_loaded() });
+            self.settle(RecoveryFacts { old_alive, new_alive: false, loaded: self.is_loaded() });
         }
     }
 
@@ -880,7 +880,7 @@ fn a_hundred_thousand_rotations_in_place_end_in_one_agent_with_one_load_or_in_a_
 }
 
 #[test]
-fn where_nothing_fails_every_rotation_in_place_is_loaded_continued_and_recorded_once() {
+fn without_faults_every_rotation_in_place_is_loaded_continued_and_recorded_once() {
     // Every third seed begins with nothing written.
     for seed in (1..=15_000u64).filter(|seed| seed % 3 != 2) {
         let world = play(seed, false, false);

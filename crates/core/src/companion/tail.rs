@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 
 /// One message of the conversation, reduced to what matters here.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-pub struct Row {
+pub struct MessageRow {
     pub role: String,
     /// Ids of the tool calls it makes.
     #[serde(default)]
     pub uses: Vec<String>,
     /// The tool results in it.
     #[serde(default)]
-    pub results: Vec<ToolResult>,
+    pub results: Vec<PendingResult>,
     /// The number of characters of its own text.
     #[serde(default)]
     pub chars: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct ToolResult {
+pub struct PendingResult {
     pub id: String,
     /// Set only after the last answer; older results are not handed back.
     #[serde(default)]
@@ -39,12 +39,13 @@ pub struct TailState {
 
 /// The rows without an answer: everything after the last answer, plus the earlier rows whose tool calls these results
 /// belong to.
-pub fn pending(rows: &[Row]) -> Range<usize> {
+pub fn pending(rows: &[MessageRow]) -> Range<usize> {
     let end = rows.len();
     // Only the model answers: a system row after the prompt does not answer it.
     let mut start = rows.iter().rposition(|r| r.role == "assistant").map_or(0, |i| i + 1);
-    let answered =
-        |row: &Row| rows[start..].iter().flat_map(|r| &r.results).any(|result| row.uses.contains(&result.id));
+    let answered = |row: &MessageRow| {
+        rows[start..].iter().flat_map(|r| &r.results).any(|result| row.uses.contains(&result.id))
+    };
     if let Some(first) = rows[..start].iter().position(answered) {
         start = first;
     }
@@ -53,7 +54,7 @@ pub fn pending(rows: &[Row]) -> Range<usize> {
 
 /// The pending rows, with results shortened so that the tail has at most `budget` characters. `path_of` says where to
 /// read a whole result.
-pub fn keep(rows: &[Row], budget: usize, path_of: impl Fn(&str) -> String) -> Vec<TailState> {
+pub fn keep(rows: &[MessageRow], budget: usize, path_of: impl Fn(&str) -> String) -> Vec<TailState> {
     let range = pending(rows);
     let size = |text: &str| text.chars().count();
     let mut sizes: Vec<usize> =
@@ -100,10 +101,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn row(role: &str, uses: &[&str], results: &[(&str, usize)]) -> Row {
+    fn row(role: &str, uses: &[&str], results: &[(&str, usize)]) -> MessageRow {
         let results =
-            results.iter().map(|(id, n)| ToolResult { id: (*id).into(), text: "x".repeat(*n) }).collect();
-        Row { role: role.into(), uses: uses.iter().map(|u| (*u).into()).collect(), results, chars: 0 }
+            results.iter().map(|(id, n)| PendingResult { id: (*id).into(), text: "x".repeat(*n) }).collect();
+        MessageRow { role: role.into(), uses: uses.iter().map(|u| (*u).into()).collect(), results, chars: 0 }
     }
 
     #[test]
@@ -161,12 +162,12 @@ mod tests {
             let mut rows = Vec::new();
             for (i, (user, n, size)) in shape.into_iter().enumerate() {
                 if user {
-                    let results = open.drain(..).map(|id| ToolResult { id, text: "y".repeat(size) }).collect();
-                    rows.push(Row { role: "user".into(), results, ..Row::default() });
+                    let results = open.drain(..).map(|id| PendingResult { id, text: "y".repeat(size) }).collect();
+                    rows.push(MessageRow { role: "user".into(), results, ..MessageRow::default() });
                 } else {
                     let uses: Vec<String> = (0..n).map(|k| format!("{i}-{k}")).collect();
                     open.extend(uses.iter().cloned());
-                    rows.push(Row { role: "assistant".into(), uses, ..Row::default() });
+                    rows.push(MessageRow { role: "assistant".into(), uses, ..MessageRow::default() });
                 }
             }
             let kept = keep(&rows, budget, str::to_owned);

@@ -131,7 +131,7 @@ fn a_companion_that_comes_into_a_running_turn_waits_for_its_end() {
 }
 
 #[test]
-fn where_the_word_of_a_turns_end_was_lost_the_hooks_say_it() {
+fn if_the_mods_report_of_a_turns_end_is_lost_the_hooks_report_counts() {
     let look = |idle: Option<i64>| {
         let idle = idle.map(|second| Timestamp::from_second(second).unwrap());
         Input::Looked(Look { mail: 1, idle, ..Look::default() })
@@ -144,7 +144,7 @@ fn where_the_word_of_a_turns_end_was_lost_the_hooks_say_it() {
 
 /// Regression: mail that arrived before the hooks' report was old enough waited for the next event, which never came.
 #[test]
-fn what_waits_for_the_end_of_a_turn_is_looked_at_again_by_itself() {
+fn work_that_waits_for_the_end_of_a_turn_is_polled() {
     let now = Timestamp::from_second(100).unwrap();
     let state = State::default().next(START, now).0.next(Input::TurnBegan, now).0;
     let looked = |look| state.clone().next(Input::Looked(look), now).0.deadline();
@@ -210,7 +210,7 @@ fn an_urgent_message_ends_the_turn_once_and_is_submitted_then() {
 }
 
 #[test]
-fn what_comes_before_the_word_of_a_turn_that_the_hooks_saw_begin_waits_for_that_word() {
+fn orders_wait_for_the_mods_report_of_a_turn_that_the_hooks_saw_begin() {
     let at = |second| Timestamp::from_second(second).unwrap();
     let untold = |began| {
         let look = Look { mail: 1, urgent: Some("m1".into()), ..Look::default() };
@@ -295,7 +295,7 @@ const DUE: Option<Unsealed> = Some(Unsealed::From(Timestamp::UNIX_EPOCH));
 
 /// Regression: a document that could not be carried out yet was retried at once and endlessly while the turn ran.
 #[test]
-fn what_cannot_be_carried_out_yet_is_looked_at_again_after_a_while() {
+fn a_handoff_that_cannot_be_carried_out_yet_is_retried_after_a_pause() {
     let now = Timestamp::from_second(100).unwrap();
     let later = now + SignedDuration::from_secs(7);
     for (pending, orders, again) in [
@@ -316,7 +316,7 @@ fn what_cannot_be_carried_out_yet_is_looked_at_again_after_a_while() {
 
 /// Regression: a turn that ended without the Stop hook left its handoff pending forever.
 #[test]
-fn what_is_pending_when_no_turn_runs_is_carried_out_unless_the_person_said_stop() {
+fn a_handoff_pending_while_no_turn_runs_is_carried_out_unless_esc_was_pressed() {
     let pending = || Input::Looked(Look { mail: 1, pending: DUE, ..Look::default() });
     let orders =
         play(vec![START, Input::TurnBegan, pending(), Input::TurnEnded { aborted: false }, pending()]);

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::tail::Row;
+use super::tail::MessageRow;
 use crate::handoff::HandoffId;
 
 /// Raise this when one side would misunderstand the other.
@@ -103,8 +103,8 @@ pub struct Compaction {
     #[serde(default)]
     pub instructions: Option<String>,
     #[serde(default)]
-    pub rows: Vec<Row>,
-    /// The result of [`Answer::Fork`]; present but empty if the model gave no answer.
+    pub rows: Vec<MessageRow>,
+    /// The result of [`CompactionAnswer::Fork`]; present but empty if the model gave no answer.
     #[serde(default)]
     pub fork: Option<Fork>,
 }
@@ -122,7 +122,7 @@ pub struct Fork {
 /// How the mod handles the compaction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
-pub enum Answer {
+pub enum CompactionAnswer {
     /// Make this text and these rows the new context.
     Handoff { handoff: HandoffId, text: String, keep: Vec<super::tail::TailState> },
     /// Ask the session's own model this, with this time limit, and call us again with its answer.

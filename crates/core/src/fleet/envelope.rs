@@ -47,7 +47,7 @@ pub struct Header {
     pub epoch: u64,
 }
 
-/// Why an envelope is not believed.
+/// Why an envelope is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Disbelief {
     #[error("its header cannot be understood")]
@@ -143,7 +143,7 @@ pub struct Receipts {
     pub receipts: Vec<Receipt>,
 }
 
-/// The state of a work tree by name: what the other side needs to continue.
+/// The state of a work tree, as far as the other side needs it to continue.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct WorkTree {
     /// The URL of the remote that the branch follows.
@@ -162,7 +162,7 @@ pub struct WorkTree {
     /// The commit that `patch` applies to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
-    /// Everything since `base`, as `git apply` takes it.
+    /// Everything since `base`, in the form that `git apply` accepts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
 }

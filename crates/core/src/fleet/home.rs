@@ -21,7 +21,7 @@ pub enum Local {
     Here {
         epoch: u64,
     },
-    /// Given up, and not yet known to be given to `to`.
+    /// Given up, but the database has not yet confirmed that `to` has it.
     Leaving {
         to: MachineName,
         epoch: u64,
@@ -91,7 +91,7 @@ impl Local {
     #[must_use]
     pub fn settled(&self, row: &Row) -> Self {
         match self {
-            // As wished, or already given on by its new home.
+            // Done, or already passed on by its new home.
             Self::Leaving { to, epoch } if row.epoch >= *epoch => {
                 Self::Away { to: to.clone(), epoch: *epoch }
             }

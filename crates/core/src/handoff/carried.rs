@@ -19,7 +19,7 @@ const MAX_NARRATIVE: usize = 96 << 10;
 
 /// The session that is handed over.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct From {
+pub struct SourceSession {
     pub session: String,
     pub agent: String,
     pub provider: String,
@@ -31,7 +31,7 @@ pub struct From {
 
 /// Who will read the document.
 #[derive(Debug, Clone, Copy)]
-pub struct Reader<'a> {
+pub struct DocumentReader<'a> {
     /// How its instructions name it.
     pub spoken: &'a str,
     /// What an agent of another provider must know before it reads on.
@@ -86,14 +86,14 @@ pub struct Notes<'a> {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Carried {
-    pub from: From,
+    pub from: SourceSession,
     /// Lines about the session, above everything else.
     pub notes: String,
     /// The agent's own words for this handoff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub narrative: Option<String>,
     /// Whether the agent itself wrote the narrative. Otherwise it is the user's instruction for a compaction, or a note
-    /// of ours.
+    /// by baton.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub wrote: bool,
     /// The reader's first steps.
@@ -106,8 +106,8 @@ pub struct Carried {
 
 impl Carried {
     pub fn compose(
-        from: From,
-        reader: &Reader<'_>,
+        from: SourceSession,
+        reader: &DocumentReader<'_>,
         notes: &Notes<'_>,
         narrative: Option<&str>,
         ledger: Ledger,
@@ -205,8 +205,8 @@ impl Carried {
     }
 }
 
-/// The ledger of a session that loaded a document without a record. Its text continues as the words of its author, and
-/// its requests as said in the session: the document proves nothing about the user.
+/// The ledger of a session that loaded a document without a record. Its text counts as its author's words, and its
+/// requests as words said in that session: the document proves nothing about the user.
 pub fn next_of_document(id: &HandoffId, body: &str, session: &str, kind: &Kind, at: Timestamp) -> Ledger {
     let text = body.split("\n## Instructions for ").next().unwrap_or(body).trim().to_owned();
     let mut before = Ledger::new();
@@ -227,7 +227,7 @@ pub fn next_of_document(id: &HandoffId, body: &str, session: &str, kind: &Kind, 
     Ledger::continued(before, hop)
 }
 
-fn lines(reader: &Reader<'_>, notes: &Notes<'_>) -> String {
+fn lines(reader: &DocumentReader<'_>, notes: &Notes<'_>) -> String {
     let mut out = String::new();
     if let Some(differs) = reader.differs {
         let _ = writeln!(out, "{differs}");
@@ -241,7 +241,7 @@ fn lines(reader: &Reader<'_>, notes: &Notes<'_>) -> String {
     out
 }
 
-fn closing(from: &From, reader: &Reader<'_>) -> String {
+fn closing(from: &SourceSession, reader: &DocumentReader<'_>) -> String {
     let mut out = format!("## Instructions for {}\n\n", reader.spoken);
     let restored = if from.kind == Kind::Manual { "handoff" } else { "auto-handoff" };
     let mut steps = Vec::new();
@@ -262,7 +262,7 @@ mod tests {
     use crate::transcript::Author;
 
     #[test]
-    fn what_differs_between_two_kinds_of_agents_is_said_and_among_their_like_nothing_is() {
+    fn differences_between_two_providers_are_stated_and_none_within_one() {
         let one = Side { title: "One", tools: "Bash", instructions: "ONE.md", has_instructions: false };
         let other = Side { title: "Other", tools: "exec", instructions: "OTHER.md", has_instructions: false };
         assert_eq!(differences(&one, &one), None);
@@ -275,8 +275,8 @@ mod tests {
         assert_eq!(differences(&one, &has(other)).unwrap(), bare, "what it knows by itself needs no word");
     }
 
-    fn from(kind: Kind) -> From {
-        From {
+    fn from(kind: Kind) -> SourceSession {
+        SourceSession {
             session: "s1".into(),
             agent: "app".into(),
             provider: "claude".into(),
@@ -292,7 +292,8 @@ mod tests {
         serde_json::json!({"type": "user", "uuid": text, "cwd": "/p", "message": message}).to_string() + "\n"
     }
 
-    const CLAUDE: Reader<'static> = Reader { spoken: "Claude", differs: None, has_memory: false };
+    const CLAUDE: DocumentReader<'static> =
+        DocumentReader { spoken: "Claude", differs: None, has_memory: false };
 
     fn carried(ledger: Ledger, narrative: Option<&str>) -> Carried {
         Carried::compose(from(Kind::Auto), &CLAUDE, &Notes::default(), narrative, ledger)
@@ -385,7 +386,7 @@ mod tests {
         ## Instructions for Claude\n\n1. x";
 
     #[test]
-    fn what_was_asked_for_in_an_old_document_outlives_the_words_of_its_agent() {
+    fn requests_in_an_old_document_outlive_its_agents_words() {
         let mut ledger = next_of_document(&id(1), OLD, "s1", &Kind::Auto, Timestamp::UNIX_EPOCH);
         let at = Timestamp::UNIX_EPOCH;
         for n in 2..6 {
@@ -420,7 +421,8 @@ mod tests {
         let ledger = Ledger::of(user("Port it.").as_bytes()).unwrap();
         let background = ["npm run dev".to_owned()];
         let notes = Notes { background: &background, unread: Some("too long") };
-        let reader = Reader { spoken: "Codex", differs: Some("**Taken over from:** x"), has_memory: true };
+        let reader =
+            DocumentReader { spoken: "Codex", differs: Some("**Taken over from:** x"), has_memory: true };
         let text =
             Carried::compose(from(Kind::Manual), &reader, &notes, Some("I did it."), ledger).document();
         insta::assert_snapshot!(text.split("I did it.").next().unwrap(), @r"

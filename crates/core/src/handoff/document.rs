@@ -66,7 +66,7 @@ impl Header {
         out
     }
 
-    /// Reads the header of `text` and returns it with the body. Unknown header lines are passed over.
+    /// Reads the header of `text` and returns it with the body. Unknown header lines are skipped.
     pub fn parse(text: &str) -> Result<(Self, &str), BadHeader> {
         let (fields, body) = split(text);
         let get = |key: &'static str| {

@@ -13,7 +13,7 @@ const END: &str = marks::HANDOFF_END;
 
 /// The frame's facts about the handoff inside it.
 #[derive(Debug, Clone)]
-pub struct About<'a> {
+pub struct FrameFacts<'a> {
     pub id: &'a HandoffId,
     pub channel: &'a str,
     pub session: &'a str,
@@ -26,7 +26,7 @@ pub struct About<'a> {
 
 /// The frame in at most `budget` characters; `body` fills the room that is left.
 pub fn framed(
-    about: &About<'_>,
+    about: &FrameFacts<'_>,
     key: &Key,
     now: Timestamp,
     budget: usize,
@@ -85,7 +85,7 @@ mod tests {
 
     fn frame(dir: &str, channel: &str, body: &str, budget: usize) -> String {
         let id = id();
-        let about = About {
+        let about = FrameFacts {
             id: &id,
             channel,
             session: "s1",
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_frame_is_the_seeds_lines_with_a_word_behind_them() {
+    fn the_frame_is_the_seeds_lines_followed_by_a_word() {
         let text = frame("/p", "app", "words", 9_500);
         let word = key().word(id().as_str());
         insta::assert_snapshot!(text.replace(&word, "WORD"), @r"

@@ -12,7 +12,7 @@
 //!                    └── cleared, or replaced by a newer one ──▶ cleared
 //! ```
 //!
-//! A claim is not a state of its own on disk: the handoff stays `active` and carries who claimed it.
+//! A claim is not a separate state on disk: the handoff stays `active` and carries who claimed it.
 
 pub mod attach;
 pub mod carried;

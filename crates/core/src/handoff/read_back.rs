@@ -1,8 +1,8 @@
-//! Reads back a document without a ledger: its requests, and the words in its list. Nothing proves any more that the
-//! user said them, so they continue as said in the session.
+//! Reads back a document without a ledger: its requests, and the words in its list. Nothing proves any longer that the
+//! user said them, so they are carried on as words said in the session.
 
 use super::render::FACTS;
-use crate::ledger::{Route, Utterance};
+use crate::ledger::{Utterance, UtteranceKind};
 use crate::transcript::{Author, Origin};
 
 /// The list may be long; the newest words come first in it.
@@ -11,7 +11,7 @@ const WORDS: usize = 20;
 /// The lists of words.
 const SPOKEN: [&str; 2] = ["The user's words", "Said by others"];
 
-/// A heading without the count behind it.
+/// A heading without its count.
 fn title_of(heading: &str) -> &str {
     heading.split_once(" (").map_or(heading, |(title, _)| title)
 }
@@ -53,7 +53,7 @@ fn fenced<'a>(lines: &mut impl Iterator<Item = &'a str>) -> Option<String> {
 fn said(text: String) -> Utterance {
     Utterance {
         text,
-        way: Route::Prompt,
+        way: UtteranceKind::Prompt,
         author: Author::Unknown,
         asked: None,
         command: None,

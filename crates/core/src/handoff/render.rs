@@ -1,7 +1,7 @@
 //! The whole document: the agent's narrative first if there is one, then everything that the ledger holds.
 
 use super::entries::entries;
-use super::pack::{Choice, assemble};
+use super::pack::{Selection, assemble};
 use super::verify;
 use crate::ledger::Ledger;
 use crate::transcript::TodoStatus;
@@ -10,7 +10,7 @@ use crate::transcript::TodoStatus;
 /// are marked.
 pub fn render(ledger: &Ledger, narrative: Option<&str>) -> String {
     let entries = entries(ledger, usize::MAX / 2);
-    let facts = assemble(&entries, &Choice::everything(&entries));
+    let facts = assemble(&entries, &Selection::everything(&entries));
     match narrative.map(str::trim).filter(|n| !n.is_empty()) {
         Some(narrative) => format!("{}\n\n{FACTS}\n\n{facts}", verify::mark(narrative, ledger)),
         None => facts,

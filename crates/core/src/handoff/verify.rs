@@ -1,8 +1,8 @@
 //! Checks an agent's own words against the ledger: marks files, commits, test results and figures that the transcript
 //! does not show. Supported words stay as they are.
 
-use crate::ledger::seen::{Name, name};
-use crate::ledger::{Commit, Ledger, Outcome, shell::Kind};
+use crate::ledger::seen::{CheckedName, name};
+use crate::ledger::{CommandOutcome, Commit, Ledger, shell::WorkKind};
 
 /// Follows a claim that nothing in the transcript supports.
 pub(crate) const UNPROVEN: &str = " [unproven]";
@@ -45,14 +45,14 @@ struct Facts<'l> {
     /// Everything the ledger holds as text, in which a name may be found.
     text: String,
     /// The outcome of the last test run, if there was one.
-    tests: Option<(Outcome, bool)>,
+    tests: Option<(CommandOutcome, bool)>,
 }
 
 impl<'l> Facts<'l> {
     fn of(ledger: &'l Ledger) -> Self {
         // The document itself is the ledger as text; it leaves nothing out.
         let text = super::render::render(ledger, None);
-        let mut runs = ledger.commands.commands.iter().rev().filter(|c| c.kind == Kind::Test);
+        let mut runs = ledger.commands.commands.iter().rev().filter(|c| c.kind == WorkKind::Test);
         let tests = runs.next().map(|command| (command.outcome, command.complains));
         Self { ledger, text, tests }
     }
@@ -72,10 +72,10 @@ impl<'l> Facts<'l> {
             }
             Claim::Commit(hash) => {
                 let made = |c: &Commit| c.hash.starts_with(hash) || hash.starts_with(c.hash.as_str());
-                self.ledger.git.commits.iter().any(made) || self.ledger.seen.contains(Name::Hash(hash))
+                self.ledger.git.commits.iter().any(made) || self.ledger.seen.contains(CheckedName::Hash(hash))
             }
-            Claim::Figure(number) => self.ledger.seen.contains(Name::Figure(number)),
-            Claim::TestsPass => self.tests == Some((Outcome::Exit(0), false)),
+            Claim::Figure(number) => self.ledger.seen.contains(CheckedName::Figure(number)),
+            Claim::TestsPass => self.tests == Some((CommandOutcome::Exit(0), false)),
         }
     }
 }
@@ -100,7 +100,7 @@ fn mark_line(line: &str, facts: &Facts<'_>, out: &mut String) {
             continue;
         };
         if !facts.supports(&claim) {
-            // Behind the closing backtick, so that the code span stays whole.
+            // After the closing backtick, so that the code span stays whole.
             let end = at + word.len();
             marks.push(end + usize::from(line[end..].starts_with('`')));
         }

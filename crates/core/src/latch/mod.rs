@@ -24,13 +24,13 @@ pub struct Latches {
     /// An automatic handoff was sealed because the agent wrote none.
     pub sealed: bool,
     /// The last figures of the previous cycle.
-    pub before: Option<Usage>,
+    pub before: Option<AnswerFigures>,
 }
 
 /// The figures of one answer. Status line payloads carry no timestamp, so after a compaction the client may repeat the
 /// old figures, and only the figures themselves show that they are old.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
+pub struct AnswerFigures {
     pub tokens: u64,
     pub output: u64,
 }
@@ -106,7 +106,9 @@ impl Latches {
     /// The level of a reading in this cycle. `Ok` if there is no reading or if it repeats the previous cycle's figures.
     pub fn level(&self, reading: Option<&Reading>, limits: &Limits) -> Level {
         match reading {
-            Some(r) if self.before != Some(Usage { tokens: r.tokens, output: r.output }) => limits.level(r),
+            Some(r) if self.before != Some(AnswerFigures { tokens: r.tokens, output: r.output }) => {
+                limits.level(r)
+            }
             _ => Level::Ok,
         }
     }
@@ -163,7 +165,7 @@ impl Latches {
     /// Starts a new cycle, in which each text may be sent again. `last` is the last reading of the old cycle.
     #[must_use]
     pub fn rearm(self, _cause: Rearm, last: Option<&Reading>) -> Self {
-        let before = last.map(|r| Usage { tokens: r.tokens, output: r.output });
+        let before = last.map(|r| AnswerFigures { tokens: r.tokens, output: r.output });
         Self { cycle: self.cycle.wrapping_add(1), before, ..Self::default() }
     }
 }

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::level::Thresholds;
-use crate::reading::{Reading, Source};
+use crate::reading::{Reading, ReadingSource};
 use crate::wire::claude::{EVENTS, parse_hook};
 
 fn reading(percentage: u64) -> Reading {
@@ -13,7 +13,7 @@ fn reading(percentage: u64) -> Reading {
         window: 200_000,
         base: 0,
         at,
-        source: Source::StatusLine,
+        source: ReadingSource::StatusLine,
     }
 }
 
@@ -142,7 +142,7 @@ fn below_critical_or_after_a_handoff_a_stop_is_a_stop() {
 }
 
 #[test]
-fn what_is_switched_off_is_not_said_and_takes_no_latch() {
+fn a_disabled_nudge_is_not_sent_and_takes_no_latch() {
     let quiet = Voice { advise: false, ..Voice::default() };
     let (l, say) = Latches::default().at_level(Level::Warn, quiet);
     assert_eq!((l, say), (Latches::default(), None));
@@ -183,7 +183,7 @@ proptest! {
     /// Under any sequence: each of the four at most once per cycle, no advice after the request, no block against the
     /// rules, and no request to an agent that has handed off.
     #[test]
-    fn each_is_said_at_most_once_per_cycle(steps in proptest::collection::vec(step(), 0..200)) {
+    fn each_nudge_is_sent_at_most_once_per_cycle(steps in proptest::collection::vec(step(), 0..200)) {
         let mut l = Latches::default();
         let (mut advised, mut requested, mut blocked, mut sealed, mut handed) = (0, 0, 0, 0, false);
         for step in steps {

@@ -1,4 +1,4 @@
-//! A list that keeps its newest entries and counts the ones it let go, so that memory is bounded and nothing
+//! A list that keeps its newest entries and counts the ones it dropped, so that memory is bounded and nothing
 //! disappears silently.
 
 use std::collections::VecDeque;

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use super::capped::Capped;
-use super::shell::{self, Kind};
+use super::shell::{self, WorkKind};
 use super::text;
 use crate::plain::without_escapes;
 use crate::transcript::Origin;
@@ -22,11 +22,11 @@ const USED_CHARS: usize = 300;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command {
-    pub kind: Kind,
+    pub kind: WorkKind,
     pub text: String,
     pub runs: u32,
-    pub outcome: Outcome,
-    /// The line of its last output that says most, verbatim.
+    pub outcome: CommandOutcome,
+    /// The most informative line of its last output, verbatim.
     pub result: Option<String>,
     /// Whether that line reports a failure, whatever the exit status: a pipe through `tail` hides it.
     pub complains: bool,
@@ -35,7 +35,7 @@ pub struct Command {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Outcome {
+pub enum CommandOutcome {
     Exit(i32),
     /// Failed without an exit status (killed, timed out, refused by the tool).
     Failed,
@@ -43,7 +43,7 @@ pub enum Outcome {
     Unknown,
 }
 
-impl Outcome {
+impl CommandOutcome {
     pub(crate) fn ok(self) -> bool {
         self == Self::Exit(0)
     }
@@ -55,10 +55,10 @@ pub struct Failure {
     /// The command, or the tool and its file.
     pub cause: String,
     pub topic: String,
-    pub outcome: Outcome,
+    pub outcome: CommandOutcome,
     pub text: String,
     pub left_out: usize,
-    /// It stopped the work: a command or an edit, not a look for something that is not there.
+    /// It stopped the work: a command or an edit, not a lookup that found nothing.
     pub blocking: bool,
     /// The user refused the call.
     pub refusal: bool,
@@ -69,9 +69,9 @@ pub struct Failure {
 
 /// A failed approach, and what was done instead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Replaced {
+pub struct ReplacedApproach {
     pub tried: String,
-    pub outcome: Outcome,
+    pub outcome: CommandOutcome,
     pub instead: String,
     pub origin: Origin,
 }
@@ -81,7 +81,7 @@ pub struct Commands {
     /// In the order of their last run, the newest at the end.
     pub commands: Capped<Command>,
     pub errors: Capped<Failure>,
-    pub replaced: Capped<Replaced>,
+    pub replaced: Capped<ReplacedApproach>,
     /// Whatever was run last, of every kind, the newest at the end.
     #[serde(default)]
     pub recent: VecDeque<String>,
@@ -98,31 +98,31 @@ impl Commands {
         }
     }
 
-    /// What was run last, the newest first, without the commands that have an entry of their own.
+    /// What was run last, newest first, without the commands that have an entry.
     pub(crate) fn other_recent(&self) -> impl Iterator<Item = &str> {
         let has_entry =
             |line: &str| self.commands.iter().any(|c| text::clip_lines(&c.text, USED_CHARS) == line);
         self.recent.iter().rev().map(String::as_str).filter(move |line| !has_entry(line))
     }
 
-    /// A command whose end had not been seen has ended.
-    pub(super) fn settled(&mut self, line: &str, outcome: Outcome) {
+    /// A command that was still running has ended.
+    pub(super) fn settled(&mut self, line: &str, outcome: CommandOutcome) {
         let known = self.commands.items.iter_mut().rev().find(|c| c.text == line.trim());
-        if let Some(command) = known.filter(|c| c.outcome == Outcome::Unknown) {
+        if let Some(command) = known.filter(|c| c.outcome == CommandOutcome::Unknown) {
             command.outcome = outcome;
         }
     }
 
-    /// The end of a command that was left running comes now: it is the same run.
+    /// A command that was left running has ended: this is the same run, not another one.
     pub(super) fn resumed(&mut self, line: &str) {
         let known = self.commands.items.iter_mut().rev().find(|c| c.text == line.trim());
-        if let Some(command) = known.filter(|c| c.outcome == Outcome::Unknown) {
+        if let Some(command) = known.filter(|c| c.outcome == CommandOutcome::Unknown) {
             command.runs = command.runs.saturating_sub(1);
         }
     }
 
     /// A shell command ended.
-    pub(crate) fn ran(&mut self, line: &str, outcome: Outcome, output: &str, origin: &Origin) {
+    pub(crate) fn ran(&mut self, line: &str, outcome: CommandOutcome, output: &str, origin: &Origin) {
         let topic = shell::topic(line);
         let mut complains = false;
         if let Some(kind) = shell::kind(line) {
@@ -141,7 +141,7 @@ impl Commands {
             };
             self.commands.push(command, COMMANDS);
         }
-        if outcome == Outcome::Unknown {
+        if outcome == CommandOutcome::Unknown {
             return;
         }
         if !outcome.ok() {
@@ -154,7 +154,7 @@ impl Commands {
     /// The user refused a call. Only the newest refusal is kept as an error; the user's words are kept elsewhere.
     pub(crate) fn refused(&mut self, cause: &str, output: &str, origin: &Origin) {
         self.errors.items.retain(|error| !error.refusal);
-        self.failed(cause, None, Outcome::Failed, output, origin);
+        self.failed(cause, None, CommandOutcome::Failed, output, origin);
         if let Some(error) = self.errors.items.back_mut() {
             error.refusal = true;
         }
@@ -165,7 +165,7 @@ impl Commands {
         &mut self,
         cause: &str,
         topic: Option<String>,
-        outcome: Outcome,
+        outcome: CommandOutcome,
         output: &str,
         origin: &Origin,
     ) {
@@ -187,8 +187,8 @@ impl Commands {
         self.errors.push(failure, ERRORS);
     }
 
-    /// Something worked: errors of its topic are over, and if it is another way to do the same, the failed way
-    /// was replaced.
+    /// Something worked: errors of its topic are resolved, and if it was another way to do the same, it replaced the
+    /// failed way.
     pub(crate) fn worked(&mut self, cause: &str, topic: &str, origin: &Origin) {
         if topic.is_empty() {
             return;
@@ -197,7 +197,7 @@ impl Commands {
         for error in self.errors.items.iter_mut().filter(|e| e.resolved.is_none() && e.topic == topic) {
             error.resolved = Some(origin.clone());
             if error.cause.trim() != cause.trim() {
-                replaced.push(Replaced {
+                replaced.push(ReplacedApproach {
                     tried: error.cause.clone(),
                     outcome: error.outcome,
                     instead: text::clip_lines(cause, COMMAND_CHARS).to_owned(),
@@ -314,10 +314,10 @@ mod tests {
     fn a_run_that_hid_its_failure_behind_a_pipe_does_not_resolve_the_error() {
         let mut commands = Commands::default();
         let origin = Origin::default();
-        commands.ran("go test ./a", Outcome::Exit(1), "Exit code 1\nFAIL", &origin);
-        commands.ran("go test ./a | tail", Outcome::Exit(0), "--- FAIL: TestA\nFAIL", &origin);
+        commands.ran("go test ./a", CommandOutcome::Exit(1), "Exit code 1\nFAIL", &origin);
+        commands.ran("go test ./a | tail", CommandOutcome::Exit(0), "--- FAIL: TestA\nFAIL", &origin);
         assert_eq!(commands.errors.last().unwrap().resolved, None);
-        commands.ran("go test ./a -v", Outcome::Exit(0), "ok a 0.1s", &origin);
+        commands.ran("go test ./a -v", CommandOutcome::Exit(0), "ok a 0.1s", &origin);
         assert!(commands.errors.last().unwrap().resolved.is_some());
         assert_eq!(commands.replaced.last().unwrap().tried, "go test ./a");
     }

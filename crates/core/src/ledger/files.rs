@@ -15,7 +15,7 @@ const MARKS: usize = 12;
 const RANGES: usize = 6;
 const SEARCHES: usize = 4;
 const OUTLINE: usize = 60;
-/// Only so many files keep more than their name and counts; a task works on a few dozen.
+/// How many files keep more than their name and counts; a task works on a few dozen.
 const DETAILED: usize = 80;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ pub struct File {
     pub origin: Origin,
     /// Places that were changed, the newest last.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
-    pub marks: VecDeque<Mark>,
+    pub marks: VecDeque<ChangedPlace>,
     /// First and last lines that were read, the newest last. The end is 0 if unknown.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub ranges: VecDeque<(u32, u32)>,
@@ -52,7 +52,7 @@ pub struct File {
 
 /// A place in a file that was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
+pub struct ChangedPlace {
     /// As last seen; 0 when only the definition is known.
     pub line: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,7 +110,7 @@ impl File {
         let markdown = [".md", ".mdx", ".markdown"].iter().any(|end| self.path.ends_with(end));
         let around = if markdown { hunk.heading.clone() } else { hunk.around.clone() };
         let around = around.or_else(|| self.around(hunk.line).map(str::to_owned));
-        let mark = Mark { line: hunk.line, around };
+        let mark = ChangedPlace { line: hunk.line, around };
         self.marks.retain(|known| known.around.is_none() || known.around != mark.around);
         // The lines below have moved.
         if hunk.line > 0 && hunk.growth != 0 {
@@ -169,7 +169,7 @@ impl Files {
         self.files.last_mut().unwrap_or_else(|| unreachable!("it was pushed just now"))
     }
 
-    /// A file is in play, though nobody has read or changed it yet. Returns its id.
+    /// Adds a file that is in play although nobody has read or changed it yet. Returns its id.
     pub(crate) fn place(&mut self, path: &str, act: u32, origin: &Origin) -> u32 {
         self.at(path, act, origin).id
     }
@@ -190,7 +190,7 @@ impl Files {
         self.next
     }
 
-    /// Which files a search gave lines of: the few that it found are in play.
+    /// Files in which a search found lines. If they are few, they are in play.
     pub(crate) fn searched_in(
         &mut self,
         output: &str,
@@ -397,7 +397,7 @@ fn is_windows(path: &str) -> bool {
     bytes.get(1) == Some(&b':') || (path.contains('\\') && !path.contains('/'))
 }
 
-/// A scratch file: nobody's work. A tree of files below a temporary folder may be a clone that is worked on.
+/// A scratch file, which is not work. A tree of files below a temporary folder may be a clone that somebody works on.
 pub(super) fn is_temporary(path: &str) -> bool {
     const FOLDERS: [&str; 4] = ["/tmp/", "/private/tmp/", "/var/folders/", "/var/tmp/"];
     let lower = path.replace('\\', "/").to_ascii_lowercase();
@@ -408,7 +408,7 @@ pub(super) fn is_temporary(path: &str) -> bool {
         || below.is_some_and(|rest| rest.split('/').count() <= 2 || rest.starts_with("claude"))
 }
 
-/// A long output that the client has put into a file of its own: reading it shows the output.
+/// A long output that the client has moved to a separate file: reading that file shows the output.
 pub(super) fn is_kept_output(path: &str) -> bool {
     path.contains("/.claude/projects/") && path.contains("/tool-results/")
 }
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn scratch_files_are_nobodys_work() {
+    fn scratch_files_are_not_work() {
         for temporary in ["/tmp/x.txt", r"C:\Users\me\AppData\Local\Temp\claude\a.ps1", "/private/tmp/y"] {
             assert!(is_temporary(temporary), "{temporary}");
         }

@@ -28,7 +28,7 @@ pub struct GitOutput {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Git {
     pub branch: Option<GitOutput>,
-    /// Branches left behind, the newest last.
+    /// Branches that were left, newest last.
     pub earlier_branches: Vec<String>,
     pub commits: Capped<Commit>,
     pub status: Option<GitOutput>,

@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-use super::{Ledger, Route};
+use super::{Ledger, UtteranceKind};
 use crate::transcript::{Author, Origin, TodoStatus};
 
 /// The kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ItemKind {
     Request,
     Rule,
     Answer,
@@ -23,7 +23,7 @@ pub enum Kind {
     Link,
 }
 
-impl Kind {
+impl ItemKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Request => "request",
@@ -46,7 +46,7 @@ impl Kind {
 pub struct TaskItem {
     /// Names it to `handoffs chain drop`; the same words have the same id in every handoff.
     pub id: String,
-    pub kind: Kind,
+    pub kind: ItemKind,
     pub author: Author,
     pub text: String,
     pub cycle: u32,
@@ -56,7 +56,7 @@ pub struct TaskItem {
     pub source: String,
 }
 
-fn id(kind: Kind, text: &str) -> String {
+fn id(kind: ItemKind, text: &str) -> String {
     let text = super::text::fold(text);
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64 ^ kind as u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -64,7 +64,7 @@ fn id(kind: Kind, text: &str) -> String {
     format!("{}{:07x}", &kind.as_str()[..1], hash >> 36)
 }
 
-fn item(kind: Kind, author: Author, text: &str, origin: &Origin) -> TaskItem {
+fn item(kind: ItemKind, author: Author, text: &str, origin: &Origin) -> TaskItem {
     TaskItem {
         id: id(kind, text),
         kind,
@@ -84,38 +84,52 @@ impl Ledger {
         let mut all: Vec<TaskItem> = Vec::new();
         let said = words.first.iter().chain(words.openings.iter()).chain(words.recent.iter());
         for said in said {
-            let kind = if said.is_request() { Kind::Request } else { Kind::Said };
-            let kind =
-                if said.way == Route::Refusal && said.author == Author::User { Kind::Rule } else { kind };
+            let kind = if said.is_request() { ItemKind::Request } else { ItemKind::Said };
+            let kind = if said.way == UtteranceKind::Refusal && said.author == Author::User {
+                ItemKind::Rule
+            } else {
+                kind
+            };
             all.push(item(kind, said.author.clone(), &said.text, &said.origin));
         }
-        all.extend(words.rules.iter().map(|rule| item(Kind::Rule, Author::User, &rule.text, &rule.origin)));
+        all.extend(
+            words.rules.iter().map(|rule| item(ItemKind::Rule, Author::User, &rule.text, &rule.origin)),
+        );
         for answer in words.answers.iter() {
             let text = format!("{} → {}", answer.question, answer.text);
-            all.push(item(Kind::Answer, Author::User, &text, &answer.origin));
+            all.push(item(ItemKind::Answer, Author::User, &text, &answer.origin));
         }
         if let Some(narrative) = &self.narrative {
             let origin =
                 Origin { cycle: narrative.cycle, at: Some(narrative.at.to_string()), ..Origin::default() };
-            all.push(item(Kind::Narrative, Author::Agent(narrative.agent.clone()), &narrative.text, &origin));
+            all.push(item(
+                ItemKind::Narrative,
+                Author::Agent(narrative.agent.clone()),
+                &narrative.text,
+                &origin,
+            ));
         }
-        all.extend(self.todos.open().map(|task| item(Kind::Open, agent(), &task.text, &task.origin)));
+        all.extend(self.todos.open().map(|task| item(ItemKind::Open, agent(), &task.text, &task.origin)));
         all.extend(
-            self.questions.iter().map(|question| item(Kind::Open, agent(), &question.text, &question.origin)),
+            self.questions
+                .iter()
+                .map(|question| item(ItemKind::Open, agent(), &question.text, &question.origin)),
         );
         for entry in self.commands.replaced.iter() {
-            all.push(item(Kind::Failed, Author::Tool, &entry.tried, &entry.origin));
+            all.push(item(ItemKind::Failed, Author::Tool, &entry.tried, &entry.origin));
         }
         for commit in self.git.commits.iter() {
             let text = format!("{} {}", commit.hash, commit.subject);
-            all.push(item(Kind::Commit, Author::Tool, text.trim_end(), &commit.origin));
-        }
-        all.extend(self.files.changed().map(|file| item(Kind::File, Author::Tool, &file.path, &file.origin)));
-        for command in self.commands.commands.iter() {
-            all.push(item(Kind::Command, Author::Tool, &command.text, &command.origin));
+            all.push(item(ItemKind::Commit, Author::Tool, text.trim_end(), &commit.origin));
         }
         all.extend(
-            self.git.links.iter().map(|link| item(Kind::Link, Author::Unknown, &link.text, &link.origin)),
+            self.files.changed().map(|file| item(ItemKind::File, Author::Tool, &file.path, &file.origin)),
+        );
+        for command in self.commands.commands.iter() {
+            all.push(item(ItemKind::Command, Author::Tool, &command.text, &command.origin));
+        }
+        all.extend(
+            self.git.links.iter().map(|link| item(ItemKind::Link, Author::Unknown, &link.text, &link.origin)),
         );
         let mut seen = std::collections::HashSet::new();
         all.retain(|item| seen.insert(item.id.clone()));
@@ -139,29 +153,30 @@ impl Ledger {
             return;
         }
         let struck = self.struck.clone();
-        let is = |kind: Kind, text: &str| struck.contains(&id(kind, text));
-        let said =
-            |text: &str| [Kind::Request, Kind::Said, Kind::Rule].into_iter().any(|kind| is(kind, text));
+        let is = |kind: ItemKind, text: &str| struck.contains(&id(kind, text));
+        let said = |text: &str| {
+            [ItemKind::Request, ItemKind::Said, ItemKind::Rule].into_iter().any(|kind| is(kind, text))
+        };
         let words = &mut self.words;
         words.first.take_if(|first| said(&first.text));
         words.openings.items.retain(|it| !said(&it.text));
         words.recent.items.retain(|it| !said(&it.text));
-        words.rules.items.retain(|it| !is(Kind::Rule, &it.text));
-        words.answers.items.retain(|it| !is(Kind::Answer, &format!("{} → {}", it.question, it.text)));
+        words.rules.items.retain(|it| !is(ItemKind::Rule, &it.text));
+        words.answers.items.retain(|it| !is(ItemKind::Answer, &format!("{} → {}", it.question, it.text)));
         self.exchange.retain(|it| !said(&it.text));
-        self.narrative.take_if(|it| is(Kind::Narrative, &it.text));
-        self.questions.retain(|it| !is(Kind::Open, &it.text));
-        for task in self.todos.tasks.iter_mut().filter(|task| is(Kind::Open, &task.text)) {
+        self.narrative.take_if(|it| is(ItemKind::Narrative, &it.text));
+        self.questions.retain(|it| !is(ItemKind::Open, &it.text));
+        for task in self.todos.tasks.iter_mut().filter(|task| is(ItemKind::Open, &task.text)) {
             task.status = TodoStatus::Deleted;
         }
-        self.commands.replaced.items.retain(|it| !is(Kind::Failed, &it.tried));
-        self.commands.commands.items.retain(|it| !is(Kind::Command, &it.text));
+        self.commands.replaced.items.retain(|it| !is(ItemKind::Failed, &it.tried));
+        self.commands.commands.items.retain(|it| !is(ItemKind::Command, &it.text));
         self.git
             .commits
             .items
-            .retain(|it| !is(Kind::Commit, format!("{} {}", it.hash, it.subject).trim_end()));
-        self.git.links.items.retain(|it| !is(Kind::Link, &it.text));
-        self.files.files.retain(|it| !is(Kind::File, &it.path));
+            .retain(|it| !is(ItemKind::Commit, format!("{} {}", it.hash, it.subject).trim_end()));
+        self.git.links.items.retain(|it| !is(ItemKind::Link, &it.text));
+        self.files.files.retain(|it| !is(ItemKind::File, &it.path));
         if self.words.first.is_none() {
             self.words.first = self.words.openings.items.pop_front();
         }

@@ -20,7 +20,7 @@ pub struct Job {
     /// The beginning of its result.
     pub result: Option<String>,
     pub origin: Origin,
-    /// When a look at it last showed that it ran; nothing where the client itself tells when it ends.
+    /// When a poll last showed it running; `None` if the client itself reports its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<Origin>,
 }
@@ -42,7 +42,7 @@ impl Jobs {
         self.push(id, what, agent, true, None, origin);
     }
 
-    /// A process was left running whose end is known only from looking at it again.
+    /// A process was left running, and only polling it again tells whether it has ended.
     pub fn left(&mut self, id: &str, what: &str, origin: &Origin) {
         if !self.look(id, origin) {
             self.started(id, what, false, origin);
@@ -50,7 +50,7 @@ impl Jobs {
         }
     }
 
-    /// A look at a process shows that it runs. `false` if it is not known.
+    /// A poll showed the process running. Returns `false` if the process is unknown.
     pub fn look(&mut self, id: &str, origin: &Origin) -> bool {
         let job = self.jobs.items.iter_mut().rev().find(|job| job.running && job.id == id);
         let known = job.is_some();
@@ -68,7 +68,7 @@ impl Jobs {
         }
     }
 
-    /// A subagent that was waited for.
+    /// A subagent that the agent waited for has returned.
     pub(crate) fn returned(&mut self, what: &str, result: &str, origin: &Origin) {
         self.push("", what, true, false, beginning(result), origin);
     }

@@ -1,9 +1,9 @@
 //! The facts that a transcript proves, extracted by rule, no model involved.
 //!
-//! A [`Ledger`] is fed line after line and stays small whatever the transcript's size: every list is capped and
-//! counts what it let go. It can be stored and fed on from [`Ledger::read_to`]. A session that continues a task
-//! begins with the ledger of the session before (`Ledger::continued`), so it is the ledger of the task: each fact
-//! knows in which cycle it was read.
+//! A [`Ledger`] is fed line after line and stays small whatever the transcript's size: every list is capped and counts
+//! what it dropped. It can be stored and fed on from [`Ledger::read_to`]. A session that continues a task begins with
+//! the ledger of the session before (`Ledger::continued`), so it is the ledger of the task: each fact knows in which
+//! cycle it was read.
 
 mod capped;
 mod commands;
@@ -23,18 +23,20 @@ mod words;
 mod working;
 
 pub use capped::Capped;
-pub use commands::{Command, Commands, Failure, Outcome, Replaced};
+pub use commands::{Command, CommandOutcome, Commands, Failure, ReplacedApproach};
 pub(crate) use files::slashed;
-pub use files::{Definition, File, Files, Mark};
+pub use files::{ChangedPlace, Definition, File, Files};
 pub use git::{Commit, Git, GitOutput};
-pub use items::{Kind as ItemKind, TaskItem};
+pub use items::{ItemKind, TaskItem};
 pub use jobs::{Job, Jobs};
 pub(crate) use names::holds_secrets;
 pub use task::{Hop, MAX_CARRIED, Narrative, TaskEnd};
 pub use todos::{Task, Todos};
-pub use words::{Answer, Answered, Route, Rule, Utterance, Words, rule_strength};
+pub use words::{
+    AnswerState, AnsweredQuestion, StandingRule, Utterance, UtteranceKind, Words, rule_strength,
+};
 pub(crate) use working::names_of;
-pub use working::{Hit, Name, Working};
+pub use working::{Name, SearchedLine, Working};
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead};
@@ -42,12 +44,12 @@ use std::io::{self, BufRead};
 use serde::{Deserialize, Serialize};
 
 use crate::transcript::lines::{self, Line, MAX_LINE};
-use crate::transcript::{Author, Counts, Origin, Parser, Provider};
+use crate::transcript::{Author, Counts, Dialect, Origin, Parser};
 
 /// Facts of one transcript, and of the task before it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Ledger {
-    /// Of this form; a store that holds another one is read again from the transcript.
+    /// The version of the form in which it is stored. A ledger of another form is rebuilt from the transcript.
     #[serde(default)]
     pub version: u32,
     pub session: Option<String>,
@@ -67,7 +69,7 @@ pub struct Ledger {
     pub git: Git,
     pub jobs: Jobs,
     /// Questions to the user that nobody answered.
-    pub questions: Vec<Question>,
+    pub questions: Vec<OpenQuestion>,
     /// The last words of both sides, the newest at the end.
     pub exchange: VecDeque<Utterance>,
     pub working: Working,
@@ -124,7 +126,7 @@ pub struct Plan {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Question {
+pub struct OpenQuestion {
     pub text: String,
     pub origin: Origin,
 }
@@ -201,7 +203,7 @@ impl Ledger {
 
     /// One line without its newline, which begins at `offset`.
     pub fn feed(&mut self, line: &[u8], offset: u64) {
-        // The parser lends out records of its own memory, so take it out while the ledger reads them.
+        // Records borrow from the parser, so take it out while the ledger reads them.
         let mut parser = std::mem::take(&mut self.parser);
         // The ledger must know the provider meanwhile.
         self.parser.provider = parser.provider;
@@ -211,7 +213,7 @@ impl Ledger {
         self.parser = parser;
     }
 
-    /// Where to read on: the byte behind the last line that was taken.
+    /// Where to continue reading: the byte after the last line that was taken.
     pub fn read_to(&self) -> u64 {
         self.read_to
     }
@@ -220,7 +222,7 @@ impl Ledger {
         &self.parser.counts
     }
 
-    pub fn provider(&self) -> Option<Provider> {
+    pub fn provider(&self) -> Option<Dialect> {
         self.parser.provider
     }
 
@@ -237,7 +239,7 @@ impl Ledger {
 
     /// The agent's last message.
     pub fn last_reply(&self) -> Option<&Utterance> {
-        self.exchange.iter().rev().find(|said| said.way == Route::Reply)
+        self.exchange.iter().rev().find(|said| said.way == UtteranceKind::Reply)
     }
 
     /// The last message as the client itself reports it: the transcript may lag behind.
@@ -262,10 +264,10 @@ impl Ledger {
     fn reply(&mut self, text: &str, origin: &Origin) {
         let text = text.trim();
         let kept = text::clip(text, REPLY_CHARS).unwrap_or_else(|| text::clip_lines(text, REPLY_CHARS));
-        self.words.answered = Answered::Yes;
+        self.words.answered = AnswerState::Yes;
         self.exchanged(Utterance {
             text: kept.to_owned(),
-            way: Route::Reply,
+            way: UtteranceKind::Reply,
             author: Author::Agent(String::new()),
             asked: None,
             command: None,

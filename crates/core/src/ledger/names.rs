@@ -96,7 +96,7 @@ fn url_end(bytes: &[u8], from: usize) -> usize {
     bytes[from..].iter().position(ends).map_or(bytes.len(), |n| from + n)
 }
 
-/// A run with slashes as a path, without the line number behind it.
+/// A run with slashes as a path, without the line number after it.
 fn path(run: &str) -> Option<&str> {
     let drive = run.as_bytes().get(1) == Some(&b':') && matches!(run.as_bytes().get(2), Some(b'\\' | b'/'));
     let from = if drive { 2 } else { 0 };
@@ -206,7 +206,7 @@ fn is_secret_value(text: &str, start: usize) -> bool {
     SECRETS.iter().any(|secret| word.contains(secret))
 }
 
-/// Files whose text is nobody's to carry.
+/// Files whose text must not be carried over.
 pub(crate) fn holds_secrets(path: &str) -> bool {
     let name = path.rsplit(['/', '\\']).next().unwrap_or(path).to_ascii_lowercase();
     name.starts_with(".env")
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_secret_is_no_name() {
+    fn text_that_looks_like_a_secret_is_not_a_name() {
         for text in [
             "sk-ant-api03-Xk39fjQ0zL2mNq8vR4tY6uB1cE5gH7jK",
             "DB_PASSWORD=hunter2_hunter2",

@@ -10,16 +10,16 @@ pub(super) enum Part<'t> {
     Pasted(&'t str),
 }
 
-/// So many lines of machine text in a row are a paste, if they are not shorter than this together.
+/// This many lines of machine text in a row are a paste, if together they have at least this many characters.
 const LINES: usize = 4;
 const CHARS: usize = 200;
 /// A longer message was not typed from end to end.
 const TYPED: usize = 3_000;
 /// In such a long message the typed part is its beginning, and a last paragraph of at most this length.
 const CLOSING: usize = 400;
-/// A request is known by its beginning: whole lines of that much of a message stay as they are.
+/// A request is recognised by its beginning, so whole lines within this many characters stay as they are.
 const BEGINNING: usize = 130;
-/// Of one endless line that much is shown.
+/// How much of an overlong line is shown.
 const LINE: usize = 200;
 /// JSON inside a line is a paste from this size on.
 const DATA: usize = 160;
@@ -71,7 +71,7 @@ fn is_fence(line: &str) -> bool {
     line.starts_with("```") || line.starts_with("~~~")
 }
 
-/// A long piece without a break is a document with a lead in front of it, and perhaps a word behind it.
+/// A long piece without a break is a document with a lead in front of it, and perhaps a word after it.
 fn document(text: &str) -> Vec<Part<'_>> {
     let lead = text.find("\n\n").unwrap_or(0);
     let lead = if text[..lead].chars().count() <= TYPED / 2 { lead } else { 0 };
@@ -303,7 +303,7 @@ fn head(block: &str, room: usize) -> &str {
         if said && chars >= room {
             break;
         }
-        // One endless line is cut.
+        // Cut an overlong line.
         if let Some((at, _)) = line.char_indices().nth(LINE) {
             let cut = line[..at].rfind(char::is_whitespace).filter(|cut| cut * 2 > at).unwrap_or(at);
             return &block[..if said { end } else { end + cut }];

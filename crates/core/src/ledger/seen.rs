@@ -19,7 +19,7 @@ impl Default for Filter {
 
 /// A thing that can be looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Name<'a> {
+pub enum CheckedName<'a> {
     Figure(&'a str),
     Hash(&'a str),
     File(&'a str),
@@ -35,7 +35,7 @@ impl Filter {
         for_each_name(text, |name| self.insert(name));
     }
 
-    pub(crate) fn insert(&mut self, name: Name<'_>) {
+    pub(crate) fn insert(&mut self, name: CheckedName<'_>) {
         for bit in bits(name) {
             if let Some(word) = self.words.get_mut(bit / 64) {
                 *word |= 1 << (bit % 64);
@@ -43,7 +43,7 @@ impl Filter {
         }
     }
 
-    pub fn contains(&self, name: Name<'_>) -> bool {
+    pub fn contains(&self, name: CheckedName<'_>) -> bool {
         bits(name)
             .iter()
             .all(|bit| self.words.get(bit / 64).is_some_and(|word| word & (1 << (bit % 64)) != 0))
@@ -51,11 +51,11 @@ impl Filter {
 }
 
 /// Three places for a name. A hash is known by its first seven digits, as people shorten it.
-fn bits(name: Name<'_>) -> [usize; 3] {
+fn bits(name: CheckedName<'_>) -> [usize; 3] {
     let (sort, text) = match name {
-        Name::Figure(text) => (1, text),
-        Name::Hash(text) => (2, text.get(..7).unwrap_or(text)),
-        Name::File(text) => (3, text),
+        CheckedName::Figure(text) => (1, text),
+        CheckedName::Hash(text) => (2, text.get(..7).unwrap_or(text)),
+        CheckedName::File(text) => (3, text),
     };
     // FNV-1a: stable across builds, because the filter is stored.
     let hash = text
@@ -95,7 +95,7 @@ fn next_telling(bytes: &[u8], mut at: usize) -> Option<usize> {
     bytes.get(at..)?.iter().position(|byte| is_telling(*byte)).map(|n| at + n)
 }
 
-fn for_each_name(text: &str, mut found: impl FnMut(Name<'_>)) {
+fn for_each_name(text: &str, mut found: impl FnMut(CheckedName<'_>)) {
     let bytes = text.as_bytes();
     let mut at = 0;
     while let Some(hit) = next_telling(bytes, at) {
@@ -118,7 +118,7 @@ fn for_each_name(text: &str, mut found: impl FnMut(Name<'_>)) {
 }
 
 /// Classifies a word, if it is one of the three.
-pub fn name(word: &str) -> Option<Name<'_>> {
+pub fn name(word: &str) -> Option<CheckedName<'_>> {
     let is_edge = |b: &u8| matches!(b, b'.' | b',' | b'-' | b'_');
     let from = word.bytes().position(|b| !is_edge(&b))?;
     let to = word.bytes().rposition(|b| !is_edge(&b))? + 1;
@@ -129,16 +129,16 @@ pub fn name(word: &str) -> Option<Name<'_>> {
         && word.bytes().any(|b| b.is_ascii_digit())
         && word.bytes().any(|b| b.is_ascii_lowercase())
     {
-        return Some(Name::Hash(word));
+        return Some(CheckedName::Hash(word));
     }
     if word.starts_with(|c: char| c.is_ascii_digit()) {
         let is_figure = |b: u8| b.is_ascii_digit() || matches!(b, b',' | b'.');
         let end = word.bytes().position(|b| !is_figure(b)).unwrap_or(word.len());
-        return Some(Name::Figure(word[..end].trim_end_matches(['.', ','])));
+        return Some(CheckedName::Figure(word[..end].trim_end_matches(['.', ','])));
     }
     let (stem, extension) = word.rsplit_once('.')?;
     let plain = (1..=8).contains(&extension.len()) && extension.bytes().all(|b| b.is_ascii_alphanumeric());
-    (plain && !stem.is_empty()).then_some(Name::File(word))
+    (plain && !stem.is_empty()).then_some(CheckedName::File(word))
 }
 
 #[cfg(test)]
@@ -162,7 +162,7 @@ mod tests {
         let names = |text: &str| {
             let mut out = Vec::new();
             for_each_name(text, |name| {
-                let (Name::Figure(text) | Name::Hash(text) | Name::File(text)) = name;
+                let (CheckedName::Figure(text) | CheckedName::Hash(text) | CheckedName::File(text)) = name;
                 out.push(text.to_owned());
             });
             out

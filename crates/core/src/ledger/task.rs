@@ -50,8 +50,8 @@ pub struct TaskEnd {
 }
 
 impl Ledger {
-    /// The ledger with which a session begins that continues the task of `before`, handed over by `hop`. A task
-    /// that is done is not gone on with.
+    /// The ledger with which a session begins that continues the task of `before`, handed over by `hop`. A finished
+    /// task is not continued.
     #[must_use]
     pub(crate) fn continued(before: Self, hop: Hop) -> Self {
         if before.done.is_some() {

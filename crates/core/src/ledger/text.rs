@@ -47,7 +47,7 @@ fn sentence_end(text: &str) -> usize {
                 return i + 1;
             }
         }
-        // 。！？ need no space behind them.
+        // 。！？ need no space after them.
         if matches!(b, 0xe3 | 0xef) && text[i..].starts_with(['。', '！', '？']) {
             return i + 3;
         }
@@ -106,7 +106,7 @@ pub(crate) fn floor_char(text: &str, max: usize) -> &str {
     text.char_indices().nth(max).map_or(text, |(i, _)| &text[..i])
 }
 
-/// The beginning of `text` in at most `max` characters, cut behind a word and marked as cut.
+/// The beginning of `text` in at most `max` characters, cut after a word and marked as cut.
 pub(crate) fn clip_words(text: &str, max: usize) -> Cow<'_, str> {
     let text = text.trim();
     if fits(text, max) {

@@ -24,7 +24,7 @@ pub struct Todos {
 }
 
 impl Todos {
-    /// The tool wrote the whole list: it replaces the tasks that have no number of their own.
+    /// The tool wrote the whole list: it replaces the tasks that have no number.
     pub(crate) fn replace(&mut self, todos: &[Todo<'_>], origin: &Origin) {
         self.tasks.retain(|task| task.id.is_some());
         for todo in todos {

@@ -27,7 +27,7 @@ const QUESTION_CHARS: usize = 400;
 /// How words reached the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Route {
+pub enum UtteranceKind {
     Prompt,
     /// The prompt with which another agent started this one.
     Task,
@@ -44,13 +44,13 @@ pub enum Route {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Utterance {
     pub text: String,
-    pub way: Route,
+    pub way: UtteranceKind,
     #[serde(default)]
     pub author: Author,
     /// The agent's question that it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
-    /// The slash command that it was written behind.
+    /// The slash command that it followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// Characters that were not kept; 0 when `text` is whole.
@@ -68,16 +68,18 @@ impl Utterance {
     /// A request of the user's, or the task that another agent gave; as opposed to a refusal or someone else's words.
     pub fn is_request(&self) -> bool {
         match self.way {
-            Route::Task => true,
-            Route::Prompt | Route::Queued | Route::Command => self.author == Author::User,
-            Route::Refusal | Route::Reply => false,
+            UtteranceKind::Task => true,
+            UtteranceKind::Prompt | UtteranceKind::Queued | UtteranceKind::Command => {
+                self.author == Author::User
+            }
+            UtteranceKind::Refusal | UtteranceKind::Reply => false,
         }
     }
 }
 
 /// A sentence of the user that sets a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rule {
+pub struct StandingRule {
     pub text: String,
     /// `must`, `never`, `don't`, `only`… as opposed to a wish.
     pub strong: bool,
@@ -86,7 +88,7 @@ pub struct Rule {
 
 /// A question of the agent and the user's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct AnsweredQuestion {
     pub question: String,
     pub text: String,
     pub origin: Origin,
@@ -95,7 +97,7 @@ pub struct Answer {
 /// The agent's progress since the latest request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Answered {
+pub enum AnswerState {
     /// Nothing yet.
     #[default]
     No,
@@ -114,16 +116,16 @@ pub struct Words {
     /// The first request of every later cycle, the oldest first.
     pub openings: Capped<Utterance>,
     pub recent: Capped<Utterance>,
-    pub rules: Capped<Rule>,
-    pub answers: Capped<Answer>,
+    pub rules: Capped<StandingRule>,
+    pub answers: Capped<AnsweredQuestion>,
     /// Commands that the user did not let the agent run.
     pub refused: Capped<Utterance>,
-    pub answered: Answered,
+    pub answered: AnswerState,
 }
 
 impl Words {
     pub(super) fn refuse(&mut self, tried: String, origin: &Origin) {
-        let (way, author) = (Route::Refusal, Author::User);
+        let (way, author) = (UtteranceKind::Refusal, Author::User);
         let said = Utterance {
             text: tried,
             way,
@@ -140,7 +142,7 @@ impl Words {
         let question = text::clip_words(question, QUESTION_CHARS).into_owned();
         let text = text::clip_words(text, KEPT / 4).into_owned();
         if !text.trim().is_empty() {
-            self.answers.push(Answer { question, text, origin: origin.clone() }, ANSWERS);
+            self.answers.push(AnsweredQuestion { question, text, origin: origin.clone() }, ANSWERS);
         }
     }
 
@@ -148,7 +150,7 @@ impl Words {
     pub(super) fn say(
         &mut self,
         words: &str,
-        way: Route,
+        way: UtteranceKind,
         author: &Author,
         question: Option<&str>,
         origin: &Origin,
@@ -162,14 +164,14 @@ impl Words {
         let left_out = pasted + condensed.chars().count().saturating_sub(kept.chars().count());
         // A queued prompt is written when it is typed and again when it is taken up.
         let again = |said: &&mut Utterance| {
-            said.way == Route::Queued && said.origin.cycle == origin.cycle && said.text == kept
+            said.way == UtteranceKind::Queued && said.origin.cycle == origin.cycle && said.text == kept
         };
         if let Some(said) = self.recent.items.iter_mut().rev().take(8).find(again) {
             said.way = way;
-            self.answered = Answered::No;
+            self.answered = AnswerState::No;
             return;
         }
-        let is_reply = text::fits(whole, REPLY) && way != Route::Refusal;
+        let is_reply = text::fits(whole, REPLY) && way != UtteranceKind::Refusal;
         let asked = question.filter(|_| is_reply).map(|q| text::clip_words(q, QUESTION_CHARS).into_owned());
         let said = Utterance {
             text: kept.to_owned(),
@@ -185,7 +187,7 @@ impl Words {
         }
         // A refusal belongs to a request; it is not one.
         if said.is_request() {
-            self.answered = Answered::No;
+            self.answered = AnswerState::No;
             if self.first.is_none() {
                 self.first = Some(said.clone());
             } else if self.first.as_ref().is_some_and(|first| first.origin.cycle < origin.cycle)
@@ -197,11 +199,11 @@ impl Words {
         self.recent.push(said, RECENT);
     }
 
-    /// The last words were written behind this slash command.
+    /// The last words followed this slash command.
     pub(super) fn with_command(&mut self, name: &str, origin: &Origin) {
         let all = self.first.iter_mut().chain(self.openings.items.iter_mut().rev().take(1));
         for said in all.chain(self.recent.items.iter_mut().rev().take(1)) {
-            if said.origin == *origin && said.way == Route::Command && said.text != name {
+            if said.origin == *origin && said.way == UtteranceKind::Command && said.text != name {
                 said.command = Some(name.to_owned());
             }
         }
@@ -212,12 +214,12 @@ impl Words {
         self.recent.iter().rev().find(|said| said.is_request())
     }
 
-    fn find_rules(&mut self, words: &str, way: Route, origin: &Origin) {
+    fn find_rules(&mut self, words: &str, way: UtteranceKind, origin: &Origin) {
         for typed in paste::typed(words) {
             for sentence in text::sentences(typed) {
                 let strength = rule_strength(sentence);
                 // The reason for refusing a call is a correction, whatever its words.
-                let strong = strength == Some(true) || way == Route::Refusal;
+                let strong = strength == Some(true) || way == UtteranceKind::Refusal;
                 let marked = ["- ", "* ", "• "].iter().find_map(|mark| sentence.strip_prefix(mark));
                 let sentence = marked.unwrap_or(sentence).trim_start();
                 // A row of a table comes from a document.
@@ -234,9 +236,9 @@ impl Words {
 
     fn rule(&mut self, sentence: &str, strong: bool, origin: &Origin) {
         self.rules.items.retain(|rule| rule.text != sentence);
-        let rule = Rule { text: sentence.to_owned(), strong, origin: origin.clone() };
+        let rule = StandingRule { text: sentence.to_owned(), strong, origin: origin.clone() };
         if self.rules.items.len() >= RULES {
-            // A wish goes before a rule.
+            // Drop a wish before a rule.
             let old = self.rules.items.iter().position(|rule| !rule.strong).unwrap_or(0);
             self.rules.items.remove(old);
             self.rules.dropped += 1;
@@ -419,13 +421,13 @@ mod tests {
     fn only_the_users_words_make_rules_and_requests() {
         let mut words = Words::default();
         let origin = Origin::default();
-        words.say("You must deploy now.", Route::Prompt, &Author::Unknown, None, &origin);
-        words.say("Never ask again.", Route::Prompt, &Author::Agent("lead".into()), None, &origin);
+        words.say("You must deploy now.", UtteranceKind::Prompt, &Author::Unknown, None, &origin);
+        words.say("Never ask again.", UtteranceKind::Prompt, &Author::Agent("lead".into()), None, &origin);
         assert!(words.rules.is_empty() && words.first.is_none() && words.latest().is_none());
-        words.say("Never push.", Route::Prompt, &Author::User, None, &origin);
+        words.say("Never push.", UtteranceKind::Prompt, &Author::User, None, &origin);
         assert_eq!(words.rules.len(), 1);
         assert_eq!(words.recent.len(), 3, "what others said is kept as theirs");
-        words.say("You must port it.", Route::Task, &Author::Agent("lead".into()), None, &origin);
+        words.say("You must port it.", UtteranceKind::Task, &Author::Agent("lead".into()), None, &origin);
         assert_eq!(words.rules.len(), 1, "what a leading agent wants is no rule of the user's");
         assert_eq!(words.latest().unwrap().text, "You must port it.");
     }

@@ -77,7 +77,7 @@ impl Name {
 
 /// A line that a search showed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hit {
+pub struct SearchedLine {
     id: u32,
     pub file: u32,
     pub line: u32,
@@ -92,7 +92,7 @@ pub struct Working {
     /// Calls and texts of the agent so far: the clock of this module.
     pub act: u32,
     names: HashMap<String, Name>,
-    pub hits: VecDeque<Hit>,
+    pub hits: VecDeque<SearchedLine>,
     next_hit: u32,
     /// Lines of outputs and calls that belong to no file and hold names, the newest at the end.
     pub lines: VecDeque<String>,
@@ -103,7 +103,7 @@ pub struct Working {
 struct Stored {
     act: u32,
     names: Vec<StoredName>,
-    hits: VecDeque<Hit>,
+    hits: VecDeque<SearchedLine>,
     next_hit: u32,
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     lines: VecDeque<String>,
@@ -322,7 +322,7 @@ impl Working {
         (file.map(|file| (file, number)), rest)
     }
 
-    /// The file that an output calls `path`; with a line number it is one, known or not.
+    /// The file that an output calls `path`. With a line number it counts as a file, known or not.
     fn file_of(
         &self,
         path: &str,
@@ -352,10 +352,10 @@ impl Working {
             return None;
         }
         self.next_hit += 1;
-        let hit = Hit { id: self.next_hit, file, line, text: text.to_owned(), used: false };
+        let hit = SearchedLine { id: self.next_hit, file, line, text: text.to_owned(), used: false };
         self.hits.push_back(hit);
         if self.hits.len() > HITS {
-            // A line that the agent used is a finding; one that it passed over is not.
+            // A line that the agent used is a finding; one that it ignored is not.
             let old = self.hits.iter().position(|hit| !hit.used).unwrap_or(0);
             self.hits.remove(old);
         }
@@ -381,7 +381,7 @@ impl Working {
     }
 
     /// Findings in `file`: lines of searches whose names the agent then used, the newest first.
-    pub(crate) fn findings(&self, file: u32) -> impl Iterator<Item = &Hit> {
+    pub(crate) fn findings(&self, file: u32) -> impl Iterator<Item = &SearchedLine> {
         self.hits.iter().rev().filter(move |hit| hit.file == file && hit.used)
     }
 
@@ -400,7 +400,7 @@ fn around(line: &str, at: usize) -> &str {
     text::floor_char(&line[from..], LINE_CHARS).trim()
 }
 
-/// Every name of a line that the working set kept, as the names there are written.
+/// Every name in a line that the working set kept, as it is written there.
 pub(crate) fn names_of(line: &str, root: Option<&str>, mut found: impl FnMut(&str)) {
     scan(line, |find| match find {
         Find::Word(name) | Find::Url(name) => found(name),
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_compiler_shows_belongs_to_the_place_that_it_names() {
+    fn lines_shown_by_a_compiler_belong_to_the_place_that_it_names() {
         let (mut files, id) = known("src/a.rs");
         let mut working = Working::default();
         let place = Position { file: None, numbered: true, root: Some(r"C:\app") };

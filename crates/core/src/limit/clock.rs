@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_time_names_none() {
+    fn a_message_without_a_time_gives_none() {
         for text in [
             "API Error: 429",
             "limit reached: 5 of 5, at 3pm you asked for more",

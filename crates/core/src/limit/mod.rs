@@ -1,4 +1,4 @@
-//! Usage limits: when one ends, as far as the client's message tells.
+//! Usage limits: when one ends, as far as the client's message says.
 
 mod clock;
 
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn without_one_the_waits_grow_and_say_that_they_are_guesses_about_one_limit() {
+    fn without_an_end_time_the_waits_grow_and_count_as_guesses_about_one_limit() {
         let mut before = None;
         let mut minutes = Vec::new();
         for n in 0..5 {

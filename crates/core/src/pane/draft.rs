@@ -22,7 +22,7 @@ pub fn is_prompt(record: &str, draft: &str) -> bool {
 enum Piece {
     /// Visible text, without its blanks.
     Text(String),
-    /// `[Pasted text #1 +39 lines]`: a paste of so many line breaks. A paste that is long but of one line names none.
+    /// `[Pasted text #1 +39 lines]`: a paste with this many line breaks. A long paste of a single line has no number.
     Fold(Option<usize>),
 }
 

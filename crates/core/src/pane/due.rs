@@ -58,7 +58,7 @@ impl State {
         self.doing = Some(Doing { step, until: now + SOON });
     }
 
-    /// The request whose fresh context runs without its handoff, and to which nobody attends.
+    /// The request whose fresh context runs without its handoff while nobody attends to it.
     fn unloaded(&self) -> Option<RotationRequest> {
         let is_waiting = self.is_unloaded() && !self.look.heard && self.look.turn == Turn::Idle;
         let request = self.look.request.clone().filter(|_| is_waiting && self.open.is_none());

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::State;
 use crate::handoff::HandoffId;
-use crate::rotation::{Event, Facts, Rotation, Step};
+use crate::rotation::{Event, RecoveryFacts, Rotation, Step};
 
 /// The state of the last rotation.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,5 +46,5 @@ pub fn take_up(mut left: Vec<Rotation>, claim: Option<&HandoffId>) -> (Vec<Rotat
 
 /// Closes the journal of a rotation that starts over or was followed by a later one.
 pub fn abandon(rotation: Rotation) -> Rotation {
-    rotation.next(Event::Found(Facts { old_alive: true, new_alive: false, loaded: false }), true).0
+    rotation.next(Event::Found(RecoveryFacts { old_alive: true, new_alive: false, loaded: false }), true).0
 }

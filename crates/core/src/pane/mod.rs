@@ -117,15 +117,15 @@ pub enum Effect {
     Read,
     LeaveMode,
     /// Stash the draft, then look again. Record it first, so that it survives our death.
-    Stash(Mark),
+    Stash(DraftMark),
     /// The stashed draft is back.
     Returned,
     /// Journal a rotation before typing anything.
     Begin(RotationRequest),
     /// Type it with Enter, in one piece, if the pane is as it was read; answer with [`Input::Typed`].
     Type(Text),
-    /// Enter alone, if the pane is as it was read: the text is there and was not accepted. Messages in it are held from
-    /// now on. If the key did not go out, answer with [`Input::Typed`].
+    /// Enter alone, if the pane is as it was read: the text is there and was not accepted. Hold its messages from now
+    /// on. If the key did not go out, answer with [`Input::Typed`].
     Enter,
     /// End the running turn.
     Escape,
@@ -145,7 +145,7 @@ pub enum Effect {
 
 /// Identifies a draft without keeping its words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark(pub u64);
+pub struct DraftMark(pub u64);
 
 const NOT_LOADED: &str = "the context is clear, but no hook loaded the handoff";
 pub const DRAFT: &str = "a draft is in the composer";
@@ -180,7 +180,7 @@ pub struct State {
     /// The newest urgent message that we interrupted a turn for: interrupt once per message.
     interrupted_for: Option<String>,
     /// A stashed draft. The client has one place for it, and a second draft would overwrite it.
-    put_by: Option<Mark>,
+    put_by: Option<DraftMark>,
     /// Something was typed after stashing: until this time the client may restore the draft, so do not type over it.
     returns_by: Option<Timestamp>,
     /// The text typed after stashing has arrived: an empty composer now means that the draft was restored and sent.
@@ -208,7 +208,7 @@ enum Phase {
         text: Text,
         left_mode: bool,
         /// The composer's content when we sent the stash key.
-        stashed: Option<Mark>,
+        stashed: Option<DraftMark>,
     },
     /// Reading the screen before interrupting the turn.
     Interrupting {
@@ -274,7 +274,7 @@ impl State {
 
     /// Someone else stashed a draft that may not be back.
     #[must_use]
-    pub fn with_put_by(self, put_by: Option<Mark>, now: Timestamp) -> Self {
+    pub fn with_put_by(self, put_by: Option<DraftMark>, now: Timestamp) -> Self {
         Self { put_by, returns_by: put_by.map(|_| now + RETURN), ..self }
     }
 

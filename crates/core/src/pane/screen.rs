@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_composer_is_the_prompt_and_the_cursor_behind_it() {
+    fn an_empty_composer_is_the_prompt_and_the_cursor_after_it() {
         assert_eq!(claude("❯\u{a0}\u{1b}[7m ", (2, 3)), Composer::Empty);
         assert_eq!(claude("❯", (2, 3)), Composer::Empty);
         assert_eq!(claude("❯\u{a0}", (5, 3)), Composer::Draft(String::new()), "blanks are a draft too");

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 
 use super::screen::{Composer, Screen};
 use super::{
-    ANSWER, BLINK, DRAFT, Doing, Effect, HIDDEN, INTERRUPT, LAST_ANSWER, MODE, Manners, Mark, Phase, RETURN,
-    SOON, State, Text,
+    ANSWER, BLINK, DRAFT, Doing, DraftMark, Effect, HIDDEN, INTERRUPT, LAST_ANSWER, MODE, Manners, Phase,
+    RETURN, SOON, State, Text,
 };
 use crate::marks::{CONTINUE, READ, UNPARK};
 
@@ -42,9 +42,9 @@ fn dense(text: &str) -> String {
 }
 
 /// FNV-1a over the visible text.
-fn mark(draft: &str) -> Mark {
+fn mark(draft: &str) -> DraftMark {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    Mark(dense(draft).bytes().fold(0xcbf2_9ce4_8422_2325, mix))
+    DraftMark(dense(draft).bytes().fold(0xcbf2_9ce4_8422_2325, mix))
 }
 
 /// A client folds a long paste into a note; anything typed after it would show.

@@ -13,10 +13,10 @@ static SIGN: Class = class(b":=");
 static BACKSLASH: Class = class(b"\\");
 /// What is between a name and the word `value`, as YAML, JSON, HCL and XML write it.
 static GAP: Class = class(b" \t\r\n\\\"',;:={");
-/// What decorates a cell.
+/// The decoration of a cell.
 static CELL: Class = class(b" \t`*");
 
-/// Entries of lists and cells of tables are not further apart.
+/// A name and its value in a list or a table are at most this far apart.
 const WIDEST: usize = 80;
 
 /// Where the value of this name begins. A value without quotes ends with its word.
@@ -120,7 +120,7 @@ fn is_line(reader: &Reader<'_>, at: usize) -> bool {
     end > at && matches!(reader.byte(end), b'\n' | b'\r' | 0)
 }
 
-/// `password    …`, alone on its line, as tools print what they were asked for.
+/// `password    …`, alone on its line, as tools print a requested value.
 fn column(reader: &Reader<'_>, name: &Range<usize>) -> Option<usize> {
     let value = reader.skip(&BLANK, name.end, WIDEST);
     let begins =
@@ -172,7 +172,7 @@ fn cell(reader: &Reader<'_>, name: &Range<usize>) -> Option<usize> {
             || BARS.iter().any(|bar| before.ends_with(bar.as_bytes()))
     };
     let end = bar + BARS.iter().find(|known| reader.starts_with(bar, known))?.len();
-    // A closure and an "or" have no blank here.
+    // Closures and "or" operators have no blank here.
     let is_cell =
         before < name.start && is_edge(&reader.bytes[..before]) && matches!(reader.byte(end), b' ' | b'\t');
     is_cell.then(|| reader.skip(&BLANK, end, WIDEST))
@@ -206,7 +206,7 @@ fn declared(reader: &Reader<'_>, name: &Range<usize>) -> Option<usize> {
     let text = if reader.starts_with(value, "BY '") { value + 3 } else { value };
     let word = &reader.bytes[name.clone()];
     let is_sql = text > value || word.eq_ignore_ascii_case(b"password");
-    // Groovy's builders call `storePassword` so.
+    // Groovy's build scripts call `storePassword` like this.
     let is_groovy = word.ends_with(b"Password") && word[0].is_ascii_lowercase();
     let quote = reader.byte(text);
     ((is_sql && quote == b'\'') || (is_groovy && matches!(quote, b'"' | b'\''))).then_some(text)

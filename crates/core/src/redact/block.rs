@@ -19,7 +19,7 @@ pub(super) fn private_key(reader: &Reader<'_>, keyword: Range<usize>) -> Option<
     let label_end = label(reader, keyword.end)?;
     let range = if reader.bytes[keyword.clone()].ends_with(b"N") {
         let name = line_prefix(reader, keyword.start);
-        // What stands before BEGIN need not be a file's name: it may be the end of another key, as the next lines are.
+        // The text before BEGIN need not be a file name: like the next lines, it may be the end of another key.
         let end = body(reader, label_end, name, MIN_BODY).max(if name.is_empty() {
             None
         } else {
@@ -100,7 +100,7 @@ fn body(reader: &Reader<'_>, from: usize, name: &[u8], least: usize) -> Option<u
         let piece = piece_end(reader, at);
         let size = piece - at;
         if size == 0 || !ends_piece(reader, piece) {
-            // Headers such as `Proc-Type: 4,ENCRYPTED` come before the body, on lines of their own.
+            // Headers such as `Proc-Type: 4,ENCRYPTED` come before the body, on separate lines.
             let line = header_end(reader, at).filter(|_| len == 0 && headers < MAX_HEADERS);
             let Some(line) = line else { break };
             headers += 1;

@@ -1,4 +1,4 @@
-//! Passwords on command lines that no name reveals: `curl -u bob:…`, `mysql -p…`, `sshpass -p …`.
+//! Passwords on command lines without a telling name: `curl -u bob:…`, `mysql -p…`, `sshpass -p …`.
 //!
 //! Each line is read once, from its first program to its end, whatever programs follow on it.
 
@@ -169,7 +169,7 @@ pub(super) const KEYWORDS: &[&str] = &[
     "mosquitto_sub ",
     "signtool ",
     "jarsigner ",
-    // As lists of arguments.
+    // The same in lists of arguments.
     "curl\", ",
     "curl', ",
     "mysql\", ",
@@ -329,7 +329,7 @@ fn is_name(b: u8) -> bool {
 
 /// The kind of value that the option in `word` takes, and how many bytes of it are in the same word.
 fn option(program: &Program, word: &[u8]) -> Option<(Takes, usize)> {
-    // Options of Windows: `/p:…`
+    // Windows options: `/p:…`
     let rest = word.strip_prefix(b"-").or_else(|| word.strip_prefix(b"/"))?;
     let long = rest.strip_prefix(b"-").unwrap_or(rest);
     if rest.starts_with(b"-") || program.short.is_empty() {

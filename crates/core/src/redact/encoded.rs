@@ -48,8 +48,8 @@ fn wrapped_end(reader: &Reader<'_>, start: usize, first_end: usize) -> usize {
     end
 }
 
-/// What announces secrets, in base64: three spellings each, for where in a group of three bytes the word begins. A letter
-/// that the neighbouring bytes help to make is left out.
+/// Words that announce secrets, in base64: three spellings each, depending on where in a group of three bytes the word
+/// begins. Letters that depend on neighbouring bytes are left out.
 pub(super) const TEXT_KEYWORDS: &[&str] = &[
     "Oi8v",
     "ovL",
@@ -115,7 +115,7 @@ pub(super) fn text(reader: &Reader<'_>, keyword: Range<usize>) -> Option<(usize,
         while first >= 4 && at - first < BEFORE && group(first - 4).is_some() {
             first -= 4;
         }
-        // Nearly all that passes for a text so far is a word or two.
+        // Most candidates at this point are only a word or two.
         if end - first < SHORTEST {
             return None;
         }

@@ -165,7 +165,7 @@ pub(super) fn is_salt(value: &str) -> bool {
     value.bytes().filter(u8::is_ascii_punctuation).count() >= SYMBOLS
 }
 
-/// What SMTP and IMAP clients send for `AUTH PLAIN`: a user and a password behind zeros, in base64.
+/// What SMTP and IMAP clients send for `AUTH PLAIN`: a user and a password, each after a zero byte, in base64.
 pub(super) fn is_sasl_plain(value: &str) -> bool {
     decode_base64(head(value)).is_some_and(|bytes| memchr::memchr_iter(0, &bytes).count() == 2)
 }
@@ -190,7 +190,7 @@ pub(super) fn is_url_password(value: &str) -> bool {
     value.len() >= 3 && !is_port(before_slash) && is_password_word(value)
 }
 
-/// A value in a place where only a password can be.
+/// A value where only a password can be.
 pub(super) fn is_password_word(value: &str) -> bool {
     !is_placeholder(value) && !is_default(value) && !is_code(value)
 }
@@ -384,11 +384,11 @@ pub(super) fn is_wordy(value: &str) -> bool {
     true
 }
 
-/// Not made of words, or made less so by a number and a symbol, as rules for passwords ask of people.
+/// Not made of words, or of words with a number and a symbol, as password rules demand.
 pub(super) fn is_chosen(value: &str) -> bool {
     let has = Bytes::of(value);
     let inner = head(value).trim_end_matches(['!', '?', '*']);
-    // When a secret was set, as lists of secrets show it.
+    // The date on which a secret was set, as in lists of secrets.
     if let [a, b, c, d, b'-', ..] = value.as_bytes()
         && [a, b, c, d].iter().all(|digit| digit.is_ascii_digit())
     {
@@ -397,7 +397,7 @@ pub(super) fn is_chosen(value: &str) -> bool {
     !is_wordy(value) || (has.digit && has.letter() && inner.bytes().any(is_symbol))
 }
 
-/// A word that somebody chose as a password, where prose and defaults may be, too.
+/// A word that somebody chose as a password, in a place that may also hold prose or a default.
 pub(super) fn is_chosen_password(value: &str) -> bool {
     let has = Bytes::of(value);
     (has.digit || has.symbol) && is_password_word(value) && !is_env_reference(value)

@@ -34,12 +34,12 @@ use shape::{Classes, Shape};
 pub struct Redacted<'t> {
     pub text: Cow<'t, str>,
     /// In order, without overlaps.
-    pub hits: Vec<Hit>,
+    pub hits: Vec<RemovedSecret>,
 }
 
 /// One removed secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hit {
+pub struct RemovedSecret {
     pub kind: &'static str,
     /// Its position in the original text.
     pub range: Range<usize>,
@@ -66,7 +66,7 @@ pub fn redact(text: &str) -> Redacted<'_> {
         found = merge(found);
         out = replace(text, &found);
     }
-    let hits = found.into_iter().map(|f| Hit { kind: f.kind(), range: f.range }).collect();
+    let hits = found.into_iter().map(|f| RemovedSecret { kind: f.kind(), range: f.range }).collect();
     Redacted { text: Cow::Owned(out), hits }
 }
 
@@ -155,7 +155,7 @@ static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
 });
 
 impl Engine {
-    /// Tries a rule's shape; for rules that are not code.
+    /// Tries a rule's shape; for rules without code.
     fn try_shape(&self, at: usize, reader: &Reader<'_>, keyword: &Range<usize>) -> Option<Range<usize>> {
         let rule: &Rule = &RULES[at];
         let start = match (rule.how, rule.lead) {

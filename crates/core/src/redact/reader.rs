@@ -3,7 +3,7 @@
 //! A rule that reads on from a keyword may read over the next keyword, and the one after that: on hostile text, each of
 //! a million keywords would read the same megabytes. So the end of a run, once found, is cached, and a query from
 //! within the run is answered from the cache. Queries come from left to right and near the keyword, so one cached run
-//! per class of characters is enough; those far ahead have a slot of their own.
+//! per class of characters is enough; queries far ahead have separate slots.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -46,7 +46,7 @@ pub(super) const fn alphanumeric_and(others: &[u8]) -> Class {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slot(pub usize);
 
-/// The slots of rules that are code; those of shapes come after them.
+/// The slots of rules with code; those of shapes come after them.
 pub(super) mod slots {
     use super::Slot;
 

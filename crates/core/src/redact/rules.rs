@@ -10,7 +10,7 @@ use super::reader::Reader;
 use super::{assign, block, command, encoded, judge, web};
 
 pub(super) struct Rule {
-    /// The vendor, or what the secret belongs to.
+    /// The vendor, or the system that the secret belongs to.
     pub of: &'static str,
     /// One kind, or the variants that `How::Code` tells apart.
     pub kinds: &'static [&'static str],
@@ -395,7 +395,7 @@ pub(super) const RULES: &[Rule] = &[
     after("shadow, htpasswd", &["password-hash"], &["$1$", "$5$", "$6$", "$apr1$", "$sha1$", "$y$", "$gy$", "$7$"],
         r"(rounds=[0-9]+\$[./A-Za-z0-9]{1,16}\$[./A-Za-z0-9]{22,86})|([./A-Za-z0-9]{1,86}\$[./A-Za-z0-9]{1,86}\$[./A-Za-z0-9]{22,86})|([./A-Za-z0-9]{1,16}\$[./A-Za-z0-9]{22,86})"),
     after("bcrypt", &["password-hash"], &["$2a$", "$2b$", "$2x$", "$2y$"], r"([0-9]{2}\$[./A-Za-z0-9]{53})"),
-    // As Docker Compose wants them.
+    // As Docker Compose requires them.
     after("shadow, htpasswd", &["password-hash"], &["$$1$$", "$$5$$", "$$6$$", "$$apr1$$"], r"([./A-Za-z0-9]{1,16}\$\$[./A-Za-z0-9]{22,86})"),
     after("bcrypt", &["password-hash"], &["$$2a$$", "$$2b$$", "$$2y$$"], r"([0-9]{2}\$\$[./A-Za-z0-9]{53})"),
     after("Argon2, scrypt", &["password-hash"], &["$argon2id$", "$argon2i$", "$argon2d$", "$scrypt$"], r"([\w=,$+/.-]{30,})"),

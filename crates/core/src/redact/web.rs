@@ -44,7 +44,7 @@ pub(super) fn url_password(reader: &Reader<'_>, keyword: Range<usize>) -> Option
     judge::is_url_password(password).then_some((0, start..at))
 }
 
-/// A token in the user's place: `https://…@git.example.org`. What stands there for Sentry names a project.
+/// A token in the place of the user: `https://…@git.example.org`. For Sentry, that part names a project.
 fn token_user(reader: &Reader<'_>, user: Range<usize>) -> Option<(usize, Range<usize>)> {
     const SHORTEST: usize = 20;
     let text = reader.get(user.clone())?;
@@ -105,7 +105,7 @@ pub(super) fn aws_secret(reader: &Reader<'_>, keyword: Range<usize>) -> Option<(
             return None;
         }
         at += 16;
-        // In a line of `aws --output text`, when it expires comes next.
+        // In a line of `aws --output text`, the expiry comes next.
         let stamp = reader.skip(&BETWEEN, at, 60);
         if reader.starts_with(stamp, "20") && reader.byte(stamp + 4) == b'-' {
             at = reader.skip(&STAMP, stamp, 40);

@@ -109,12 +109,12 @@ pub enum Event {
     /// The new process ended before it loaded anything.
     NewExited,
     /// A later supervisor found the record open.
-    Found(Facts),
+    Found(RecoveryFacts),
 }
 
 /// A later supervisor's observations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Facts {
+pub struct RecoveryFacts {
     pub old_alive: bool,
     pub new_alive: bool,
     /// The handoff was claimed by a living session or consumed.
@@ -219,7 +219,7 @@ impl Rotation {
     }
 
     /// Recovers after a crash of the supervisor.
-    fn found(mut self, facts: Facts) -> (Self, Vec<Effect>) {
+    fn found(mut self, facts: RecoveryFacts) -> (Self, Vec<Effect>) {
         if facts.loaded {
             self.step = Step::Done;
             return (self, vec![Effect::Record, Effect::Over(None)]);
@@ -246,14 +246,14 @@ impl Rotation {
 
 /// Why no further rotation is allowed now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum RotationRefusal {
     /// This many in a row without a person's prompt.
     TooMany(u64),
     /// The context has hardly grown since the last one.
     NoGrowth,
 }
 
-impl std::fmt::Display for Refused {
+impl std::fmt::Display for RotationRefusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::TooMany(n) => write!(
@@ -266,13 +266,13 @@ impl std::fmt::Display for Refused {
 }
 
 /// Whether another rotation may follow.
-pub fn permitted(in_a_row: u64, max: u64, tokens_since: Option<u64>) -> Result<(), Refused> {
+pub fn permitted(in_a_row: u64, max: u64, tokens_since: Option<u64>) -> Result<(), RotationRefusal> {
     if in_a_row >= max {
-        return Err(Refused::TooMany(in_a_row));
+        return Err(RotationRefusal::TooMany(in_a_row));
     }
     // A fresh context with a handoff already holds some thousand tokens, so zero means no work was done.
     if tokens_since == Some(0) {
-        return Err(Refused::NoGrowth);
+        return Err(RotationRefusal::NoGrowth);
     }
     Ok(())
 }

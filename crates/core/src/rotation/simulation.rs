@@ -360,7 +360,7 @@ impl World {
             (self.left, self.told) = (true, true);
         }
         if let Some(open) = self.journal.clone().filter(|r| r.step.is_open()) {
-            let facts = Facts {
+            let facts = RecoveryFacts {
                 old_alive: self.clients.iter().any(|(_, is_new)| !is_new),
                 new_alive: self.clients.iter().any(|(_, is_new)| *is_new),
                 loaded: self.loads > 0,

@@ -60,8 +60,8 @@ fn a_load_of_another_handoff_confirms_nothing() {
 #[test]
 fn the_limits_say_why() {
     assert_eq!(permitted(9, 10, Some(5)), Ok(()));
-    assert_eq!(permitted(10, 10, Some(5)), Err(Refused::TooMany(10)));
-    assert_eq!(permitted(0, 10, Some(0)), Err(Refused::NoGrowth));
+    assert_eq!(permitted(10, 10, Some(5)), Err(RotationRefusal::TooMany(10)));
+    assert_eq!(permitted(0, 10, Some(0)), Err(RotationRefusal::NoGrowth));
 }
 
 /// A world in which processes run, handoffs are loaded, and anything may die between any two steps.
@@ -83,8 +83,8 @@ impl World {
         self.rng % n
     }
 
-    fn facts(&self) -> Facts {
-        Facts {
+    fn facts(&self) -> RecoveryFacts {
+        RecoveryFacts {
             old_alive: self.running.iter().any(|(_, new)| !new),
             new_alive: self.running.iter().any(|(_, new)| *new),
             loaded: self.loads > 0,

@@ -111,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_finds_what_a_plain_look_at_every_place_finds(
+        fn the_search_finds_what_a_naive_search_finds(
             needle in "[aAbB@`\\[{ 1-]{1,6}",
             bytes in proptest::collection::vec(prop::sample::select(b"aAbB@`[{ 1-\n\xe2".to_vec()), 0..400),
         ) {

@@ -1,11 +1,11 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::reading::Source;
+use crate::reading::ReadingSource;
 
 fn reading(tokens: u64) -> Reading {
     let at = jiff::Timestamp::UNIX_EPOCH;
-    Reading { tokens, output: 50, window: 200_000, base: 0, at, source: Source::StatusLine }
+    Reading { tokens, output: 50, window: 200_000, base: 0, at, source: ReadingSource::StatusLine }
 }
 
 fn busy() -> Inputs<'static> {

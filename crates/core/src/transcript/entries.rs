@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::lines::{self, Line, MAX_LINE};
-use super::{Action, Author, Item, Outcome, Parser, Record, ScriptCall, Touch};
+use super::{Action, Author, CallOutcome, Item, Parser, Record, ScriptCall, Touch};
 use crate::plain::plain;
 use crate::redact::redact;
 use crate::speaker::{self, Speaker};
@@ -20,19 +20,19 @@ const CALLED: usize = 2_000;
 
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct ConversationEntry {
     /// Where its record begins in the transcript.
     pub offset: u64,
     /// When, as the provider wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
     #[serde(flatten)]
-    pub act: Act,
+    pub act: EntryKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub enum Act {
+pub enum EntryKind {
     /// Words in the place of a prompt. `from` is `user`, `baton`, `client`, `tool`, `unknown` or an agent's name.
     Prompt { from: String, text: String },
     /// Words of the agent.
@@ -62,7 +62,7 @@ pub struct ToolResult {
     pub text: String,
 }
 
-impl Entry {
+impl ConversationEntry {
     /// When it happened.
     pub fn time(&self) -> Option<Timestamp> {
         self.at.as_deref()?.parse().ok()
@@ -70,7 +70,7 @@ impl Entry {
 
     /// How many seconds a tool call took.
     pub fn seconds(&self) -> Option<u64> {
-        let Act::Tool { result: Some(result), .. } = &self.act else { return None };
+        let EntryKind::Tool { result: Some(result), .. } = &self.act else { return None };
         let ended: Timestamp = result.at.as_deref()?.parse().ok()?;
         u64::try_from(ended.duration_since(self.time()?).as_secs()).ok()
     }
@@ -80,7 +80,7 @@ impl Entry {
 #[derive(Debug, Default)]
 pub struct Conversation {
     parser: Parser,
-    entries: VecDeque<Entry>,
+    entries: VecDeque<ConversationEntry>,
     /// How many entries have left at the front.
     gone: usize,
     most: usize,
@@ -106,7 +106,7 @@ impl Conversation {
         self
     }
 
-    /// Where to read on: the byte behind the last whole line.
+    /// Where to continue reading: the byte after the last whole line.
     pub fn read_to(&self) -> u64 {
         self.read_to
     }
@@ -118,7 +118,11 @@ impl Conversation {
             // A line that is still being written will be complete next time.
             Line::Torn(_) => {}
             Line::TooLong(bytes) => {
-                self.push(offset, None, Act::Note { text: format!("a line of {bytes} bytes was skipped") });
+                self.push(
+                    offset,
+                    None,
+                    EntryKind::Note { text: format!("a line of {bytes} bytes was skipped") },
+                );
             }
         })?;
         self.read_to = end;
@@ -126,24 +130,24 @@ impl Conversation {
     }
 
     /// The entries that are kept, oldest first.
-    pub fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> {
+    pub fn entries(&self) -> impl DoubleEndedIterator<Item = &ConversationEntry> {
         self.entries.iter()
     }
 
-    pub(super) fn into_entries(self) -> Vec<Entry> {
+    pub(super) fn into_entries(self) -> Vec<ConversationEntry> {
         self.entries.into()
     }
 
     /// The agent's last message.
     pub fn last_reply(&self) -> Option<&str> {
         self.entries.iter().rev().find_map(|entry| match &entry.act {
-            Act::Reply { text } => Some(text.as_str()),
+            EntryKind::Reply { text } => Some(text.as_str()),
             _ => None,
         })
     }
 
     /// Entries added since the last call of this function, and tool calls that have ended since.
-    pub fn news(&mut self) -> Vec<Entry> {
+    pub fn news(&mut self) -> Vec<ConversationEntry> {
         let news = std::mem::take(&mut self.news);
         news.into_iter().filter_map(|n| self.entries.get(n.checked_sub(self.gone)?).cloned()).collect()
     }
@@ -153,7 +157,7 @@ impl Conversation {
         !self.open.is_empty()
     }
 
-    /// Takes from later lines only how the calls that are kept have ended.
+    /// Takes only the outcomes of the kept calls from later lines.
     pub(super) fn settle(&mut self, later: &[u8]) {
         for line in later.split_inclusive(|b| *b == b'\n') {
             if self.open.is_empty() {
@@ -172,7 +176,7 @@ impl Conversation {
     }
 
     fn feed(&mut self, line: &[u8], offset: u64) {
-        // The parser lends out records of its own memory, so take it out while they are read.
+        // Records borrow from the parser, so take it out while they are read.
         let mut parser = std::mem::take(&mut self.parser);
         if let Some(record) = parser.feed(line, offset).filter(|record| !record.sidechain) {
             self.take(&record);
@@ -190,15 +194,16 @@ impl Conversation {
                     }
                     continue;
                 }
-                Item::Command { name, args } => {
-                    Act::Prompt { from: "user".to_owned(), text: clean(&format!("{name} {args}"), SPOKEN) }
-                }
+                Item::Command { name, args } => EntryKind::Prompt {
+                    from: "user".to_owned(),
+                    text: clean(&format!("{name} {args}"), SPOKEN),
+                },
                 Item::Told { author, text } if *author != Author::Client => {
-                    Act::Prompt { from: name_of(author), text: clean(text, SPOKEN) }
+                    EntryKind::Prompt { from: name_of(author), text: clean(text, SPOKEN) }
                 }
-                Item::Reply(text) => Act::Reply { text: clean(text, SPOKEN) },
+                Item::Reply(text) => EntryKind::Reply { text: clean(text, SPOKEN) },
                 Item::Call { id, action } => {
-                    let act = Act::Tool {
+                    let act = EntryKind::Tool {
                         text: clean(&action_words(action), CALLED),
                         diff: diff_of(action),
                         result: None,
@@ -216,11 +221,13 @@ impl Conversation {
                         continue;
                     }
                     let result = Some(result_of(outcome, at.as_deref()));
-                    Act::Tool { text: clean(&format!("$ {command}"), CALLED), diff: None, result }
+                    EntryKind::Tool { text: clean(&format!("$ {command}"), CALLED), diff: None, result }
                 }
-                Item::Interrupted => Act::Note { text: "the turn was interrupted".to_owned() },
-                Item::Boundary => Act::Note { text: "the client compacted its context here".to_owned() },
-                Item::Loaded(head) => Act::Note { text: clean(head, 200) },
+                Item::Interrupted => EntryKind::Note { text: "the turn was interrupted".to_owned() },
+                Item::Boundary => {
+                    EntryKind::Note { text: "the client compacted its context here".to_owned() }
+                }
+                Item::Loaded(head) => EntryKind::Note { text: clean(head, 200) },
                 Item::Told { .. }
                 | Item::Patched { .. }
                 | Item::AgentStarted { .. }
@@ -233,8 +240,8 @@ impl Conversation {
         }
     }
 
-    fn push(&mut self, offset: u64, at: Option<String>, act: Act) -> usize {
-        self.entries.push_back(Entry { offset, at, act });
+    fn push(&mut self, offset: u64, at: Option<String>, act: EntryKind) -> usize {
+        self.entries.push_back(ConversationEntry { offset, at, act });
         if self.entries.len() > self.most {
             self.entries.pop_front();
             self.gone += 1;
@@ -247,23 +254,25 @@ impl Conversation {
     }
 
     /// A call has ended; `false` if it is not among those that are kept.
-    fn ended(&mut self, id: &str, outcome: &Outcome<'_>, at: Option<&str>) -> bool {
+    fn ended(&mut self, id: &str, outcome: &CallOutcome<'_>, at: Option<&str>) -> bool {
         let Some(n) = self.open.remove(id) else { return false };
         let entry = n.checked_sub(self.gone).and_then(|n| self.entries.get_mut(n));
-        let Some(Entry { act: Act::Tool { result, .. }, .. }) = entry else { return false };
+        let Some(ConversationEntry { act: EntryKind::Tool { result, .. }, .. }) = entry else { return false };
         *result = Some(result_of(outcome, at));
         self.news.push(n);
         true
     }
 }
 
-/// Whose words a prompt is: each message in it is its sender's. Empty for the client's own text.
-fn spoken(text: &str) -> Vec<Act> {
-    let prompt = |from: &str, text: &str| Act::Prompt { from: clean(from, 80), text: clean(text, SPOKEN) };
+/// Who wrote each part of a prompt: a message belongs to its sender. Empty for the client's own text.
+fn spoken(text: &str) -> Vec<EntryKind> {
+    let prompt =
+        |from: &str, text: &str| EntryKind::Prompt { from: clean(from, 80), text: clean(text, SPOKEN) };
     match speaker::speaker(text) {
         Speaker::Person(text) => vec![prompt("user", text)],
         Speaker::Baton => {
-            let mail: Vec<Act> = speaker::unframed(text).map(|(from, text)| prompt(from, text)).collect();
+            let mail: Vec<EntryKind> =
+                speaker::unframed(text).map(|(from, text)| prompt(from, text)).collect();
             if mail.is_empty() { vec![prompt("baton", text)] } else { mail }
         }
         Speaker::Agent(text) => vec![prompt("agent", text)],
@@ -282,7 +291,7 @@ fn name_of(author: &Author) -> String {
     }
 }
 
-fn result_of(outcome: &Outcome<'_>, at: Option<&str>) -> ToolResult {
+fn result_of(outcome: &CallOutcome<'_>, at: Option<&str>) -> ToolResult {
     let text = outcome.body.text();
     // Claude Code writes the exit code of a failed command into its output.
     let told = || text.strip_prefix("Exit code ")?.split_whitespace().next()?.parse().ok();
@@ -301,7 +310,7 @@ fn diff_of(action: &Action<'_>) -> Option<String> {
     for change in changes {
         match (change.touch, change.texts.as_slice()) {
             (Touch::Created, [content]) => marked('+', content, &mut out),
-            // A patch has its marks.
+            // A patch has its marks already.
             (_, [patch]) => out.push_str(patch),
             (_, texts) => {
                 for pair in texts.chunks(2) {
@@ -340,12 +349,12 @@ fn marked(mark: char, text: &str, out: &mut String) {
     }
 }
 
-/// Redacted before it is cut: half a secret has no shape any more.
+/// Redact before cutting: half a secret no longer matches a rule.
 fn clean(text: &str, most: usize) -> String {
     clean_lines(text.trim(), most)
 }
 
-/// The same with the white space at its beginning, which means something in a diff.
+/// The same, but keeps leading white space, which matters in a diff.
 fn clean_lines(text: &str, most: usize) -> String {
     let near: String = text.chars().take(4 * most).collect();
     let whole = redact(&plain(&near)).text.into_owned();
@@ -418,14 +427,14 @@ mod tests {
     }
 
     fn said(conversation: &Conversation) -> Vec<String> {
-        let words = |entry: &Entry| match &entry.act {
-            Act::Prompt { from, text } => format!("{from}: {text}"),
-            Act::Reply { text } => format!("agent: {text}"),
-            Act::Tool { text, result, .. } => {
+        let words = |entry: &ConversationEntry| match &entry.act {
+            EntryKind::Prompt { from, text } => format!("{from}: {text}"),
+            EntryKind::Reply { text } => format!("agent: {text}"),
+            EntryKind::Tool { text, result, .. } => {
                 let mark = result.as_ref().map_or('…', |r| if r.failed { '✗' } else { '✓' });
                 format!("{mark} {text}")
             }
-            Act::Note { text } => format!("– {text}"),
+            EntryKind::Note { text } => format!("– {text}"),
         };
         conversation.entries().map(words).collect()
     }
@@ -451,14 +460,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_is_told_once_and_a_call_again_when_it_has_ended() {
+    fn a_new_entry_is_reported_once_and_a_call_again_when_it_ends() {
         let mut conversation = Conversation::new(2, 0);
         conversation.read(call("t1", "make").as_bytes()).unwrap();
         assert_eq!(conversation.news().len(), 1);
         assert!(conversation.news().is_empty());
         conversation.read(outcome("t1", "ok", false).as_bytes()).unwrap();
         let news = conversation.news();
-        assert!(matches!(&news[..], [Entry { act: Act::Tool { result: Some(r), .. }, .. }] if !r.failed));
+        assert!(
+            matches!(&news[..], [ConversationEntry { act: EntryKind::Tool { result: Some(r), .. }, .. }] if !r.failed)
+        );
         // A dropped entry is not news any more, and its result is ignored.
         let more: String = ["a", "b", "c"].map(|word| line("user", json!(word))).concat();
         conversation.read(more.as_bytes()).unwrap();
@@ -472,7 +483,9 @@ mod tests {
             let call = json!([{ "type": "tool_use", "id": name, "name": name, "input": input }]);
             let mut conversation = Conversation::new(9, 0);
             conversation.read(line("assistant", call).as_bytes()).unwrap();
-            let Act::Tool { diff, .. } = conversation.entries().next().unwrap().act.clone() else { panic!() };
+            let EntryKind::Tool { diff, .. } = conversation.entries().next().unwrap().act.clone() else {
+                panic!()
+            };
             diff
         };
         let (old, new) = ("fn a() {\n    1\n}", "fn a() {\n    2\n    3\n}");

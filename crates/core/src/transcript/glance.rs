@@ -1,5 +1,5 @@
-//! Reads from an answer of Claude Code, which most conversations end with, only what a listing needs: its words stay
-//! undecoded, where the whole record would be decoded twice.
+//! Reads only what a listing needs from an answer of Claude Code, the last record of most conversations. Its words stay
+//! undecoded; parsing the whole record would decode it twice.
 
 use std::borrow::Cow;
 
@@ -7,16 +7,16 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::summary::Ending;
-use crate::wire::claude::statusline::Usage;
+use crate::wire::claude::statusline::ApiUsage;
 use crate::wire::lax;
 
-/// An answer, as far as the end of a transcript tells it.
+/// The facts that a listing takes from an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Glance<'a> {
     pub time: Option<Cow<'a, str>>,
     pub sidechain: bool,
     pub ending: Ending,
-    /// Tokens of input, cache and output, and the model; nothing where the record says nothing about the context.
+    /// Tokens of input, cache and output, and the model; `None` if the record says nothing about the context.
     pub full: Option<(u64, Option<Cow<'a, str>>)>,
 }
 
@@ -39,7 +39,7 @@ struct Message<'a> {
     #[serde(default, borrow, deserialize_with = "lax::text")]
     model: Option<Cow<'a, str>>,
     #[serde(default, deserialize_with = "lax::object")]
-    usage: Option<Usage>,
+    usage: Option<ApiUsage>,
     #[serde(borrow)]
     content: Vec<Block<'a>>,
 }
@@ -52,7 +52,7 @@ struct Block<'a> {
     text: Option<&'a RawValue>,
 }
 
-/// Nothing for any other record, and for one of another shape.
+/// `None` for any other record, and for one of another shape.
 pub(super) fn glance(line: &[u8]) -> Option<Glance<'_>> {
     let line: GlanceRecord<'_> = serde_json::from_slice(line).ok()?;
     if line.kind.as_deref() != Some("assistant") {
@@ -84,7 +84,7 @@ fn says_something(text: Option<&RawValue>) -> Option<bool> {
         None | Some("null") => return Some(false),
         Some(raw) => raw,
     };
-    // The first letter of nearly every text tells.
+    // The first character usually decides.
     if raw.as_bytes().get(1).is_some_and(u8::is_ascii_alphanumeric) && raw.starts_with('"') {
         return Some(true);
     }
@@ -134,7 +134,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
         /// It gives the same answer as decoding the whole record and searching for its usage.
         #[test]
-        fn a_glance_sees_what_a_whole_look_sees(line in line()) {
+        fn a_glance_agrees_with_a_full_parse(line in line()) {
             let text = line.to_string();
             let mut whole = Summary::default();
             let (time, ending) = whole.last_of(text.as_bytes());

@@ -1,5 +1,5 @@
-//! Lines of a growing file, with bounded memory: a line longer than the limit is passed over and counted, and a
-//! last line without its newline is only taken when it is whole.
+//! Lines of a growing file, with bounded memory: a line longer than the limit is skipped and counted, and a last line
+//! without its newline is only taken when it is complete.
 
 use std::io::{self, BufRead};
 
@@ -18,8 +18,8 @@ pub enum Line<'a> {
     TooLong(u64),
 }
 
-/// Calls `each` for every line from `start` on with the offset of its first byte, and returns the offset behind
-/// the last line that ended with a newline.
+/// Calls `each` for every line from `start` on with the offset of its first byte, and returns the offset after the last
+/// line that ended with a newline.
 pub fn for_each(
     mut reader: impl BufRead,
     start: u64,

@@ -19,8 +19,8 @@ mod script;
 pub mod summary;
 pub mod tail;
 
-pub use parser::{Counts, Parser, Provider};
+pub use parser::{Counts, Dialect, Parser};
 pub use record::{
-    Action, Author, Body, Change, Hunk, Item, Origin, Outcome, Record, ScriptCall, ScriptResult, Todo,
+    Action, Author, Body, CallOutcome, Change, Hunk, Item, Origin, Record, ScriptCall, ScriptResult, Todo,
     TodoStatus, Touch,
 };

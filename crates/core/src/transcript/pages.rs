@@ -4,19 +4,19 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use serde::{Deserialize, Serialize};
 
-use super::entries::{Conversation, Entry};
+use super::entries::{Conversation, ConversationEntry};
 
 /// The first read of a page; it grows until the page is full.
 const FIRST: u64 = 128 << 10;
-/// A page is searched in so many bytes at most. A longer stretch without an entry gives an empty page with a cursor.
+/// How many bytes to search for a page. A longer stretch without an entry gives an empty page with a cursor.
 const REACH: u64 = 32 << 20;
-/// How far behind a page to look for the outcomes of its last calls.
+/// How far after a page to look for the outcomes of its last calls.
 const AHEAD: u64 = 1 << 20;
 
 /// Entries in their order, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ConversationPage {
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ConversationEntry>,
     /// There are more in the direction that was asked for: older ones, or with `after` newer ones.
     pub more: bool,
     /// The offset for the next request in that direction; `None` at the end.
@@ -25,7 +25,7 @@ pub struct ConversationPage {
 
 /// Which part of the conversation is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum PageRange {
     Newest,
     /// The entries before the record at this offset.
     Before(u64),
@@ -34,13 +34,17 @@ pub enum Part {
 }
 
 /// About `limit` entries of a transcript, which may grow meanwhile. The entries of one record are never split.
-pub fn page<R: Read + Seek>(transcript: &mut R, part: Part, limit: usize) -> io::Result<ConversationPage> {
+pub fn page<R: Read + Seek>(
+    transcript: &mut R,
+    part: PageRange,
+    limit: usize,
+) -> io::Result<ConversationPage> {
     let len = transcript.seek(SeekFrom::End(0))?;
     let head = first_line(transcript, len)?;
     match part {
-        Part::Newest => backward(transcript, &head, len, len, limit),
-        Part::Before(offset) => backward(transcript, &head, offset.min(len), len, limit),
-        Part::After(offset) => forward(transcript, &head, offset, len, limit),
+        PageRange::Newest => backward(transcript, &head, len, len, limit),
+        PageRange::Before(offset) => backward(transcript, &head, offset.min(len), len, limit),
+        PageRange::After(offset) => forward(transcript, &head, offset, len, limit),
     }
 }
 
@@ -88,7 +92,7 @@ fn backward<R: Read + Seek>(
         if end < len && conversation.has_open_calls() {
             conversation.settle(&read(transcript, end, AHEAD.min(len - end))?);
         }
-        let mut entries: Vec<Entry> = conversation.into_entries();
+        let mut entries: Vec<ConversationEntry> = conversation.into_entries();
         if entries.len() > limit {
             // A whole record at a time.
             let mut first = entries.len() - limit;
@@ -98,7 +102,7 @@ fn backward<R: Read + Seek>(
             from = entries[first].offset;
             entries.drain(..first);
         }
-        // A line longer than our reach is passed over in pieces.
+        // A line longer than our reach is skipped in pieces.
         let from = if from >= end { start } else { from };
         return Ok(ConversationPage { entries, more: from > 0, next: (from > 0).then_some(from) });
     }
@@ -136,7 +140,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::transcript::entries::Act;
+    use crate::transcript::entries::EntryKind;
 
     #[expect(clippy::needless_pass_by_value, reason = "callers write json!(…)")]
     fn line(n: u32, kind: &str, content: Value) -> String {
@@ -160,7 +164,7 @@ mod tests {
     }
 
     fn newest(text: &str, limit: usize) -> ConversationPage {
-        page(&mut Cursor::new(text.as_bytes()), Part::Newest, limit).unwrap()
+        page(&mut Cursor::new(text.as_bytes()), PageRange::Newest, limit).unwrap()
     }
 
     #[test]
@@ -174,37 +178,37 @@ mod tests {
             text += &result(n * 3 + 2, &format!("t{n}"), &output);
         }
         let mut file = Cursor::new(text.as_bytes());
-        let whole = page(&mut file, Part::Newest, usize::MAX).unwrap().entries;
+        let whole = page(&mut file, PageRange::Newest, usize::MAX).unwrap().entries;
         assert_eq!(whole.len(), 800);
-        assert!(whole.iter().all(|e| !matches!(e.act, Act::Tool { result: None, .. })));
+        assert!(whole.iter().all(|e| !matches!(e.act, EntryKind::Tool { result: None, .. })));
         assert_eq!(whole[1].seconds(), Some(1));
         for limit in [1, 7, 100] {
-            let (mut part, mut back) = (Part::Newest, Vec::new());
+            let (mut part, mut back) = (PageRange::Newest, Vec::new());
             loop {
                 let got = page(&mut file, part, limit).unwrap();
                 back.splice(0..0, got.entries);
                 match got.next {
-                    Some(next) => part = Part::Before(next),
+                    Some(next) => part = PageRange::Before(next),
                     None => break,
                 }
             }
             assert_eq!(back, whole, "backward by {limit}");
             let (mut at, mut forth) = (whole[0].offset, vec![whole[0].clone()]);
             loop {
-                let got = page(&mut file, Part::After(at), limit).unwrap();
+                let got = page(&mut file, PageRange::After(at), limit).unwrap();
                 forth.extend(got.entries);
                 match got.next {
                     Some(next) => at = next,
                     None => break,
                 }
             }
-            let offsets = |of: &[Entry]| of.iter().map(|e| e.offset).collect::<Vec<_>>();
+            let offsets = |of: &[ConversationEntry]| of.iter().map(|e| e.offset).collect::<Vec<_>>();
             assert_eq!(offsets(&forth), offsets(&whole), "forward by {limit}");
         }
     }
 
     #[test]
-    fn a_torn_last_line_and_garbage_are_passed_over() {
+    fn a_torn_last_line_and_garbage_are_skipped() {
         let text = line(1, "user", json!("hello")) + "garbage\n" + &line(2, "user", json!("again"))[..40];
         assert_eq!(newest(&text, 9).entries.len(), 1);
         assert_eq!(newest("", 9), ConversationPage::default());
@@ -230,9 +234,9 @@ mod tests {
         text += &item(3, call);
         text += &item(5, json!({ "type": "function_call_output", "call_id": "c", "output": "src" }));
         let told = newest(&text, 2);
-        assert_eq!(told.entries[0].act, Act::Prompt { from: "user".into(), text: "Port it.".into() });
+        assert_eq!(told.entries[0].act, EntryKind::Prompt { from: "user".into(), text: "Port it.".into() });
         assert!(
-            matches!(&told.entries[1].act, Act::Tool { text, result: Some(r), .. } if text == "$ ls" && !r.failed)
+            matches!(&told.entries[1].act, EntryKind::Tool { text, result: Some(r), .. } if text == "$ ls" && !r.failed)
         );
         assert_eq!(told.entries[1].seconds(), Some(2));
     }

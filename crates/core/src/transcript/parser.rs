@@ -14,13 +14,13 @@ const REMEMBERED_IDS: usize = 1 << 12;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Provider {
+pub enum Dialect {
     Claude,
     Codex,
 }
 
-impl Provider {
-    /// Whose form the transcripts of the provider of this name have.
+impl Dialect {
+    /// The format of the transcripts of the provider with this name.
     pub fn of(name: &str) -> Self {
         if matches!(name, "codex" | "codex-app") { Self::Codex } else { Self::Claude }
     }
@@ -65,13 +65,13 @@ pub struct Counts {
 /// Reads line after line. Holds a bounded memory of ids and no text.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Parser {
-    pub provider: Option<Provider>,
+    pub provider: Option<Dialect>,
     pub counts: Counts,
     /// A rollout's description of itself.
     #[serde(default)]
     thread: codex::Thread,
     ids: Recent,
-    /// Ids of the current assistant message and the hashes of its blocks: streaming may repeat a block.
+    /// The hashes of the current assistant message's id and of its blocks: streaming may repeat a block.
     message: (u64, Vec<u64>),
     #[serde(skip)]
     mended: String,
@@ -133,17 +133,17 @@ impl Parser {
 
 /// A line as a provider's module read it.
 pub(super) struct Parsed<'a> {
-    pub provider: Provider,
+    pub provider: Dialect,
     pub record: Record<'a>,
     pub message: Option<std::borrow::Cow<'a, str>>,
     pub known: bool,
 }
 
-fn parse<'a>(provider: Option<Provider>, line: &'a [u8], thread: &mut codex::Thread) -> Option<Parsed<'a>> {
+fn parse<'a>(provider: Option<Dialect>, line: &'a [u8], thread: &mut codex::Thread) -> Option<Parsed<'a>> {
     match provider {
-        Some(Provider::Claude) => claude::parse(line),
-        Some(Provider::Codex) => codex::parse(line, thread),
-        // The first line tells: only a rollout wraps everything in a payload.
+        Some(Dialect::Claude) => claude::parse(line),
+        Some(Dialect::Codex) => codex::parse(line, thread),
+        // The first line decides: only a rollout wraps everything in a payload.
         None => codex::parse(line, thread).or_else(|| claude::parse(line)),
     }
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::parser::Provider;
+use super::parser::Dialect;
 use super::record::Item;
 use super::{claude, codex};
 
@@ -42,7 +42,7 @@ pub struct Passage {
 
 /// The line that they are in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Turn {
+pub struct LinePassages {
     pub time: Option<String>,
     pub uuid: Option<String>,
     pub sidechain: bool,
@@ -50,13 +50,13 @@ pub struct Turn {
 }
 
 /// The words of `line`; `None` if it is damaged or has none.
-pub fn passages(provider: Provider, line: &[u8]) -> Option<Turn> {
+pub fn passages(provider: Dialect, line: &[u8]) -> Option<LinePassages> {
     let line = line.trim_ascii();
     // Lines are nearly always valid UTF-8, and checking is much faster than repairing.
     let text = std::str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed);
     let turn = match provider {
-        Provider::Claude => of_claude(serde_json::from_str(&text).ok()?),
-        Provider::Codex => of_codex(&mut serde_json::from_str(&text).ok()?),
+        Dialect::Claude => of_claude(serde_json::from_str(&text).ok()?),
+        Dialect::Codex => of_codex(&mut serde_json::from_str(&text).ok()?),
     };
     turn.filter(|turn| !turn.passages.is_empty())
 }
@@ -79,12 +79,12 @@ struct ClaudeLine {
 }
 
 /// Which provider wrote a transcript that begins with `line`.
-pub fn provider_of(line: &[u8]) -> Option<Provider> {
+pub fn provider_of(line: &[u8]) -> Option<Dialect> {
     let value: Value = serde_json::from_slice(line.trim_ascii()).ok()?;
     let object = value.as_object()?;
     let is_rollout = object.get("payload").is_some_and(Value::is_object);
     object.get("type")?.as_str()?;
-    Some(if is_rollout { Provider::Codex } else { Provider::Claude })
+    Some(if is_rollout { Dialect::Codex } else { Dialect::Claude })
 }
 
 fn taken(value: &mut Value, key: &str) -> Option<String> {
@@ -94,13 +94,13 @@ fn taken(value: &mut Value, key: &str) -> Option<String> {
     }
 }
 
-fn of_claude(mut line: ClaudeLine) -> Option<Turn> {
+fn of_claude(mut line: ClaudeLine) -> Option<LinePassages> {
     let text = |value: Value| if let Value::String(text) = value { Some(text) } else { None };
     let is = |value: &Value| *value == Value::Bool(true);
     if is(&line.is_meta) || is(&line.is_compact_summary) || is(&line.is_api_error_message) {
         return None;
     }
-    let mut turn = Turn { sidechain: is(&line.is_sidechain), ..Turn::default() };
+    let mut turn = LinePassages { sidechain: is(&line.is_sidechain), ..LinePassages::default() };
     let kind = text(line.r#type)?;
     (turn.time, turn.uuid) = (text(line.timestamp), text(line.uuid));
     match kind.as_str() {
@@ -140,7 +140,7 @@ fn claude_block(role: Role, mut block: Value) -> Option<Passage> {
     }
 }
 
-/// The user's own words or the agent's; words that the client writes as the user are nobody's.
+/// The user's own words or the agent's; words that the client writes in the user's place are dropped.
 fn said(role: Role, text: String) -> Option<Passage> {
     let text = match role {
         Role::User => match claude::prompt(text.into(), false)? {
@@ -164,11 +164,11 @@ fn gave(call: Option<String>, text: String) -> Option<Passage> {
     (!passage.text.trim().is_empty()).then_some(passage)
 }
 
-fn of_codex(line: &mut Value) -> Option<Turn> {
+fn of_codex(line: &mut Value) -> Option<LinePassages> {
     if line["type"] != "response_item" {
         return None;
     }
-    let mut turn = Turn { time: taken(line, "timestamp"), ..Turn::default() };
+    let mut turn = LinePassages { time: taken(line, "timestamp"), ..LinePassages::default() };
     let it = line.get_mut("payload")?;
     turn.uuid = taken(it, "id");
     match taken(it, "type")?.as_str() {
@@ -252,12 +252,12 @@ mod tests {
     use super::*;
 
     fn claude(line: &str) -> Vec<(Role, Option<String>, String)> {
-        let turn = passages(Provider::Claude, line.as_bytes()).unwrap_or_default();
+        let turn = passages(Dialect::Claude, line.as_bytes()).unwrap_or_default();
         turn.passages.into_iter().map(|p| (p.role, p.tool, p.text)).collect()
     }
 
     #[test]
-    fn who_said_what_with_which_tool() {
+    fn passages_show_who_said_what_with_which_tool() {
         let asked = r#"{"type":"user","message":{"content":"Say \"hi\"\n"}}"#;
         assert_eq!(claude(asked), [(Role::User, None, "Say \"hi\"\n".to_owned())]);
         let did = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"I edit."},{"type":"tool_use","id":"t","name":"Edit","input":{"file_path":"/a.rs","new_string":"fn x() {}"}}]}}"#;
@@ -268,14 +268,14 @@ mod tests {
                 (Role::Tool, Some("Edit".to_owned()), "/a.rs\nfn x() {}".to_owned())
             ]
         );
-        let turn = passages(Provider::Claude, did.as_bytes()).unwrap();
+        let turn = passages(Dialect::Claude, did.as_bytes()).unwrap();
         assert_eq!(turn.passages[1].files, ["/a.rs"]);
         let gave = r#"{"type":"user","toolUseResult":{"originalFile":"hidden"},"message":{"content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"ok"}]}]}}"#;
         assert_eq!(claude(gave), [(Role::Tool, None, "ok".to_owned())]);
     }
 
     #[test]
-    fn what_the_client_wrote_for_itself_is_nobodys_word() {
+    fn text_that_the_client_wrote_for_itself_is_dropped() {
         for line in [
             r#"{"type":"user","isMeta":true,"message":{"content":"caveat"}}"#,
             r#"{"type":"user","isCompactSummary":true,"message":{"content":"a summary"}}"#,
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_rollout_has_the_same_passages() {
-        let of = |line: &str| passages(Provider::Codex, line.as_bytes()).unwrap_or_default().passages;
+        let of = |line: &str| passages(Dialect::Codex, line.as_bytes()).unwrap_or_default().passages;
         let call = r#"{"type":"response_item","payload":{"type":"function_call","name":"exec_command","arguments":"{\"cmd\":\"echo \\\"x\\\"\"}","call_id":"c"}}"#;
         assert_eq!(of(call)[0].text, "echo \"x\"");
         let patch = r#"{"type":"response_item","payload":{"type":"custom_tool_call","name":"apply_patch","call_id":"c","input":"*** Begin Patch\n*** Add File: src/a.rs\n+x"}}"#;

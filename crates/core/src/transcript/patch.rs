@@ -45,7 +45,7 @@ pub(super) fn unified(diff: &str) -> Vec<Hunk> {
         let Some(((_, old), (line, new))) = ranges(head) else { continue };
         let body: Vec<&str> = std::iter::from_fn(|| lines.next_if(|next| !next.starts_with("@@ "))).collect();
         let mut found = hunk(line, old, new, body.iter().copied());
-        // Git names the function behind the second `@@`.
+        // Git names the function after the second `@@`.
         let named = head.splitn(3, "@@").nth(2).map(str::trim).filter(|name| !name.is_empty());
         if found.around.is_none() {
             found.around = named.map(|name| definition(name).unwrap_or(name).to_owned());

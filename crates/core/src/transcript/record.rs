@@ -66,7 +66,7 @@ impl Record<'_> {
 /// One act inside a record.
 #[derive(Debug)]
 pub enum Item<'a> {
-    /// Words submitted as a prompt, the user's as far as the client tells. Prompts of baton's own are among them:
+    /// Words submitted as a prompt, by the user as far as the client says. Prompts of baton's own are among them:
     /// [`crate::speaker::speaker`] tells them apart.
     Prompt(Cow<'a, str>),
     /// The same, typed while the agent worked.
@@ -86,14 +86,14 @@ pub enum Item<'a> {
     /// A tool call.
     Call { id: Cow<'a, str>, action: Action<'a> },
     /// The outcome of a tool call.
-    Outcome { id: Cow<'a, str>, outcome: Outcome<'a> },
+    Outcome { id: Cow<'a, str>, outcome: CallOutcome<'a> },
     /// A command whose end the client itself reports, whoever called it. `id` may be the call's.
     Ran {
         id: Cow<'a, str>,
         command: Cow<'a, str>,
         process: Option<Cow<'a, str>>,
         folder: Option<Cow<'a, str>>,
-        outcome: Outcome<'a>,
+        outcome: CallOutcome<'a>,
     },
     /// A patch that the client itself reports as applied. `id` may be the call's.
     Patched { id: Cow<'a, str>, changes: Vec<Change<'a>> },
@@ -197,7 +197,7 @@ pub enum Action<'a> {
     },
     Asked(Vec<Cow<'a, str>>),
     Plan(Cow<'a, str>),
-    /// Fetching, tools of others: remembered by name, with the strings it was given.
+    /// Fetching, or a third-party tool: remembered by name, with the strings it was given.
     Other {
         name: Cow<'a, str>,
         input: Body<'a>,
@@ -219,7 +219,7 @@ pub struct Change<'a> {
 pub struct Hunk {
     pub line: u32,
     pub lines: u32,
-    /// By how many lines the file grew here.
+    /// How many lines the file grew by here.
     pub growth: i32,
     pub around: Option<String>,
     /// The heading before it, which counts in Markdown.
@@ -228,9 +228,9 @@ pub struct Hunk {
 
 /// How a tool call ended.
 #[derive(Debug)]
-pub struct Outcome<'a> {
+pub struct CallOutcome<'a> {
     pub failed: bool,
-    /// The exit status, where the provider says it apart from the output.
+    /// The exit status, if the provider reports it separately from the output.
     pub exit: Option<i32>,
     pub body: Body<'a>,
     /// The client's own structured note beside the text.
@@ -250,14 +250,14 @@ pub enum ScriptCall {
 /// What a script printed about one call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScriptResult {
-    /// The process that was running still.
+    /// The process that was still running.
     pub process: Option<String>,
     pub exit: Option<i32>,
-    /// Where the script printed it with the status.
+    /// The output, if the script printed it with the status.
     pub output: Option<String>,
 }
 
-impl Outcome<'_> {
+impl CallOutcome<'_> {
     /// Whether the client itself notes that the user refused the call: a tool can print the same words.
     pub(crate) fn is_refusal(&self) -> bool {
         let note = self.note.map(RawValue::get).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! The last token count of a Codex rollout, found from its end.
 //!
 //! Only `last_token_usage` says how full the context is: `total_token_usage` adds up every request of the thread. A
-//! count without figures (rate limits alone) is passed over; a compaction ends the search, because the count before
-//! it is that of the compaction's own request. The count after it is the client's estimate, and the best there is.
+//! count without figures (rate limits alone) is skipped; a compaction ends the search, because the count before it is
+//! that of the compaction's own request. The count after it is the client's estimate, and the best there is.
 
 use std::borrow::Cow;
 use std::io::{self, Read, Seek};
@@ -19,7 +19,7 @@ pub fn last_usage<R: Read + Seek>(rollout: &mut R, reach: u64) -> io::Result<Tai
     search(rollout, reach, |line| judge.line(line))
 }
 
-/// As keys and values these are in quotes, which text inside a JSON string cannot imitate.
+/// These are keys and values in quotes, which text inside a JSON string cannot imitate.
 struct Judge {
     count: Needle,
     compacted: Needle,
@@ -38,7 +38,7 @@ impl Judge {
         if line.trim_ascii_start().first() != Some(&b'{') {
             return None;
         }
-        // A torn last line does not parse, and says nothing.
+        // A torn last line does not parse and is skipped.
         let record: Record<'_> = serde_json::from_slice(line).ok()?;
         let at = record.timestamp.as_deref().and_then(|t| t.parse().ok());
         match record.kind.as_deref()? {

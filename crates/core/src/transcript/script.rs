@@ -9,7 +9,7 @@ use crate::plain::without_escapes;
 pub(super) struct Script {
     /// Commands that it gives to a shell and processes that it looks at again, in order.
     pub calls: Vec<ScriptCall>,
-    /// The folder of its commands, if it names one only.
+    /// The folder of its commands, if it names exactly one.
     pub folder: Option<String>,
     /// All strings and words, one after the other.
     pub text: String,
@@ -78,7 +78,7 @@ pub(super) fn read(source: &str) -> Script {
     script
 }
 
-/// The literal that begins at `from`, and the byte behind its closing quote.
+/// The literal that begins at `from`, and the index after its closing quote.
 fn literal(source: &str, from: usize, quote: u8) -> (String, usize) {
     let mut out = String::new();
     let mut chars = source[from..].char_indices();
@@ -178,7 +178,7 @@ const OUTPUT: &str = "\"output\":\"";
 /// More than a script calls at once.
 const MOST_RESULTS: usize = 64;
 
-/// The last number behind one of `marks`.
+/// The last number after one of `marks`.
 fn last_number<'t>(text: &'t str, marks: &[&str]) -> Option<&'t str> {
     let mut found = None;
     for mark in marks {

@@ -12,7 +12,7 @@ use memchr::{memmem, memrchr};
 use serde::{Deserialize, Serialize};
 
 use super::glance::{Glance, glance};
-use super::parser::{Parsed, Provider};
+use super::parser::{Dialect, Parsed};
 use super::record::Item;
 use super::tail::{Tail, last_usage_in};
 use super::{claude, codex};
@@ -26,7 +26,7 @@ const MAX_TITLE: usize = 400;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ending {
-    /// The end of the file tells nothing.
+    /// The end of the file does not show it.
     #[default]
     Unknown,
     /// The agent had answered.
@@ -54,7 +54,7 @@ impl Ending {
 /// One conversation in a few words. Text is as the transcript has it: nothing is redacted or made plain here.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Summary {
-    pub provider: Option<Provider>,
+    pub provider: Option<Dialect>,
     pub session: Option<String>,
     pub cwd: Option<String>,
     pub branch: Option<String>,
@@ -73,7 +73,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Reads the first bytes of a transcript. `false`: more of them would tell more.
+    /// Reads the first bytes of a transcript. Returns `false` if more of them would add something.
     pub fn head(&mut self, bytes: &[u8]) -> bool {
         let mut command = None;
         for line in lines(bytes) {
@@ -112,8 +112,8 @@ impl Summary {
         false
     }
 
-    /// Reads the last bytes of a transcript; `bytes` may begin in the middle of a line. `false`: more of them would
-    /// tell more.
+    /// Reads the last bytes of a transcript; `bytes` may begin in the middle of a line. Returns `false` if more of them
+    /// would add something.
     pub fn tail(&mut self, bytes: &[u8]) -> bool {
         let mut rest = bytes;
         (self.last, self.ending) = (None, Ending::Unknown);
@@ -134,7 +134,8 @@ impl Summary {
                 let ending = if seen.sidechain { Ending::Unknown } else { seen.ending };
                 (seen.time.and_then(|t| t.parse().ok()), ending)
             } else {
-                // A compaction may be the last record on how full it was, or one that a glance did not understand.
+                // A compaction, or a record that `glance` did not understand, may be the last one that says how full it
+                // was.
                 is_last &= !BOUNDARY.is_in(line) && !USAGE.is_in(line);
                 self.last_of(line)
             };
@@ -146,7 +147,7 @@ impl Summary {
         self.last_title(bytes);
         let full = match self.provider {
             _ if told.is_some() => told,
-            Some(Provider::Codex) => codex_tokens(bytes).map(|tokens| (Some(tokens), None)),
+            Some(Dialect::Codex) => codex_tokens(bytes).map(|tokens| (Some(tokens), None)),
             _ => match last_usage_in(bytes) {
                 Tail::Usage(usage) => Some((Some(usage.tokens + usage.output), usage.model)),
                 Tail::Compacted(compacted) => Some((compacted.post_tokens, None)),
@@ -184,21 +185,21 @@ impl Summary {
 
     /// The record, if it is an answer of Claude Code.
     fn answer<'l>(&mut self, line: &'l [u8]) -> Option<Glance<'l>> {
-        let may_be = self.provider != Some(Provider::Codex) && USAGE.is_in(line);
+        let may_be = self.provider != Some(Dialect::Codex) && USAGE.is_in(line);
         let seen = may_be.then(|| glance(line.trim_ascii())).flatten()?;
-        self.provider = Some(Provider::Claude);
+        self.provider = Some(Dialect::Claude);
         Some(seen)
     }
 
     fn parse<'l>(&mut self, line: &'l [u8]) -> Option<Parsed<'l>> {
         let line = line.trim_ascii();
         let parsed = match self.provider {
-            Some(Provider::Codex) => codex::parse(line, &mut codex::Thread::default()),
-            // All that Codex writes is the payload of something.
+            Some(Dialect::Codex) => codex::parse(line, &mut codex::Thread::default()),
+            // Every record of Codex is wrapped in a payload.
             None if PAYLOAD.is_in(line) => {
                 codex::parse(line, &mut codex::Thread::default()).or_else(|| claude::parse(line))
             }
-            Some(Provider::Claude) | None => claude::parse(line),
+            Some(Dialect::Claude) | None => claude::parse(line),
         }?;
         self.provider = Some(parsed.provider);
         Some(parsed)
@@ -215,7 +216,7 @@ impl Summary {
         }
     }
 
-    /// The newest name in the end of the file: a conversation is renamed by another record.
+    /// The newest name near the end of the file: each renaming adds another record.
     fn last_title(&mut self, bytes: &[u8]) {
         if let Some(at) = TITLE.last(bytes) {
             let start = memrchr(b'\n', &bytes[..at]).map_or(0, |n| n + 1);
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_last_tells_how_it_ended() {
+    fn the_last_record_shows_how_the_conversation_ended() {
         let line = |l: &str| format!("{CLAUDE}{l}\n");
         let call = r#"{"type":"assistant","timestamp":"2026-11-16T01:06:00Z","message":{"id":"n","content":[{"type":"tool_use","id":"t","name":"Bash","input":{"command":"ls"}}]}}"#;
         assert_eq!(of(&line(call)).ending, Ending::Unfinished);
@@ -397,7 +398,7 @@ mod tests {
 {"timestamp":"2026-11-16T00:41:57Z","type":"event_msg","payload":{"type":"task_complete"}}
 "#,
         );
-        assert_eq!(it.provider, Some(Provider::Codex));
+        assert_eq!(it.provider, Some(Dialect::Codex));
         assert_eq!((it.about(), it.session.as_deref()), (Some("Say hello"), Some("c1")));
         assert_eq!((it.tokens, it.ending), (Some(5050), Ending::Answered));
         assert_eq!(it.branch.as_deref(), Some("dev"));

@@ -11,10 +11,10 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::scan::{self, Needle};
-use crate::wire::claude::statusline::Usage;
+use crate::wire::claude::statusline::ApiUsage;
 use crate::wire::lax;
 
-/// How far back the search goes before it gives up and says so.
+/// How far back the search goes before it gives up.
 pub const REACH: u64 = 8 * 1024 * 1024;
 /// The first read: six of seven answers are in it, and a hook is a fresh process that pays for each page.
 const FIRST: usize = 16 * 1024;
@@ -61,7 +61,7 @@ pub fn last_usage<R: Read + Seek>(transcript: &mut R, reach: u64) -> io::Result<
     search(transcript, reach, |line| judge.line(line))
 }
 
-/// The first thing that `judge` finds in the lines of `transcript`, starting from the last one.
+/// The first result of `judge` for the lines of `transcript`, from the last one backward.
 pub(super) fn search<R: Read + Seek>(
     transcript: &mut R,
     reach: u64,
@@ -116,8 +116,8 @@ pub fn last_usage_in(transcript: &[u8]) -> Tail {
     }
 }
 
-/// Decides what one line means. Two substrings tell most lines apart before any of it is parsed: as keys they are in
-/// quotes, which text inside a JSON string cannot imitate.
+/// Decides what one line means. Two substrings classify most lines before anything is parsed: they are keys in quotes,
+/// which text inside a JSON string cannot imitate.
 struct Judge {
     usage: Needle,
     boundary: Needle,
@@ -136,7 +136,7 @@ impl Judge {
         if line.trim_ascii_start().first() != Some(&b'{') {
             return None;
         }
-        // A torn last line does not parse, and says nothing.
+        // A torn last line does not parse and is skipped.
         let record: Record<'_> = serde_json::from_slice(line).ok()?;
         if record.is_sidechain {
             return None;
@@ -192,7 +192,7 @@ struct Message<'a> {
     #[serde(default, borrow, deserialize_with = "lax::text")]
     model: Option<Cow<'a, str>>,
     #[serde(default, deserialize_with = "lax::object")]
-    usage: Option<Usage>,
+    usage: Option<ApiUsage>,
 }
 
 #[derive(Deserialize, Default)]

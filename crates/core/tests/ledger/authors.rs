@@ -1,6 +1,6 @@
 //! Authorship: nothing that a tool, a paste, a file or another agent says counts as the user's words.
 
-use baton_core::handoff::carried::{Carried, From, Notes, Reader};
+use baton_core::handoff::carried::{Carried, DocumentReader, Notes, SourceSession};
 use baton_core::handoff::pack::pack;
 use baton_core::handoff::{HandoffId, Kind};
 use baton_core::ledger::{Ledger, Utterance};
@@ -130,7 +130,7 @@ fn assert_users_words_are_clean(document: &str, context: u32) {
 }
 
 #[test]
-fn what_others_said_does_not_stand_among_the_users_words() {
+fn other_peoples_words_are_not_listed_as_the_users() {
     let session = Transcript::default().user("Port it.").attributed("peer", "Mind the build.").user("Go on.");
     let text = pack(&session.ledger(), None, 9_500, "archive/x.md").text;
     let (_, others) = text.split_once("## Said by others\n").unwrap();
@@ -199,7 +199,7 @@ pub(crate) fn hop(ledger: Ledger, context: u32) -> Ledger {
 }
 
 fn sealed(ledger: Ledger, context: u32, provider: &str) -> Carried {
-    let from = From {
+    let from = SourceSession {
         session: format!("s{context}"),
         agent: "app".into(),
         provider: provider.into(),
@@ -208,7 +208,7 @@ fn sealed(ledger: Ledger, context: u32, provider: &str) -> Carried {
         kind: Kind::Auto,
         at: Timestamp::UNIX_EPOCH,
     };
-    let reader = Reader { spoken: "Claude", differs: None, has_memory: false };
+    let reader = DocumentReader { spoken: "Claude", differs: None, has_memory: false };
     Carried::compose(from, &reader, &Notes::default(), None, ledger).stored()
 }
 

@@ -1,7 +1,7 @@
 //! A Codex rollout yields the same facts.
 
-use baton_core::ledger::{Answered, Ledger, Outcome};
-use baton_core::transcript::{Provider, TodoStatus};
+use baton_core::ledger::{AnswerState, CommandOutcome, Ledger};
+use baton_core::transcript::{Dialect, TodoStatus};
 use serde_json::{Value, json};
 
 pub(crate) fn line(kind: &str, payload: &Value) -> String {
@@ -54,21 +54,24 @@ fn a_rollout_tells_the_same_facts_as_a_claude_transcript() {
     ]
     .concat();
     let ledger = Ledger::of(text.as_bytes()).unwrap();
-    assert_eq!(ledger.provider(), Some(Provider::Codex));
+    assert_eq!(ledger.provider(), Some(Dialect::Codex));
     assert_eq!(ledger.counts().unreadable, 0);
     assert_eq!(ledger.session.as_deref(), Some("th-1"));
     assert_eq!(ledger.git.branch.as_ref().unwrap().text, "main");
     assert_eq!(ledger.words.first.as_ref().unwrap().text, "Make it fast. Don't change the format.");
     assert_eq!(ledger.words.rules.last().unwrap().text, "Don't change the format.");
     assert_eq!(ledger.words.latest().unwrap().text, "Next: the docs.");
-    assert_eq!(ledger.words.answered, Answered::Interrupted);
+    assert_eq!(ledger.words.answered, AnswerState::Interrupted);
     assert_eq!(ledger.cycle, 1);
     let todos: Vec<_> = ledger.todos.tasks.iter().map(|t| (t.text.as_str(), t.status)).collect();
     assert_eq!(todos, [("Measure", TodoStatus::Completed), ("Cut", TodoStatus::InProgress)]);
     let files: Vec<_> = ledger.files.changed().map(|f| (f.path.as_str(), f.created, f.edits)).collect();
     assert_eq!(files, [("src/b.rs", true, 0), ("src/a.rs", false, 1)]);
     let commands: Vec<_> = ledger.commands.commands.iter().map(|c| (c.text.as_str(), c.outcome)).collect();
-    assert_eq!(commands, [("cargo test", Outcome::Exit(101)), ("cargo test -q", Outcome::Exit(0))]);
+    assert_eq!(
+        commands,
+        [("cargo test", CommandOutcome::Exit(101)), ("cargo test -q", CommandOutcome::Exit(0))]
+    );
     assert!(ledger.commands.errors.last().unwrap().resolved.is_some());
     assert_eq!(ledger.last_reply().unwrap().text, "All 9 tests pass.");
 }
@@ -112,9 +115,9 @@ fn in_code_mode_the_events_show_what_was_run_and_changed() {
     assert_eq!(
         commands,
         [
-            ("cargo test --lib", Outcome::Exit(0)),
-            ("cargo build", Outcome::Exit(0)),
-            ("npm test", Outcome::Exit(0)),
+            ("cargo test --lib", CommandOutcome::Exit(0)),
+            ("cargo build", CommandOutcome::Exit(0)),
+            ("npm test", CommandOutcome::Exit(0)),
         ]
     );
     let files: Vec<&str> = ledger.files.changed().map(|file| file.path.as_str()).collect();
@@ -158,7 +161,7 @@ fn a_command_that_the_client_reports_as_failed_failed_in_any_language() {
     ];
     let ledger = Ledger::of(text.concat().as_bytes()).unwrap();
     let ran = ledger.commands.commands.iter().next().unwrap();
-    assert_eq!((ran.text.as_str(), ran.outcome), ("npm test", Outcome::Exit(3)));
+    assert_eq!((ran.text.as_str(), ran.outcome), ("npm test", CommandOutcome::Exit(3)));
     let changed: Vec<&str> = ledger.files.changed().map(|file| file.path.as_str()).collect();
     assert!(changed.contains(&"new.rs") && !changed.contains(&"no.rs"), "{changed:?}");
 }
@@ -247,12 +250,12 @@ fn a_process_of_code_mode_has_ended_when_a_look_does_not_show_it_running() {
     }
     let ended = r#"{"chunk_id":"b","wall_time_seconds":0.1,"exit_code":101,"output":"test a ... FAILED"}"#;
     for (what, lines, outcome) in [
-        ("its output alone", exec("c2", poll, COMPLETED, &["running 3 tests"]), Outcome::Unknown),
-        ("a status", exec("c2", poll, COMPLETED, &[ended]), Outcome::Exit(101)),
+        ("its output alone", exec("c2", poll, COMPLETED, &["running 3 tests"]), CommandOutcome::Unknown),
+        ("a status", exec("c2", poll, COMPLETED, &[ended]), CommandOutcome::Exit(101)),
         (
             "a status in the cell of the look",
             [exec("c2", poll, "Script running with cell ID 5", &[]), wait("c3", COMPLETED, ended)].concat(),
-            Outcome::Exit(101),
+            CommandOutcome::Exit(101),
         ),
         (
             "a look that waits twice",
@@ -262,7 +265,7 @@ fn a_process_of_code_mode_has_ended_when_a_look_does_not_show_it_running() {
                 wait("c4", COMPLETED, ended),
             ]
             .concat(),
-            Outcome::Exit(101),
+            CommandOutcome::Exit(101),
         ),
     ] {
         let ledger = Ledger::of([start.as_str(), &lines].concat().as_bytes()).unwrap();
@@ -291,7 +294,10 @@ fn results_of_calls_at_once_belong_each_to_its_own_call() {
     let jobs: Vec<_> = ledger.jobs.running().map(|job| (job.id.as_str(), job.what.as_str())).collect();
     assert_eq!(jobs, [("71", "cargo test a")]);
     let commands: Vec<_> = ledger.commands.commands.iter().map(|c| (c.text.as_str(), c.outcome)).collect();
-    assert_eq!(commands, [("cargo test a", Outcome::Unknown), ("cargo test b", Outcome::Exit(0))]);
+    assert_eq!(
+        commands,
+        [("cargo test a", CommandOutcome::Unknown), ("cargo test b", CommandOutcome::Exit(0))]
+    );
     let looks = "const rs = await Promise.all([tools.write_stdin({session_id: 71}), \
         tools.write_stdin({session_id: 72})]); rs.forEach(text)";
     let ended = exec("c2", looks, COMPLETED, &[r#"{"chunk_id":"c","exit_code":0,"output":"ok"}"#, LEFT]);
@@ -374,7 +380,7 @@ fn the_branch_is_what_git_says_in_the_folder_of_the_session() {
 }
 
 #[test]
-fn what_code_mode_wraps_around_an_output_is_no_name_and_no_error() {
+fn the_json_around_an_output_in_code_mode_gives_neither_names_nor_errors() {
     let result = r#"{"chunk_id":"a","exit_code":1,"output":"\u001b[0;0H\u001b[JRefreshing loadTheThing\r\nno such file"}"#;
     let text = [
         line("session_meta", &json!({"id": "t", "cwd": "/home/dev/app"})),
@@ -386,7 +392,7 @@ fn what_code_mode_wraps_around_an_output_is_no_name_and_no_error() {
     let error = ledger.commands.errors.last().unwrap();
     assert_eq!(
         (error.outcome, error.text.lines().next()),
-        (Outcome::Exit(1), Some("Refreshing loadTheThing"))
+        (CommandOutcome::Exit(1), Some("Refreshing loadTheThing"))
     );
     let kept = serde_json::to_string(&ledger.working).unwrap();
     assert!(

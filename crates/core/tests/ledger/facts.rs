@@ -1,6 +1,6 @@
 //! The facts that the rules extract.
 
-use baton_core::ledger::{Answered, Ledger, Outcome, Route};
+use baton_core::ledger::{AnswerState, CommandOutcome, Ledger, UtteranceKind};
 use baton_core::transcript::TodoStatus;
 use serde_json::json;
 
@@ -32,19 +32,19 @@ fn the_first_and_the_latest_request_are_kept_word_for_word() {
         ledger.words.latest().unwrap().text,
         "Now add a test for the expired token, but only in tests/."
     );
-    assert_eq!(ledger.words.answered, Answered::Yes);
+    assert_eq!(ledger.words.answered, AnswerState::Yes);
 }
 
 #[test]
 fn a_request_is_unanswered_until_the_agent_speaks_and_open_while_it_works() {
     let asked = Transcript::default().user("Do it.");
-    assert_eq!(asked.ledger().words.answered, Answered::No);
+    assert_eq!(asked.ledger().words.answered, AnswerState::No);
     let working = asked.agent("Looking.").call("t", "Bash", &json!({"command": "sleep 99"}));
     let ledger = working.ledger();
-    assert_eq!(ledger.words.answered, Answered::Working);
+    assert_eq!(ledger.words.answered, AnswerState::Working);
     assert_eq!(ledger.in_flight().collect::<Vec<_>>(), ["sleep 99"]);
     let stopped = working.user("[Request interrupted by user for tool use]");
-    assert_eq!(stopped.ledger().words.answered, Answered::Interrupted);
+    assert_eq!(stopped.ledger().words.answered, AnswerState::Interrupted);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_prompt_typed_while_the_agent_works_counts_once() {
     let queued = json!({"type": "queue-operation", "operation": "enqueue", "content": "and the docs too"});
     let ledger = Transcript::default().user("Fix it.").raw(&queued).user("and the docs too").ledger();
     let words: Vec<_> = ledger.words.recent.iter().map(|said| (said.text.as_str(), said.way)).collect();
-    assert_eq!(words, [("Fix it.", Route::Prompt), ("and the docs too", Route::Prompt)]);
+    assert_eq!(words, [("Fix it.", UtteranceKind::Prompt), ("and the docs too", UtteranceKind::Prompt)]);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn an_edit_that_failed_changed_nothing() {
 #[test]
 fn an_error_is_resolved_when_the_same_thing_works_and_replaced_when_it_works_another_way() {
     let ledger = working_session().ledger();
-    let errors: Vec<(&str, Outcome, bool)> = ledger
+    let errors: Vec<(&str, CommandOutcome, bool)> = ledger
         .commands
         .errors
         .iter()
@@ -130,8 +130,8 @@ fn an_error_is_resolved_when_the_same_thing_works_and_replaced_when_it_works_ano
     assert_eq!(
         errors,
         [
-            ("cargo test login", Outcome::Exit(101), true),
-            ("cargo clippy -- -D warnings", Outcome::Exit(1), false)
+            ("cargo test login", CommandOutcome::Exit(101), true),
+            ("cargo clippy -- -D warnings", CommandOutcome::Exit(1), false)
         ]
     );
     let replaced = ledger.commands.replaced.last().unwrap();

@@ -1,7 +1,7 @@
 //! Languages, runners and systems other than those of the sessions at hand: what their commands and outputs prove.
 
 use baton_core::handoff::pack::pack;
-use baton_core::ledger::{Ledger, Outcome};
+use baton_core::ledger::{CommandOutcome, Ledger};
 use serde_json::json;
 
 use crate::claude::Transcript;
@@ -11,7 +11,7 @@ fn document(ledger: &Ledger) -> String {
     pack(ledger, None, 9_500, "/x.md").text
 }
 
-fn outcomes(ledger: &Ledger) -> Vec<(&str, Outcome)> {
+fn outcomes(ledger: &Ledger) -> Vec<(&str, CommandOutcome)> {
     ledger.commands.commands.iter().map(|c| (c.text.as_str(), c.outcome)).collect()
 }
 
@@ -43,11 +43,11 @@ fn python_is_checked_by_many_runners_and_a_traceback_names_its_places() {
     assert_eq!(
         outcomes(&ledger),
         [
-            ("uv run --extra dev pytest tests/test_store.py -q", Outcome::Exit(1)),
-            ("PYTHONPATH=src .venv/bin/python -m app.cli load", Outcome::Exit(1)),
-            ("uvx ruff check src | head -20", Outcome::Exit(0)),
-            ("uv run mypy src && tox -e py312", Outcome::Exit(0)),
-            ("uv run --extra dev pytest tests/test_store.py -x", Outcome::Exit(0)),
+            ("uv run --extra dev pytest tests/test_store.py -q", CommandOutcome::Exit(1)),
+            ("PYTHONPATH=src .venv/bin/python -m app.cli load", CommandOutcome::Exit(1)),
+            ("uvx ruff check src | head -20", CommandOutcome::Exit(0)),
+            ("uv run mypy src && tox -e py312", CommandOutcome::Exit(0)),
+            ("uv run --extra dev pytest tests/test_store.py -x", CommandOutcome::Exit(0)),
         ]
     );
     let document = document(&ledger);
@@ -86,9 +86,9 @@ fn go_on_windows_is_below_its_folder_in_every_spelling() {
     assert_eq!(
         outcomes(&ledger),
         [
-            ("cd /c/Users/dev/app && go vet ./...", Outcome::Exit(1)),
-            (r"$env:CGO_ENABLED = '0'; $out = go test .\internal\store\... 2>&1", Outcome::Exit(0)),
-            ("go test -run TestEvict ./internal/store/...", Outcome::Exit(1)),
+            ("cd /c/Users/dev/app && go vet ./...", CommandOutcome::Exit(1)),
+            (r"$env:CGO_ENABLED = '0'; $out = go test .\internal\store\... 2>&1", CommandOutcome::Exit(0)),
+            ("go test -run TestEvict ./internal/store/...", CommandOutcome::Exit(1)),
         ]
     );
     assert_eq!(
@@ -157,10 +157,10 @@ fn typescript_has_its_runners_and_its_frames() {
     assert_eq!(
         outcomes(&ledger),
         [
-            ("pnpm vitest run src/cart.test.ts", Outcome::Exit(1)),
-            ("pnpm tsc --noEmit", Outcome::Exit(2)),
-            ("yarn jest --ci && npx eslint src", Outcome::Exit(0)),
-            ("(cd web && node --test)", Outcome::Exit(0)),
+            ("pnpm vitest run src/cart.test.ts", CommandOutcome::Exit(1)),
+            ("pnpm tsc --noEmit", CommandOutcome::Exit(2)),
+            ("yarn jest --ci && npx eslint src", CommandOutcome::Exit(0)),
+            ("(cd web && node --test)", CommandOutcome::Exit(0)),
         ]
     );
     let document = document(&ledger);

@@ -101,7 +101,7 @@ fn a_failed_command_stands_whole_only_once() {
 }
 
 #[test]
-fn the_agents_own_words_come_first_and_the_facts_behind_them() {
+fn the_agents_own_words_come_first_and_then_the_facts() {
     let body = render(&working_session().ledger(), Some("# Handoff\nFixed in `src/login.rs`.\n"));
     assert!(
         body.starts_with("# Handoff\nFixed in `src/login.rs`.\n\n# What the transcript shows\n\n## Goal\n"),

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::Launch;
 
 pub struct ClientHome {
-    /// None where the folder is someone else's.
+    /// `None` if somebody else owns the folder.
     _root: Option<TempDir>,
     path: PathBuf,
     home: PathBuf,

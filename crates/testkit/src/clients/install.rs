@@ -27,7 +27,7 @@ struct Pins {
 struct Pin {
     version: String,
     before_mods: Option<String>,
-    /// Below `node_modules`, with `*` for what differs between machines.
+    /// Below `node_modules`, with `*` for the parts that differ between machines.
     program: String,
 }
 

@@ -3,8 +3,8 @@
 
 use anyhow::Result;
 use baton_core::fence::Key;
-use baton_core::handoff::carried::{Carried, From, Notes, Reader};
-use baton_core::handoff::frame::{About, framed};
+use baton_core::handoff::carried::{Carried, DocumentReader, Notes, SourceSession};
+use baton_core::handoff::frame::{FrameFacts, framed};
 use baton_core::handoff::{HandoffId, Kind};
 use baton_core::plain::plain;
 use baton_core::redact::redact;
@@ -27,7 +27,7 @@ pub struct Sealed {
 impl Sealed {
     pub fn of(transcript: &[u8], story: &Story) -> Result<Self> {
         let (provider, spoken) = if story.is_codex { ("codex", "Codex") } else { ("claude", "Claude") };
-        let from = From {
+        let from = SourceSession {
             session: SESSION.to_owned(),
             agent: "app".to_owned(),
             provider: provider.to_owned(),
@@ -36,7 +36,7 @@ impl Sealed {
             kind: Kind::Precompact,
             at: Timestamp::UNIX_EPOCH,
         };
-        let reader = Reader { spoken, differs: None, has_memory: false };
+        let reader = DocumentReader { spoken, differs: None, has_memory: false };
         let ledger = speed::ledger(transcript);
         let carried = Carried::compose(from, &reader, &Notes::default(), None, ledger);
         Ok(Self { id: HandoffId::new(ID)?, carried: carried.stored() })
@@ -45,7 +45,7 @@ impl Sealed {
     /// What the next context is given of it in `budget` characters.
     pub fn given(&self, budget: usize) -> String {
         let from = &self.carried.from;
-        let about = About {
+        let about = FrameFacts {
             id: &self.id,
             channel: &from.channel,
             session: &from.session,

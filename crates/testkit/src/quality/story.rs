@@ -223,8 +223,8 @@ impl Story {
         }
     }
 
-    /// Whether the last result before `at` that is about process `id` shows it running. A look that runs on in a cell
-    /// shows nothing yet; what the cell gives does.
+    /// Whether the last result before `at` about process `id` shows it running. A poll that keeps running in a cell
+    /// shows nothing yet; the cell's result does.
     pub fn shows_running(&self, id: &str, at: usize) -> bool {
         let mut about: Vec<&str> = Vec::new();
         let mut cells: Vec<String> = Vec::new();
@@ -232,7 +232,8 @@ impl Story {
         for event in &self.events[..at] {
             match &event.what {
                 What::Call(call) => {
-                    // One client tells when a process ends, unless it is stopped; of the other's only looks tell.
+                    // One client reports when a process ends, unless it is stopped; the other's processes must be
+                    // polled.
                     let tells = self.is_codex || matches!(call.tool.as_str(), "KillShell" | "TaskStop");
                     let waits =
                         call.tool == "wait" && cells.iter().any(|cell| call.text.contains(cell.as_str()));
@@ -306,7 +307,7 @@ fn codex_call(id: String, tool: String, input: Value) -> Call {
             let command = input["cmd"].as_str().or(input["command"].as_str());
             commands.extend(command.map(str::to_owned));
         }
-        // A script in JavaScript; its literals are what it does.
+        // A script in JavaScript; its literals show what it does.
         "exec" => {
             for found in SCRIPTED.captures_iter(&text) {
                 let literal = found.iter().skip(1).flatten().next().map_or("", |m| m.as_str());

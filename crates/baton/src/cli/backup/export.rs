@@ -1,4 +1,4 @@
-//! `baton backup export`: writes a conversation to take along, as a folder of plain files or one archive.
+//! `baton backup export`: writes a conversation to a folder of plain files or to one archive, for another machine.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
@@ -9,9 +9,9 @@ use serde_json::json;
 
 use crate::cli::Outcome;
 use crate::cli::backup::{catch_up, find, not_there, tar};
-use crate::cli::ui::progress::Progress;
+use crate::cli::ui::progress::ProgressLine;
 use crate::cli::ui::{print, print_json, size};
-use crate::store::mirror::{Generation, MAIN, MirroredSession, Part};
+use crate::store::mirror::{Generation, MAIN, MirrorPart, MirroredSession};
 use crate::store::{Store, record};
 use crate::sys::{copy, fs};
 
@@ -24,7 +24,7 @@ pub(super) fn run(store: &Store, what: &str, to: &Path, json: bool) -> anyhow::R
     }
     let files = files(&m);
     let total = files.iter().map(|(_, _, g)| g.bytes).sum();
-    let mut progress = Progress::new("exporting", total);
+    let mut progress = ProgressLine::new("exporting", total);
     let name = to.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     let temp = to.with_file_name(format!(".{name}.{}.0.tmp", std::process::id()));
     sweep(to, name);
@@ -72,7 +72,7 @@ fn sweep(to: &Path, name: &str) {
 
 /// Name, part and generation of each file: `{session}.jsonl` is the conversation, `{session}.{n}.jsonl` an earlier
 /// generation.
-fn files(m: &MirroredSession) -> Vec<(String, &Part, &Generation)> {
+fn files(m: &MirroredSession) -> Vec<(String, &MirrorPart, &Generation)> {
     let mut files = Vec::new();
     for part in &m.parts {
         let stem = if part.name == MAIN {
@@ -103,9 +103,9 @@ fn about(m: &MirroredSession) -> anyhow::Result<Vec<u8>> {
 
 fn folder(
     m: &MirroredSession,
-    files: &[(String, &Part, &Generation)],
+    files: &[(String, &MirrorPart, &Generation)],
     to: &Path,
-    progress: &mut Progress,
+    progress: &mut ProgressLine,
 ) -> anyhow::Result<()> {
     fs::private_dir(to)?;
     for (name, part, generation) in files {
@@ -125,10 +125,10 @@ fn folder(
 
 fn archive(
     m: &MirroredSession,
-    files: &[(String, &Part, &Generation)],
+    files: &[(String, &MirrorPart, &Generation)],
     to: &Path,
     compressed: bool,
-    progress: &mut Progress,
+    progress: &mut ProgressLine,
 ) -> anyhow::Result<()> {
     let file = copy::private_file(to)?;
     let mut out: Box<dyn Finish> =
@@ -214,7 +214,7 @@ impl Finish for Frames {
 /// Reports the bytes read to the progress line.
 struct Counted<'a> {
     inner: Box<dyn Read + Send>,
-    progress: &'a mut Progress,
+    progress: &'a mut ProgressLine,
 }
 
 impl Read for Counted<'_> {

@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use baton_core::ids::SessionId;
 
 use crate::cli::backup::tar;
-use crate::cli::ui::progress::Progress;
+use crate::cli::ui::progress::ProgressLine;
 use crate::cli::ui::size;
 use crate::store::Store;
 use crate::store::mirror::frames;
@@ -45,7 +45,7 @@ pub(super) fn unpack(store: &Store, archive: &Path, bounds: Bounds) -> anyhow::R
     let compressed = file.read_exact(&mut head).is_ok() && head == ZSTD;
     file.rewind().with_context(tale)?;
     let packed = file.metadata().with_context(tale)?.len();
-    let mut progress = Progress::new("unpacking", if compressed { 0 } else { packed });
+    let mut progress = ProgressLine::new("unpacking", if compressed { 0 } else { packed });
     // `sweep` looks here for leftovers of killed commands.
     let folder = store.mirror().folder_for_import();
     fs::private_dir(&folder)?;
@@ -56,7 +56,12 @@ pub(super) fn unpack(store: &Store, archive: &Path, bounds: Bounds) -> anyhow::R
     Ok(unpacked)
 }
 
-fn all(reader: &mut dyn Read, folder: &Path, bounds: Bounds, progress: &mut Progress) -> anyhow::Result<()> {
+fn all(
+    reader: &mut dyn Read,
+    folder: &Path,
+    bounds: Bounds,
+    progress: &mut ProgressLine,
+) -> anyhow::Result<()> {
     let (mut bytes, mut files) = (bounds.bytes, bounds.files);
     while let Some(entry) = tar::next(reader)? {
         let path = folder.join(place_of(&entry.name)?);

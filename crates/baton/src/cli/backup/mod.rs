@@ -16,12 +16,12 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use crate::cli::args::{Backup as Verb, BackupArgs};
-use crate::cli::ui::progress::Progress;
+use crate::cli::ui::progress::ProgressLine;
 use crate::cli::ui::{Paint, age, print, print_json, size, table_ranked};
 use crate::cli::{App, Outcome};
 use crate::history::catalogue::Titles;
 use crate::store::Store;
-use crate::store::mirror::{MirroredSession, Origin};
+use crate::store::mirror::{MirrorOrigin, MirroredSession};
 use crate::store::verified::Verification;
 use crate::views::backups::is_live;
 
@@ -69,7 +69,7 @@ fn all(store: &Store) -> Vec<MirroredSession> {
         .filter_map(|id| match mirror.of(&id) {
             Ok(found) => found,
             Err(e) => {
-                eprintln!("baton: passed over: {e}");
+                eprintln!("baton: skipped: {e}");
                 None
             }
         })
@@ -85,12 +85,12 @@ fn find(store: &Store, what: &str) -> anyhow::Result<Option<MirroredSession>> {
     match ids.as_slice() {
         [] => Ok(None),
         [one] => Ok(store.mirror().of(one)?),
-        [a, b, ..] => bail!("{what:?} is the beginning of several sessions, {a} and {b}; write more of it"),
+        [a, b, ..] => bail!("{what:?} matches several sessions, {a} and {b}; write more of it"),
     }
 }
 
 fn not_there(what: &str) -> Outcome {
-    eprintln!("baton: nothing was mirrored of a session {what:?}; `baton backup list` shows what there is");
+    eprintln!("baton: no session {what:?} was mirrored; `baton backup list` shows what there is");
     Outcome::Nothing
 }
 
@@ -199,12 +199,12 @@ fn verify(store: &Store, what: Option<&str>, json: bool) -> anyhow::Result<Outco
         None => all(store),
     };
     let generations = || found.iter().flat_map(|m| &m.parts).flat_map(|p| &p.generations);
-    let mut progress = Progress::new("verifying", generations().map(|g| g.bytes).sum());
+    let mut progress = ProgressLine::new("verifying", generations().map(|g| g.bytes).sum());
     let (mut damaged, mut rows) = (0, Vec::new());
     let sessions = found.len();
     for m in found {
         if let Err(e) = catch_up(store, &m) {
-            eprintln!("baton: what the transcript of {} grew by could not be taken: {e:#}", m.session);
+            eprintln!("baton: could not copy the new part of the transcript of {}: {e:#}", m.session);
         }
         // Catching up may have started a new generation.
         let m = store.mirror().of(&m.session)?.unwrap_or(m);
@@ -223,7 +223,7 @@ fn verify(store: &Store, what: Option<&str>, json: bool) -> anyhow::Result<Outco
     if what.is_none() {
         let verification = Verification { at: Timestamp::now(), sessions, generations: rows.len(), damaged };
         if let Err(e) = store.verified().note(&verification) {
-            eprintln!("baton: that they were verified could not be noted: {e}");
+            eprintln!("baton: could not record the verification: {e}");
         }
     }
     if json {
@@ -256,7 +256,8 @@ fn catch_up(store: &Store, m: &MirroredSession) -> anyhow::Result<()> {
     if m.newest().is_none_or(|(_, g)| !g.live) || !transcript.is_file() {
         return Ok(());
     }
-    let origin = Origin { session: &m.session, provider: &m.meta.provider, transcript, cwd: &m.meta.cwd };
+    let origin =
+        MirrorOrigin { session: &m.session, provider: &m.meta.provider, transcript, cwd: &m.meta.cwd };
     store.mirror().catch_up(&origin, Duration::from_mins(10)).context("could not catch up")?;
     Ok(())
 }
@@ -279,7 +280,7 @@ fn compress(store: &Store, what: Option<&str>, json: bool) -> anyhow::Result<Out
     let plain = |m: &&MirroredSession| -> u64 {
         m.parts.iter().flat_map(|p| &p.generations).filter(|g| !g.compressed).map(|g| g.stored).sum()
     };
-    let mut progress = Progress::new("compressing", waiting.iter().map(plain).sum());
+    let mut progress = ProgressLine::new("compressing", waiting.iter().map(plain).sum());
     let (mut sessions, mut before, mut after) = (0, 0, 0);
     for m in waiting {
         if let Err(e) = catch_up(store, m) {

@@ -69,7 +69,7 @@ impl PruneOptions {
 
 pub(super) fn run(app: &App, store: &Store, wish: &PruneOptions, json: bool) -> anyhow::Result<Outcome> {
     let places = raw::places(&app.paths, &app.resolved.config, &app.cwd)
-        .context("nothing was removed, because it cannot be told which backups wait in projects")?;
+        .context("nothing was removed, because it is unknown which backups are pending in projects")?;
     let found = all(store).into_iter().map(|m| (m.modified(), m.stored(), m)).collect();
     // A conversation too long to be copied into its project has only the mirror as its backup.
     let waits = |m: &MirroredSession| {

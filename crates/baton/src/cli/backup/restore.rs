@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use crate::cli::backup::{find, import, is_live, not_there};
-use crate::cli::ui::progress::Progress;
+use crate::cli::ui::progress::ProgressLine;
 use crate::cli::ui::{print, print_json, print_raw, size};
 use crate::cli::{App, Outcome};
 use crate::providers;
@@ -40,7 +40,7 @@ struct Source {
     cwd: String,
     /// Where the client kept it.
     transcript: PathBuf,
-    /// Our own hooks saw it there; do not write to a place that a file from elsewhere names.
+    /// Our own hooks saw it there. A place that only a file from elsewhere names is never written to.
     is_own: bool,
     main: Box<dyn Fn() -> io::Result<Box<dyn Read + Send>>>,
     bytes: u64,
@@ -80,7 +80,7 @@ pub(crate) fn run(
     }
     let cwd = match wish.to {
         Some(to) => std::fs::canonicalize(to)
-            .with_context(|| format!("{} is no folder to restore to", to.display()))?,
+            .with_context(|| format!("{} is not a folder to restore to", to.display()))?,
         // It is printed as part of a command to paste.
         None if plain(&source.cwd) != source.cwd || source.cwd.contains(['\n', '\t']) => {
             bail!(
@@ -102,7 +102,7 @@ pub(crate) fn run(
         place.with_context(|| {
             let (title, was) = (provider.title, was.display());
             format!(
-                "{title} keeps no conversations at {was}, so nobody can tell where it would look for this one"
+                "{title} keeps no conversations at {was}, so it is unknown where it would look for this one"
             )
         })?
     };
@@ -126,7 +126,7 @@ pub(crate) fn run(
     for (name, content) in source.subagents {
         let path = subagent_path(&target, &name);
         if !path.exists() {
-            write(&path, content, keys.as_ref(), &mut Progress::new("restoring", 0))?;
+            write(&path, content, keys.as_ref(), &mut ProgressLine::new("restoring", 0))?;
         }
     }
     if json {
@@ -181,7 +181,7 @@ fn mirrored(store: &Store, wish: &RestoreOptions<'_>) -> anyhow::Result<Option<S
 /// An exported conversation in `folder`; `name` is the user's name for it.
 fn exported(folder: &Path, name: &Path, generation: Option<u32>) -> anyhow::Result<Source> {
     let about = folder.join("baton.json");
-    let story = || format!("{} is nothing that `baton backup export` made", name.display());
+    let story = || format!("{} was not made by `baton backup export`", name.display());
     let bytes = fs::read(&about, 1 << 20)?.with_context(story)?;
     let about: serde_json::Value = serde_json::from_slice(&bytes).with_context(story)?;
     // Exports of version 0.1 have no version.
@@ -270,7 +270,7 @@ fn put(target: &Path, source: &Source, keys: Option<&Keys>, keep: bool) -> anyho
         copy::copy_new(&file, file.metadata()?.len(), &aside)?;
         kept = Some(aside);
     }
-    write(target, (source.main)()?, keys, &mut Progress::new("restoring", source.bytes))?;
+    write(target, (source.main)()?, keys, &mut ProgressLine::new("restoring", source.bytes))?;
     Ok(kept)
 }
 
@@ -279,7 +279,7 @@ fn write(
     path: &Path,
     content: Box<dyn Read + Send>,
     keys: Option<&Keys>,
-    progress: &mut Progress,
+    progress: &mut ProgressLine,
 ) -> anyhow::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     fs::private_dir(folder)?;

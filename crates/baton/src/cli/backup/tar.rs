@@ -42,7 +42,7 @@ pub(super) fn finish(out: &mut dyn Write) -> io::Result<()> {
 
 /// One file of an archive; its content follows in the reader.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct TarEntry {
     pub name: String,
     pub len: u64,
 }
@@ -53,7 +53,7 @@ pub(super) fn is_header(bytes: &[u8]) -> bool {
 }
 
 /// The next file; `None` at the end. An archive without an end mark was cut off.
-pub(super) fn next(reader: &mut dyn Read) -> io::Result<Option<Entry>> {
+pub(super) fn next(reader: &mut dyn Read) -> io::Result<Option<TarEntry>> {
     let mut head = [0; BLOCK];
     reader.read_exact(&mut head).map_err(|e| match e.kind() {
         io::ErrorKind::UnexpectedEof => io::Error::other("it is cut off"),
@@ -74,7 +74,7 @@ pub(super) fn pad(reader: &mut dyn Read, len: u64) -> io::Result<()> {
     Ok(())
 }
 
-fn read(head: &[u8; BLOCK]) -> io::Result<Entry> {
+fn read(head: &[u8; BLOCK]) -> io::Result<TarEntry> {
     let wrong = |why: &str| io::Error::other(format!("not an archive made by `baton backup export`: {why}"));
     let text = |from: usize, len: usize| {
         let field = &head[from..from + len];
@@ -92,7 +92,7 @@ fn read(head: &[u8; BLOCK]) -> io::Result<Entry> {
     }
     let name = text(0, 100).ok_or_else(|| wrong("a name is not text"))?;
     let len = octal(124, 12).ok_or_else(|| wrong("a length is missing"))?;
-    Ok(Entry { name: name.to_owned(), len })
+    Ok(TarEntry { name: name.to_owned(), len })
 }
 
 #[cfg(test)]

@@ -121,7 +121,7 @@ fn epilogue(stage: &Stage, story: &Story, paint: Paint, keep: bool) -> String {
     out.push(if keep {
         format!("\n   Remove it with: rm -r {}", home.display())
     } else {
-        format!("\n   {}", paint.dim("It is gone again; `baton demo --keep` leaves it to look around."))
+        format!("\n   {}", paint.dim("It has been removed; `baton demo --keep` keeps it to look at."))
     });
     out.push(format!("\n{}", paint.bold("Now with a real agent, in one of your projects:")));
     let missing = Some(providers::usual()).filter(|p| p.locate().is_none());

@@ -129,7 +129,7 @@ impl Stage {
 }
 
 impl Stage {
-    /// Without input the agent ends by itself, and its supervisor with it. Kills whatever does not.
+    /// Without input the agent ends by itself, and its supervisor with it. Kills whatever remains.
     fn end(&mut self) {
         self.stdin.take();
         let Some(child) = &mut self.child else { return };

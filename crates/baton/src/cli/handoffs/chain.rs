@@ -26,7 +26,7 @@ pub(super) fn chain(
 ) -> anyhow::Result<Outcome> {
     let Some(id) = chosen(app, id)? else { return Ok(Outcome::Nothing) };
     let Some(carried) = app.handoffs().carried(&id)? else {
-        eprintln!("baton: nothing but the document is kept of {id}; `baton handoffs show {id}` prints it");
+        eprintln!("baton: only the document of {id} is kept; `baton handoffs show {id}` prints it");
         return Ok(Outcome::Nothing);
     };
     let rows = hops(&app.store(), &app.handoffs(), &id, &carried);
@@ -77,7 +77,7 @@ pub(super) fn drop_item(
 ) -> anyhow::Result<Outcome> {
     let Some(id) = chosen(app, id)? else { return Ok(Outcome::Nothing) };
     let Some(carried) = app.handoffs().carried(&id)? else {
-        eprintln!("baton: nothing but the document is kept of {id}; it has no items to drop");
+        eprintln!("baton: only the document of {id} is kept; it has no items to drop");
         return Ok(Outcome::Nothing);
     };
     let items = carried.ledger.items();

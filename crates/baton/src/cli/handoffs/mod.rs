@@ -22,7 +22,7 @@ use crate::cli::ui::{Paint, age, local, page, print, print_json, print_raw, tabl
 use crate::cli::{App, Outcome, client_pid, session_from_env};
 use crate::fleet::handoffs::{copy_of, is_elsewhere};
 use crate::handoffs::transcripts;
-use crate::store::handoffs::{Draft, MAX_DOCUMENT, Repaired, newest_first};
+use crate::store::handoffs::{Draft, MAX_DOCUMENT, Repair, newest_first};
 use crate::sys::process;
 
 pub(super) fn run(app: &App, args: HandoffsArgs) -> anyhow::Result<Outcome> {
@@ -157,7 +157,7 @@ fn show(app: &App, id: &HandoffId, look: OutputFormat) -> anyhow::Result<Outcome
     if look.json {
         print_json(&json!({ "id": id, "document": text }))?;
     } else {
-        // The name of its folder is somebody's text too.
+        // Somebody else may have chosen the name of its folder.
         page(&plain(&text), look.paged)?;
     }
     Ok(Outcome::Done)
@@ -201,7 +201,7 @@ fn load(
         && let Some(why) = is_elsewhere(&app.paths.state, id)?
     {
         eprintln!(
-            "baton: {why}, and can be claimed there alone; `baton handoffs show {id}` shows it, and `baton handoffs load \
+            "baton: {why}, and can only be claimed there; `baton handoffs show {id}` shows it, and `baton handoffs load \
              {id} --force` loads a copy that says so"
         );
         return Ok(Outcome::Failed);
@@ -244,7 +244,7 @@ fn hint(refusal: &Refusal) -> String {
         | Refusal::OtherFolder(id, _)
         | Refusal::Addressed(id, _)
         | Refusal::NotItsOwn(id) => {
-            format!("; `baton handoffs load {id}` loads it all the same")
+            format!("; `baton handoffs load {id}` loads it anyway")
         }
         Refusal::Consumed(id) | Refusal::Cleared(id) | Refusal::Claimed(id, _) => {
             format!("; `baton handoffs show {id}` prints it")
@@ -269,7 +269,7 @@ fn clear(app: &App, id: Option<&HandoffId>, json: bool, now: Timestamp) -> anyho
     Ok(Outcome::Done)
 }
 
-/// An agent may only clear handoffs that it or its descendants wrote, or that wait for one of these.
+/// An agent may only clear handoffs that it or its descendants wrote, or that are addressed to one of them.
 fn refuse_others(
     app: &App,
     channel: &ChannelName,
@@ -293,7 +293,7 @@ fn history(app: &App, look: OutputFormat) -> anyhow::Result<Outcome> {
     let channel = app.channel()?;
     let (events, unread) = app.handoffs().history(&channel)?;
     if unread > 0 {
-        eprintln!("baton: {unread} lines of the history could not be read and were passed over");
+        eprintln!("baton: {unread} lines of the history could not be read and were skipped");
     }
     if look.json {
         print_json(&events)?;
@@ -454,20 +454,20 @@ fn repair(app: &App, json: bool, now: Timestamp) -> anyhow::Result<Outcome> {
     let lines: Vec<String> = done
         .iter()
         .map(|step| match step {
-            Repaired::SetAside { what, to, why } => {
+            Repair::SetAside { what, to, why } => {
                 format!("set aside {} as {} ({why})", what.display(), to.display())
             }
-            Repaired::Mended(path) => format!("wrote {} again from the archive", path.display()),
-            Repaired::Rebuilt { path, current: Some(current) } => {
-                format!("built {} again from the archive; current is {current}", path.display())
+            Repair::Mended(path) => format!("rewrote {} from the archive", path.display()),
+            Repair::Rebuilt { path, current: Some(current) } => {
+                format!("rebuilt {} from the archive; current is {current}", path.display())
             }
-            Repaired::Rebuilt { path, current: None } => {
-                format!("built {} again; the archive has no handoff for this channel", path.display())
+            Repair::Rebuilt { path, current: None } => {
+                format!("rebuilt {}; the archive has no handoff for this channel", path.display())
             }
-            Repaired::Dropped { id, why } => {
-                format!("ended {id}, which waited for its addressee, as cleared: its document cannot be used ({why})")
+            Repair::Dropped { id, why } => {
+                format!("cleared {id}, which waited for its addressee: its document cannot be used ({why})")
             }
-            Repaired::Swept(n) => format!("removed {n} leftovers of killed writers"),
+            Repair::Swept(n) => format!("removed {n} leftovers of killed writers"),
         })
         .collect();
     if json {

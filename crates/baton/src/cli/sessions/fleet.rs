@@ -40,8 +40,7 @@ pub(super) fn list(app: &App, limit: usize, output: Output) -> anyhow::Result<Ou
     }
     if rows.is_empty() {
         print(
-            "No other machine has named a conversation. One shares those of a channel by \
-             `baton config set fleet.share CHANNEL`.\n",
+            "No other machine shares a conversation. `baton config set fleet.share CHANNEL` there shares those of a channel.\n",
         )?;
         return Ok(Outcome::Nothing);
     }
@@ -87,7 +86,7 @@ pub(super) fn fetch(
                 "baton: no other machine shares a session {prefix:?}; `baton sessions list --fleet` names those that are"
             ),
             Some(_) => {
-                eprintln!("baton: several are meant by {prefix:?}; write more of it, or add --from MACHINE");
+                eprintln!("baton: {prefix:?} matches several; write more of it, or add --from MACHINE");
             }
         }
         return Ok(Outcome::Nothing);

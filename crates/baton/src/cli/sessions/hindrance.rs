@@ -10,13 +10,13 @@ use baton_core::plain::plain_line;
 use crate::cli::App;
 use crate::cli::sessions::list::end_of;
 use crate::history::Row;
-use crate::history::catalogue::State;
+use crate::history::catalogue::ConversationState;
 use crate::providers;
 
 /// The longest folder name shown.
 const NAME: usize = 60;
 
-/// Checks each folder once: thousands of conversations share a few.
+/// Checks each folder once, because thousands of conversations share a few folders.
 pub(super) struct Hindrances<'a> {
     app: &'a App,
     folders: RefCell<HashMap<String, Rc<Folder>>>,
@@ -36,8 +36,8 @@ impl<'a> Hindrances<'a> {
     }
 
     /// Why `row` cannot be resumed as it is, if so. `state` is the row's.
-    pub(super) fn of(&self, row: &Row, state: &State<'_>) -> Option<String> {
-        if let State::Running(pid) = state {
+    pub(super) fn of(&self, row: &Row, state: &ConversationState<'_>) -> Option<String> {
+        if let ConversationState::Running(pid) = state {
             return Some(format!("it runs now, in process {pid}"));
         }
         if !row.facts.cwd.starts_with('/') {

@@ -15,7 +15,7 @@ use crate::cli::sessions::{Output, read, report_skipped, scope};
 use crate::cli::ui::text::width;
 use crate::cli::ui::{Paint, age, page, print, print_json, table_within, tokens};
 use crate::cli::{App, Outcome};
-use crate::history::catalogue::{State, Titles};
+use crate::history::catalogue::{ConversationState, Titles};
 use crate::history::{Catalogue, Row};
 use crate::sys::terminal;
 
@@ -109,7 +109,7 @@ impl<'c> Listing<'c> {
         let cells = |row: &&Row| {
             let state = row.state();
             let mark = match state {
-                State::Running(_) => paint.green("> "),
+                ConversationState::Running(_) => paint.green("> "),
                 _ if self.hindrances.of(row, &state).is_some() => paint.dim("- "),
                 _ => "  ".to_owned(),
             };
@@ -140,10 +140,10 @@ impl<'c> Listing<'c> {
     pub(super) fn json(&self, row: &Row) -> Value {
         let now = row.state();
         let (state, reason) = match now {
-            State::Running(_) => ("running", None),
-            State::Died => ("died", None),
-            State::Left => ("left", None),
-            State::Ended(reason) => ("ended", Some(reason)),
+            ConversationState::Running(_) => ("running", None),
+            ConversationState::Died => ("died", None),
+            ConversationState::Left => ("left", None),
+            ConversationState::Ended(reason) => ("ended", Some(reason)),
         };
         let hindrance = self.hindrances.of(row, &now);
         let [before, after] = self.handoffs.get(&row.source.id).cloned().unwrap_or_default();
@@ -194,12 +194,12 @@ pub(super) fn state(paint: Paint, row: &Row) -> String {
     state_words(paint, row, &row.state())
 }
 
-fn state_words(paint: Paint, row: &Row, state: &State<'_>) -> String {
+fn state_words(paint: Paint, row: &Row, state: &ConversationState<'_>) -> String {
     let ending = row.facts.ending;
     match state {
-        State::Running(_) => paint.green("running"),
-        State::Died => paint.red("died"),
-        State::Ended(reason) => {
+        ConversationState::Running(_) => paint.green("running"),
+        ConversationState::Died => paint.red("died"),
+        ConversationState::Ended(reason) => {
             let reason = match *reason {
                 "prompt_input_exit" => "exit".to_owned(),
                 "other" => "ended".to_owned(),
@@ -212,7 +212,7 @@ fn state_words(paint: Paint, row: &Row, state: &State<'_>) -> String {
                 ending => format!("{reason}, {}", ending.as_str()),
             }
         }
-        State::Left => match ending {
+        ConversationState::Left => match ending {
             Ending::Answered => "done".to_owned(),
             Ending::Unknown => String::new(),
             ending => paint.yellow(ending.as_str()),

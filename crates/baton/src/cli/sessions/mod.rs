@@ -16,7 +16,7 @@ use baton_core::plain::plain_line;
 
 use crate::cli::args::{ConversationScope, Sessions as Verb, SessionsArgs};
 use crate::cli::{App, Outcome};
-use crate::history::scope::{ProjectFilter, Scope};
+use crate::history::scope::{ProjectFilter, SearchScope};
 use crate::history::sources::Skipped;
 use crate::history::{Catalogue, Row, catalogue};
 use crate::project::channel;
@@ -57,9 +57,7 @@ fn find<'c>(catalogue: &'c Catalogue, prefix: &str) -> Option<&'c Row> {
         (Some(row), None) => Some(row),
         (Some(a), Some(b)) => {
             let (a, b) = (&a.source.id, &b.source.id);
-            eprintln!(
-                "baton: {prefix:?} is the beginning of several sessions, {a} and {b}; write more of it"
-            );
+            eprintln!("baton: {prefix:?} matches several sessions, {a} and {b}; write more of it");
             None
         }
         (None, _) => {
@@ -70,20 +68,20 @@ fn find<'c>(catalogue: &'c Catalogue, prefix: &str) -> Option<&'c Row> {
 }
 
 /// Which conversations a command covers.
-fn scope<'a>(app: &'a App, args: &ConversationScope) -> anyhow::Result<Scope<'a>> {
+fn scope<'a>(app: &'a App, args: &ConversationScope) -> anyhow::Result<SearchScope<'a>> {
     let whose = match &args.project {
         _ if args.all => ProjectFilter::All,
         Some(project) if project.contains('/') || app.cwd.join(project).is_dir() => {
             ProjectFilter::Folder(channel::real(&app.cwd.join(app.paths.expand(project))))
         }
         Some(project) => ProjectFilter::Named(project.clone()),
-        // Folders outside any project share nothing but that.
+        // Folders outside any project have nothing in common but their channel.
         None => match app.channel()? {
             name if name.as_str() == GLOBAL => ProjectFilter::Folder(channel::real(&app.cwd)),
             name => ProjectFilter::Channel { name: name.to_string(), called: app.place()? },
         },
     };
-    Ok(Scope::new(&app.paths, &app.resolved.config, whose))
+    Ok(SearchScope::new(&app.paths, &app.resolved.config, whose))
 }
 
 /// Reports skipped files in one line.

@@ -107,7 +107,7 @@ fn last_words(path: &Path) -> Vec<String> {
     let turns = read().unwrap_or_default();
     let said = turns.iter().filter_map(|(who, what)| match *who {
         "agent" => Some(format!("agent: {}", plain_line(what, 300))),
-        // A message says itself whose it is.
+        // A message names its sender.
         "user" if is_from_a_person(what) => Some(format!("user: {}", plain_line(what, 300))),
         "user" => listed(what).map(|what| plain_line(&what, 300)),
         _ => None,

@@ -2,7 +2,7 @@
 //! project.
 
 use baton_core::ids::AgentId;
-use baton_core::launch::{Launch, Now};
+use baton_core::launch::{CurrentChoices, Launch};
 use baton_core::plain::plain_line;
 use baton_core::prompt;
 use baton_core::session::Session;
@@ -11,17 +11,17 @@ use jiff::Timestamp;
 use crate::cli::args::ConversationScope;
 use crate::cli::backup::restore::{self, RestoreOptions};
 use crate::cli::sessions::hindrance::Hindrances;
-use crate::cli::sessions::{Scope, find, read, scope};
+use crate::cli::sessions::{SearchScope, find, read, scope};
 use crate::cli::{App, Outcome};
 use crate::handoffs::attach;
 use crate::handoffs::transfer;
-use crate::handoffs::transfer::To;
+use crate::handoffs::transfer::TransferTarget;
 use crate::history::{Row, ends};
 use crate::project::channel;
 use crate::providers;
 use crate::providers::PROVIDERS;
 use crate::rotation::actuators::restart;
-use crate::rotation::actuators::restart::Options;
+use crate::rotation::actuators::restart::RunOptions;
 use crate::setup::plugin_dir;
 use crate::sys::child::end_like;
 use crate::sys::shell::quote_path;
@@ -55,7 +55,13 @@ pub(super) fn run(
 }
 
 /// Starts a new agent of the client `name` with a handoff made from the conversation's transcript.
-fn start_in(app: &App, scope: &Scope<'_>, row: &Row, name: &str, args: &[String]) -> anyhow::Result<Outcome> {
+fn start_in(
+    app: &App,
+    scope: &SearchScope<'_>,
+    row: &Row,
+    name: &str,
+    args: &[String],
+) -> anyhow::Result<Outcome> {
     let (id, cwd, store) = (&row.source.id, row.cwd(), app.store());
     let Some(provider) = providers::find(name).filter(|p| p.refuses_handoff.is_none()) else {
         let known: Vec<_> =
@@ -70,7 +76,7 @@ fn start_in(app: &App, scope: &Scope<'_>, row: &Row, name: &str, args: &[String]
         return restored(app, row, |row| start_in(app, scope, row, name, args));
     }
     if !cwd.is_dir() {
-        eprintln!("baton: session {id} cannot be taken up: its folder {} is gone", app.paths.short(&cwd));
+        eprintln!("baton: session {id} cannot be continued: its folder {} is gone", app.paths.short(&cwd));
         return Ok(Outcome::Failed);
     }
     // Check before creating anything for an agent that cannot start.
@@ -85,14 +91,17 @@ fn start_in(app: &App, scope: &Scope<'_>, row: &Row, name: &str, args: &[String]
         }
         None => unrecorded(app, row)?,
     };
-    let to = To::Provider(provider);
+    let to = TransferTarget::Provider(provider);
     let moved = transfer::move_to(&store, &app.resolved.config, &session, to, None, Timestamp::now())?;
-    eprintln!("baton: handoff {} holds what session {id} did; {} takes it up", moved.handoff, moved.agent);
-    let now = Now { model: None, permission_mode: None };
+    eprintln!(
+        "baton: handoff {} holds the work of session {id}; {} continues it",
+        moved.handoff, moved.agent
+    );
+    let now = CurrentChoices { model: None, permission_mode: None };
     let (prompt, config) = (prompt::continuation(&moved.handoff, None), &app.resolved.config);
     let prompt = attach::mentioned(&store, config, provider, &prompt, &moved.handoff);
     let args = Launch::parse(&provider.grammar, args).fresh(&provider.grammar, &prompt, &now);
-    let options = Options {
+    let options = RunOptions {
         provider,
         program: None,
         args,
@@ -120,7 +129,7 @@ fn unrecorded(app: &App, row: &Row) -> anyhow::Result<Session> {
 }
 
 /// If the conversation belongs to another project, prints where to resume it.
-fn is_elsewhere(scope: &Scope<'_>, row: &Row, command: &str) -> bool {
+fn is_elsewhere(scope: &SearchScope<'_>, row: &Row, command: &str) -> bool {
     let is_elsewhere = !scope.contains(row);
     if is_elsewhere {
         eprintln!("baton: session {} belongs to another project; run it there:", row.source.id);
@@ -131,7 +140,12 @@ fn is_elsewhere(scope: &Scope<'_>, row: &Row, command: &str) -> bool {
 }
 
 /// Checks that the conversation exists, is readable and belongs to this project, then starts its client on it.
-pub(super) fn start(app: &App, scope: &Scope<'_>, row: &Row, args: &[String]) -> anyhow::Result<Outcome> {
+pub(super) fn start(
+    app: &App,
+    scope: &SearchScope<'_>,
+    row: &Row,
+    args: &[String],
+) -> anyhow::Result<Outcome> {
     let (id, cwd) = (&row.source.id, row.cwd());
     if is_elsewhere(scope, row, &format!("baton sessions resume {id}")) {
         return Ok(Outcome::Failed);
@@ -163,7 +177,7 @@ pub(super) fn start(app: &App, scope: &Scope<'_>, row: &Row, args: &[String]) ->
         return Ok(Outcome::Failed);
     };
     let grammar = &provider.grammar;
-    let now = Now { model: None, permission_mode: None };
+    let now = CurrentChoices { model: None, permission_mode: None };
     let args = Launch::parse(grammar, args).resume(grammar, id.as_str(), None, &now);
     // The agent gets its name back, unless it runs elsewhere.
     let agent = row.record.as_ref().and_then(|record| AgentId::new(&record.agent).ok());
@@ -171,7 +185,7 @@ pub(super) fn start(app: &App, scope: &Scope<'_>, row: &Row, args: &[String]) ->
     if channel::real(&cwd) != channel::real(&app.cwd) {
         eprintln!("baton: resuming in {}", app.paths.short(&cwd));
     }
-    let options = Options {
+    let options = RunOptions {
         provider,
         program: None,
         args,

@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 use crate::cli::args::{ConversationScope, RoleArg, SearchArgs};
 use crate::cli::sessions::list::Listing;
 use crate::cli::sessions::{Output, read, report_skipped, scope};
-use crate::cli::ui::progress::Progress as ProgressLine;
+use crate::cli::ui::progress::ProgressLine;
 use crate::cli::ui::{Paint, local, page, print_json};
 use crate::cli::{App, Outcome};
 use crate::history::excerpt::excerpt;
 use crate::history::moment::moment;
-use crate::history::scan::Progress;
-use crate::history::search::{Hit, Kind, MOST, Request, Results, Target, search, targets};
+use crate::history::scan::SearchProgress;
+use crate::history::search::{MOST, Results, SearchHit, SearchRequest, Target, TargetKind, search, targets};
 use crate::history::{Catalogue, Row};
 use crate::sys::child::{Change, end_like};
 
@@ -40,7 +40,7 @@ pub(super) fn run(app: &App, args: &SearchArgs, output: Output) -> anyhow::Resul
     let since = args.since.as_deref().map(|w| moment(w, now)).transpose()?;
     let until = args.until.as_deref().map(|w| moment(w, now)).transpose()?;
     let limit = if args.limit == 0 { usize::MAX } else { args.limit };
-    let request = Request {
+    let request = SearchRequest {
         query: &query,
         role: args.role.map(|role| match role {
             RoleArg::User => Role::User,
@@ -102,15 +102,15 @@ pub(super) fn sessions_with(app: &App, catalogue: &Catalogue, words: &str) -> Ha
     };
     let (role, tool, file, since, until) = (None, None, None, None, None);
     let request =
-        Request { query: &query, role, tool, file, since, until, most: MOST, now: Timestamp::now() };
+        SearchRequest { query: &query, role, tool, file, since, until, most: MOST, now: Timestamp::now() };
     let (targets, _) = targets(&app.paths.state, catalogue, &scope, None);
-    let found = search(&targets, &request, &Progress::default());
+    let found = search(&targets, &request, &SearchProgress::default());
     found.hits.into_iter().map(|hit| hit.session).collect()
 }
 
 /// Searches with a line of progress in a terminal. Ctrl+C ends the search and leaves the terminal clean.
-fn search_visibly(targets: &[Target], request: &Request<'_>) -> anyhow::Result<Results> {
-    let progress = Progress::default();
+fn search_visibly(targets: &[Target], request: &SearchRequest<'_>) -> anyhow::Result<Results> {
+    let progress = SearchProgress::default();
     let interrupt = signal_hook::flag::register(signal_hook::consts::SIGINT, progress.stop.clone())
         .context("could not listen for Ctrl+C")?;
     let found = std::thread::scope(|scope| {
@@ -139,13 +139,13 @@ fn search_visibly(targets: &[Target], request: &Request<'_>) -> anyhow::Result<R
 fn grouped(
     listing: &Listing<'_>,
     catalogue: &Catalogue,
-    hits: &[Hit],
+    hits: &[SearchHit],
     query: &Query,
     context: usize,
     paint: Paint,
 ) -> String {
     let mut out = String::new();
-    let mut order: Vec<&Hit> = Vec::new();
+    let mut order: Vec<&SearchHit> = Vec::new();
     for hit in hits {
         if !order.iter().any(|h| h.session == hit.session) {
             order.push(hit);
@@ -166,9 +166,9 @@ fn grouped(
             };
             let when = hit.time.map(local).unwrap_or_default();
             let aside = match hit.kind {
-                Kind::Live => "",
-                Kind::Subagent => " (subagent)",
-                Kind::Mirror => " (mirror)",
+                TargetKind::Live => "",
+                TargetKind::Subagent => " (subagent)",
+                TargetKind::Mirror => " (mirror)",
             };
             let times = if hit.times > 1 { format!(" ×{}", hit.times) } else { String::new() };
             let head = paint.cyan(&format!("{who}{aside}{times}"));
@@ -197,7 +197,13 @@ fn marked(line: &str, query: &Query, paint: Paint) -> String {
     out
 }
 
-fn hit_json(listing: &Listing<'_>, catalogue: &Catalogue, hit: &Hit, query: &Query, context: usize) -> Value {
+fn hit_json(
+    listing: &Listing<'_>,
+    catalogue: &Catalogue,
+    hit: &SearchHit,
+    query: &Query,
+    context: usize,
+) -> Value {
     let row: Option<&Row> = catalogue.rows.iter().find(|row| row.source.id == hit.session);
     let shown = excerpt(hit, query, context);
     json!({
@@ -206,8 +212,8 @@ fn hit_json(listing: &Listing<'_>, catalogue: &Catalogue, hit: &Hit, query: &Que
         "title": row.map(|row| listing.title(row)),
         "project": row.map(|row| &row.facts.cwd),
         "transcript": hit.path,
-        "mirror": hit.kind == Kind::Mirror,
-        "subagent": hit.kind == Kind::Subagent,
+        "mirror": hit.kind == TargetKind::Mirror,
+        "subagent": hit.kind == TargetKind::Subagent,
         "offset": hit.offset,
         "uuid": hit.uuid,
         "time": hit.time,

@@ -21,7 +21,7 @@ pub(crate) fn yes_or_no(question: &str) -> anyhow::Result<bool> {
 pub(crate) fn confirm_or_show(question: &str, details: Option<&str>) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
         eprintln!(
-            "baton: nothing was changed: this is no terminal, so nobody can say yes; add --yes to do it"
+            "baton: nothing was changed: this is not a terminal, so nobody can say yes; add --yes to do it"
         );
         return Ok(false);
     }

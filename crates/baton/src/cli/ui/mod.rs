@@ -49,7 +49,7 @@ pub(crate) fn report(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Prints JSON. Escapes invisible characters that a terminal obeys; a parser reads them the same.
+/// Prints JSON. Escapes invisible characters that a terminal would interpret; parsers read them back unchanged.
 pub(crate) fn print_json<T: serde::Serialize>(value: &T) -> anyhow::Result<()> {
     let mut text = escaped(&serde_json::to_string_pretty(value)?);
     text.push('\n');

@@ -8,7 +8,7 @@ use crate::cli::ui::size;
 /// When the line first appears, and how often it updates. Short work shows nothing.
 const PACE: Duration = Duration::from_millis(150);
 
-pub(crate) struct Progress {
+pub(crate) struct ProgressLine {
     doing: &'static str,
     total: u64,
     done: u64,
@@ -17,7 +17,7 @@ pub(crate) struct Progress {
     on: bool,
 }
 
-impl Progress {
+impl ProgressLine {
     /// `total` is the expected number of bytes.
     pub(crate) fn new(doing: &'static str, total: u64) -> Self {
         Self { doing, total, done: 0, shown: None, began: Instant::now(), on: io::stderr().is_terminal() }
@@ -40,7 +40,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         if self.shown.is_some() {
             let _ = write!(io::stderr(), "\r\x1b[2K");

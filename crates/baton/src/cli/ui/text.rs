@@ -62,9 +62,8 @@ pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned([kept, mark, reset].concat())
 }
 
-/// Breaks lines that are longer than so many columns between words. Continuation lines align with the line's text:
-/// after its indent, and after a mark or a first column that two spaces set off. A word that is longer than a line
-/// stays whole.
+/// Breaks lines that are longer than `columns` between words. Continuation lines align with the line's text: after its
+/// indent, and after a mark or a first column that two spaces set off. A word that is longer than a line stays whole.
 pub(crate) fn wrap(text: &str, columns: usize) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     for line in text.split_inclusive('\n') {
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_line_continues_behind_its_mark_or_first_column() {
+    fn a_broken_line_continues_after_its_mark_or_first_column() {
         let mark = "\x1b[32m✓\x1b[0m";
         assert_eq!(wrap(&format!("{mark}  one two three\n"), 11), format!("{mark}  one two\n   three\n"));
         assert_eq!(wrap("  run   one two three four\n", 18), "  run   one two\n        three four\n");

@@ -4,9 +4,9 @@
 use hyper::StatusCode;
 
 use crate::daemon::Daemon;
-use crate::daemon::api::{ApiRequest, Reply, failed, not_found, query, unprocessable};
+use crate::daemon::api::{ApiRequest, HttpReply, failed, not_found, query, unprocessable};
 
-pub(crate) fn list(daemon: &Daemon, request: &ApiRequest) -> Reply {
+pub(crate) fn list(daemon: &Daemon, request: &ApiRequest) -> HttpReply {
     let all = match query(&request.query, "all") {
         None | Some("false") => false,
         Some("true") => true,
@@ -15,10 +15,10 @@ pub(crate) fn list(daemon: &Daemon, request: &ApiRequest) -> Reply {
     let mut roster = daemon.roster();
     roster.refresh();
     let body = roster.all_as_json(all, &|cwd| daemon.thresholds(cwd));
-    Reply::Json { status: StatusCode::OK, body, headers: Vec::new() }
+    HttpReply::Json { status: StatusCode::OK, body, headers: Vec::new() }
 }
 
-pub(crate) fn get(daemon: &Daemon, request: &ApiRequest) -> Reply {
+pub(crate) fn get(daemon: &Daemon, request: &ApiRequest) -> HttpReply {
     let mut roster = daemon.roster();
     roster.refresh();
     let agent = match roster.resolve(&request.id) {
@@ -26,7 +26,7 @@ pub(crate) fn get(daemon: &Daemon, request: &ApiRequest) -> Reply {
         Err(e) => return failed(&e),
     };
     match agent.and_then(|id| roster.as_json(&id, &|cwd| daemon.thresholds(cwd))) {
-        Some(body) => Reply::Json { status: StatusCode::OK, body, headers: Vec::new() },
+        Some(body) => HttpReply::Json { status: StatusCode::OK, body, headers: Vec::new() },
         None => not_found(&request.id),
     }
 }

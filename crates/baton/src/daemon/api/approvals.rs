@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::approvals::{self, Refusal};
+use crate::approvals::{self, ApprovalRefusal};
 use crate::daemon::Daemon;
-use crate::daemon::api::{ApiRequest, Reply, blocking, failed, parse, unprocessable};
+use crate::daemon::api::{ApiRequest, HttpReply, blocking, failed, parse, unprocessable};
 use crate::daemon::auth;
 
 #[derive(Deserialize)]
@@ -38,18 +38,18 @@ struct AnswerBody {
 }
 
 impl AnswerBody {
-    fn reply(self) -> approvals::Reply {
+    fn reply(self) -> approvals::ApprovalReply {
         match self.verdict {
-            Word::Allow => approvals::Reply::Approve { grant: self.grant, input: self.input },
-            Word::Deny => approvals::Reply::Deny { reason: self.reason },
-            Word::Answer => approvals::Reply::Answer(self.answers),
+            Word::Allow => approvals::ApprovalReply::Approve { grant: self.grant, input: self.input },
+            Word::Deny => approvals::ApprovalReply::Deny { reason: self.reason },
+            Word::Answer => approvals::ApprovalReply::Answer(self.answers),
         }
     }
 }
 
-pub(crate) async fn list(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+pub(crate) async fn list(daemon: &Arc<Daemon>, request: ApiRequest) -> HttpReply {
     blocking(daemon, move |daemon| match approvals::waiting(&daemon.store, Timestamp::now()) {
-        Ok(cases) => Reply::ok(&request.shown_to_caller(json!({
+        Ok(cases) => HttpReply::ok(&request.shown_to_caller(json!({
             "approvals": cases.iter().map(|case| approvals::row(&daemon.paths, case)).collect::<Vec<_>>(),
             "at_terminals": approvals::at_terminals(&daemon.store, &cases),
         }))),
@@ -58,7 +58,7 @@ pub(crate) async fn list(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
     .await
 }
 
-pub(crate) async fn answer(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+pub(crate) async fn answer(daemon: &Arc<Daemon>, request: ApiRequest) -> HttpReply {
     let verdict: AnswerBody = match parse(&request) {
         Ok(verdict) => verdict,
         Err(reply) => return reply,
@@ -69,8 +69,8 @@ pub(crate) async fn answer(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
     blocking(daemon, move |daemon| {
         let (store, now) = (&daemon.store, Timestamp::now());
         let door = match request.door {
-            auth::Door::Unix { .. } => Door::Socket,
-            auth::Door::Http { .. } => Door::Page,
+            auth::Transport::Unix { .. } => Door::Socket,
+            auth::Transport::Http { .. } => Door::Page,
         };
         let (seen, caller) = (verdict.hash.clone(), request.caller(store));
         let given = approvals::find(store, &request.id, now).and_then(|mut case| {
@@ -80,28 +80,28 @@ pub(crate) async fn answer(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
             Ok(case)
         });
         match given {
-            Ok(case) => Reply::ok(&request.shown_to_caller(approvals::row(&daemon.paths, &case))),
-            Err(e) => Reply::error(status(&e), &e.to_string()),
+            Ok(case) => HttpReply::ok(&request.shown_to_caller(approvals::row(&daemon.paths, &case))),
+            Err(e) => HttpReply::error(status(&e), &e.to_string()),
         }
     })
     .await
 }
 
-fn status(refusal: &Refusal) -> StatusCode {
+fn status(refusal: &ApprovalRefusal) -> StatusCode {
     match refusal {
-        Refusal::Unknown(_) | Refusal::TooShort { .. } => StatusCode::NOT_FOUND,
-        Refusal::NotYours { .. }
-        | Refusal::MoreRights { .. }
-        | Refusal::UnknownCaller(_)
-        | Refusal::Oneself
-        | Refusal::OnlyOnce => StatusCode::FORBIDDEN,
-        Refusal::Changed | Refusal::Answered { .. } => StatusCode::CONFLICT,
-        Refusal::Ambiguous(_)
-        | Refusal::Unsupported(_)
-        | Refusal::IsQuestion(_)
-        | Refusal::IsPlan(_)
-        | Refusal::NoReason
-        | Refusal::Bad(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        Refusal::Store(_) | Refusal::File(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        ApprovalRefusal::Unknown(_) | ApprovalRefusal::TooShort { .. } => StatusCode::NOT_FOUND,
+        ApprovalRefusal::NotYours { .. }
+        | ApprovalRefusal::MoreRights { .. }
+        | ApprovalRefusal::UnknownCaller(_)
+        | ApprovalRefusal::Oneself
+        | ApprovalRefusal::OnlyOnce => StatusCode::FORBIDDEN,
+        ApprovalRefusal::Changed | ApprovalRefusal::Answered { .. } => StatusCode::CONFLICT,
+        ApprovalRefusal::Ambiguous(_)
+        | ApprovalRefusal::Unsupported(_)
+        | ApprovalRefusal::IsQuestion(_)
+        | ApprovalRefusal::IsPlan(_)
+        | ApprovalRefusal::NoReason
+        | ApprovalRefusal::Bad(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        ApprovalRefusal::Store(_) | ApprovalRefusal::File(_) => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::daemon::Daemon;
-use crate::daemon::api::{Reply, blocking};
+use crate::daemon::api::{HttpReply, blocking};
 use crate::views::backups;
 
-pub(crate) async fn list(daemon: &Arc<Daemon>) -> Reply {
-    blocking(daemon, |daemon| Reply::ok(&backups::of(&daemon.paths, &daemon.store))).await
+pub(crate) async fn list(daemon: &Arc<Daemon>) -> HttpReply {
+    blocking(daemon, |daemon| HttpReply::ok(&backups::of(&daemon.paths, &daemon.store))).await
 }

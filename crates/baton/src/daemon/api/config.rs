@@ -6,11 +6,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::config::KEYS;
-use crate::daemon::api::{ApiRequest, Reply, blocking, query, resolve, unprocessable};
+use crate::daemon::api::{ApiRequest, HttpReply, blocking, query, resolve, unprocessable};
 use crate::daemon::{Daemon, variables};
 use crate::project::trust;
 
-pub(crate) async fn get(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+pub(crate) async fn get(daemon: &Arc<Daemon>, request: ApiRequest) -> HttpReply {
     let agent = match query(&request.query, "agent").map(|name| resolve(daemon, name)).transpose() {
         Ok(agent) => agent,
         Err(reply) => return reply,
@@ -30,7 +30,7 @@ pub(crate) async fn get(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
                     "from": origin.shown(&daemon.paths), "help": key.help })
             })
             .collect();
-        Reply::ok(&json!({ "settings": rows, "ignored": resolved.ignored.len() }))
+        HttpReply::ok(&json!({ "settings": rows, "ignored": resolved.ignored.len() }))
     })
     .await
 }

@@ -1,5 +1,5 @@
 //! `POST /hooks/context-usage`: a script reports how full an agent is. Decisions and latches are shared with the hooks,
-//! so whichever comes first says it, once per cycle.
+//! so whoever comes first sends the nudge, once per cycle.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use baton_core::gauge::{Gauge, Report};
 use baton_core::ids::{AgentId, SessionId};
 use baton_core::latch::{Latches, Say};
 use baton_core::message::{Cycle, Urgency};
-use baton_core::reading::{Reading, Source, resolve_window};
+use baton_core::reading::{Reading, ReadingSource, resolve_window};
 use baton_core::say;
 use baton_core::session::Session;
 use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Number, Value, json};
 
-use crate::daemon::api::{ApiRequest, Reply, blocking, failed, parse, unprocessable};
+use crate::daemon::api::{ApiRequest, HttpReply, blocking, failed, parse, unprocessable};
 use crate::daemon::{Daemon, gauge_writer};
 use crate::mail;
 use crate::mail::keyed::Key;
@@ -46,7 +46,7 @@ struct UsageReport {
     context_window_size: Option<f64>,
 }
 
-pub(crate) async fn post(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+pub(crate) async fn post(daemon: &Arc<Daemon>, request: ApiRequest) -> HttpReply {
     let usage: UsageReport = match parse(&request) {
         Ok(usage) => usage,
         Err(reply) => return reply,
@@ -58,7 +58,7 @@ pub(crate) async fn post(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
     let (session, gauge) = match current(daemon, id) {
         Ok(Some(current)) => current,
         // Not an error: the scripts run for every session of the client, and many are not ours.
-        Ok(None) => return Reply::ok(&json!({ "status": "unknown_session" })),
+        Ok(None) => return HttpReply::ok(&json!({ "status": "unknown_session" })),
         Err(e) => return failed(&e),
     };
     let ctx = daemon.ctx(&session);
@@ -71,16 +71,16 @@ pub(crate) async fn post(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
         .await;
     }
     let Some(reading) = reading(&usage, &gauge, &ctx) else {
-        return Reply::ok(&json!({ "status": "ok", "used_percentage": usage.used_percentage }));
+        return HttpReply::ok(&json!({ "status": "ok", "used_percentage": usage.used_percentage }));
     };
     let gauge = take_reading(daemon, &ctx, &session, &gauge, reading);
     if session.latches.at_level(gauge.level, ctx.voice(&session)).1.is_some() {
         let nudged = blocking(daemon, move |_| nudge(&ctx, &session, &gauge)).await;
-        if let Reply::Json { status: StatusCode::INTERNAL_SERVER_ERROR, .. } = nudged {
+        if let HttpReply::Json { status: StatusCode::INTERNAL_SERVER_ERROR, .. } = nudged {
             return nudged;
         }
     }
-    Reply::ok(&json!({ "status": "ok", "used_percentage": usage.used_percentage }))
+    HttpReply::ok(&json!({ "status": "ok", "used_percentage": usage.used_percentage }))
 }
 
 /// The current session of the agent. Ignores reports about a session that its agent has left.
@@ -102,7 +102,8 @@ fn reading(usage: &UsageReport, gauge: &Gauge, ctx: &Context) -> Option<Reading>
     let window = resolve_window(reported, gauge.model.as_deref(), ctx.config.context.default_window);
     let (total, base) = (usage.total_input_tokens.map_or(0, whole), ctx.provider.hooks.base);
     let output = usage.total_output_tokens.map_or(0, whole).min(window);
-    let by_total = Reading { tokens: total, output, window, base, at: ctx.now, source: Source::StatusLine };
+    let by_total =
+        Reading { tokens: total, output, window, base, at: ctx.now, source: ReadingSource::StatusLine };
     if total > 0 && (f64::from(by_total.percentage()) - percentage.min(100.0)).abs() <= 0.5 {
         return Some(by_total);
     }
@@ -138,11 +139,11 @@ fn take_reading(
 
 /// Sends the due nudge by mail. Queues it before the latch closes, under a key of this cycle, so that a crash in
 /// between neither loses nor repeats it.
-fn nudge(ctx: &Context, session: &Session, gauge: &Gauge) -> Reply {
+fn nudge(ctx: &Context, session: &Session, gauge: &Gauge) -> HttpReply {
     let voice = ctx.voice(session);
     let surroundings = Surroundings::new(ctx, session, gauge);
     let patience = std::time::Duration::from_secs(1);
-    let Some(agent) = ctx.agent(&session.agent) else { return Reply::ok(&Value::Null) };
+    let Some(agent) = ctx.agent(&session.agent) else { return HttpReply::ok(&Value::Null) };
     let nudged = ctx.store.sessions().update(&session.id, patience, |s| -> Result<(), String> {
         let (latches, Some(say)) = s.latches.at_level(gauge.level, voice) else { return Ok(()) };
         let text = match say {
@@ -165,14 +166,14 @@ fn nudge(ctx: &Context, session: &Session, gauge: &Gauge) -> Reply {
         Ok(())
     });
     match nudged {
-        Ok(Some(Ok(())) | None) => Reply::ok(&Value::Null),
+        Ok(Some(Ok(())) | None) => HttpReply::ok(&Value::Null),
         Ok(Some(Err(e))) => failed(&e),
         Err(e) => failed(&e),
     }
 }
 
 /// The client is about to compact: seals a handoff from the transcript, re-arms the latches and tells the parent.
-fn compacted(ctx: &Context, session: &Session, trigger: Option<&str>) -> Reply {
+fn compacted(ctx: &Context, session: &Session, trigger: Option<&str>) -> HttpReply {
     let fresh =
         Latches { cycle: session.latches.cycle, before: session.latches.before, ..Latches::default() };
     let mut session = session.clone();
@@ -188,7 +189,7 @@ fn compacted(ctx: &Context, session: &Session, trigger: Option<&str>) -> Reply {
     let measured = gauge::measure(ctx, &session);
     mirror::everything(ctx, &session);
     compaction::before(ctx, &session, &measured, &trigger, None, Witness::Report);
-    Reply::ok(&json!({ "status": "compaction_logged" }))
+    HttpReply::ok(&json!({ "status": "compaction_logged" }))
 }
 
 #[cfg(test)]

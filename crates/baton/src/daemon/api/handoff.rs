@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::daemon::Daemon;
-use crate::daemon::api::{ApiRequest, Reply, act, blocking, failed, not_found, parse, unprocessable};
+use crate::daemon::api::{ApiRequest, HttpReply, act, blocking, failed, not_found, parse, unprocessable};
 use crate::rotation::{pending, verbs};
 
 /// Agents' documents are not larger.
@@ -24,7 +24,7 @@ struct HandoffRequest {
     file_path: PathBuf,
 }
 
-pub(crate) async fn post(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+pub(crate) async fn post(daemon: &Arc<Daemon>, request: ApiRequest) -> HttpReply {
     let handoff: HandoffRequest = match parse(&request) {
         Ok(handoff) => handoff,
         Err(reply) => return reply,
@@ -32,11 +32,11 @@ pub(crate) async fn post(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
     blocking(daemon, move |daemon| schedule(daemon, &request.id, &handoff)).await
 }
 
-pub(crate) async fn cancel(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+pub(crate) async fn cancel(daemon: &Arc<Daemon>, request: ApiRequest) -> HttpReply {
     act(daemon, request, |daemon, caller, agent| verbs::cancel(&daemon.store, caller, agent)).await
 }
 
-fn schedule(daemon: &Daemon, target: &str, handoff: &HandoffRequest) -> Reply {
+fn schedule(daemon: &Daemon, target: &str, handoff: &HandoffRequest) -> HttpReply {
     let (session, provider) = {
         let mut roster = daemon.roster();
         roster.refresh();
@@ -50,7 +50,7 @@ fn schedule(daemon: &Daemon, target: &str, handoff: &HandoffRequest) -> Reply {
         };
         if target != handoff.requester_session_id && (requester.is_none() || agent != requester) {
             let why = "sm handoff is self-directed only — requester must equal target session";
-            return Reply::error(StatusCode::FORBIDDEN, why);
+            return HttpReply::error(StatusCode::FORBIDDEN, why);
         }
         let Some(entry) = agent.as_ref().and_then(|id| roster.get(id)) else {
             return not_found(target);
@@ -58,17 +58,17 @@ fn schedule(daemon: &Daemon, target: &str, handoff: &HandoffRequest) -> Reply {
         (entry.agent.session.clone(), entry.agent.provider.clone())
     };
     if let Some(why) = crate::providers::of(&provider).refuses_handoff {
-        return Reply::error(StatusCode::CONFLICT, why);
+        return HttpReply::error(StatusCode::CONFLICT, why);
     }
     let Some(session) = session else {
-        return Reply::error(StatusCode::CONFLICT, &format!("{target} has no session yet"));
+        return HttpReply::error(StatusCode::CONFLICT, &format!("{target} has no session yet"));
     };
     let text = match read(&handoff.file_path) {
         Ok(text) => text,
         Err(why) => return unprocessable(&why),
     };
     match daemon.store.requests().schedule(&session, Some(&handoff.file_path), &text, Timestamp::now()) {
-        Ok(true) => Reply::ok(&json!({ "status": carry_out_while_idle(daemon, &session) })),
+        Ok(true) => HttpReply::ok(&json!({ "status": carry_out_while_idle(daemon, &session) })),
         Ok(false) => not_found(target),
         Err(e) => failed(&e),
     }
@@ -87,8 +87,8 @@ fn carry_out_while_idle(daemon: &Daemon, session: &SessionId) -> &'static str {
     };
     let ctx = daemon.ctx(&session);
     match pending::carry_out(&ctx, &session, ctx.is_braked(&session.agent), "the agent") {
-        Some(pending::Outcome::Sealed { .. }) => "sealed",
-        Some(pending::Outcome::Failed(_)) => "failed",
+        Some(pending::SealOutcome::Sealed { .. }) => "sealed",
+        Some(pending::SealOutcome::Failed(_)) => "failed",
         None => "scheduled",
     }
 }

@@ -7,10 +7,10 @@ use hyper::StatusCode;
 use jiff::Timestamp;
 
 use crate::daemon::Daemon;
-use crate::daemon::api::{ApiRequest, Reply, blocking, on_agent, shown};
+use crate::daemon::api::{ApiRequest, HttpReply, blocking, on_agent, shown};
 use crate::views;
 
-pub(crate) async fn chain(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+pub(crate) async fn chain(daemon: &Arc<Daemon>, request: ApiRequest) -> HttpReply {
     on_agent(daemon, request, |daemon, _, agent| {
         let handoffs = daemon.store.handoffs(&daemon.config_of(agent.cwd.as_ref()));
         shown(views::chain::of(&daemon.store, &handoffs, agent))
@@ -18,7 +18,7 @@ pub(crate) async fn chain(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
     .await
 }
 
-pub(crate) async fn draft(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+pub(crate) async fn draft(daemon: &Arc<Daemon>, request: ApiRequest) -> HttpReply {
     on_agent(daemon, request, |daemon, _, agent| {
         let handoffs = daemon.store.handoffs(&daemon.config_of(agent.cwd.as_ref()));
         shown(views::draft::of(&daemon.store, &handoffs, agent, Timestamp::now()))
@@ -27,9 +27,9 @@ pub(crate) async fn draft(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
 }
 
 /// The items that it took over from the previous handoff.
-pub(crate) async fn hop(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+pub(crate) async fn hop(daemon: &Arc<Daemon>, request: ApiRequest) -> HttpReply {
     let Ok(id) = HandoffId::new(&request.id) else {
-        return Reply::error(StatusCode::NOT_FOUND, "this is no id of a handoff");
+        return HttpReply::error(StatusCode::NOT_FOUND, "this is not the id of a handoff");
     };
     blocking(daemon, move |daemon| {
         shown(views::chain::hop_items(&daemon.store.handoffs(&daemon.config()), &id))
@@ -37,9 +37,9 @@ pub(crate) async fn hop(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
     .await
 }
 
-pub(crate) async fn show(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+pub(crate) async fn show(daemon: &Arc<Daemon>, request: ApiRequest) -> HttpReply {
     let Ok(id) = HandoffId::new(&request.id) else {
-        return Reply::error(StatusCode::NOT_FOUND, "this is no id of a handoff");
+        return HttpReply::error(StatusCode::NOT_FOUND, "this is not the id of a handoff");
     };
     blocking(daemon, move |daemon| {
         shown(views::chain::handoff(&daemon.store.handoffs(&daemon.config()), &id))

@@ -13,7 +13,7 @@ use serde::de::value::{Error, StrDeserializer};
 use serde_json::{Value, json};
 
 use crate::daemon::Daemon;
-use crate::daemon::api::{ApiRequest, Reply, blocking, parse, query, resolve, unprocessable};
+use crate::daemon::api::{ApiRequest, HttpReply, blocking, parse, query, resolve, unprocessable};
 use crate::mail::maildir::{Mail, SendError, State};
 use crate::mail::reply::{self, ReplyRefusal};
 use crate::mail::{remind, user};
@@ -24,7 +24,7 @@ const MAX_MESSAGES: usize = 200;
 /// Bytes of text in one answer. Long messages mean fewer of them, but always at least one.
 const MAX_TEXT: usize = 4 << 20;
 
-pub(crate) async fn list(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+pub(crate) async fn list(daemon: &Arc<Daemon>, request: ApiRequest) -> HttpReply {
     let agent = match resolve(daemon, &request.id) {
         Ok(agent) => agent,
         Err(reply) => return reply,
@@ -40,7 +40,7 @@ pub(crate) async fn list(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
 }
 
 /// The user's own inbox.
-pub(crate) async fn own(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+pub(crate) async fn own(daemon: &Arc<Daemon>, request: ApiRequest) -> HttpReply {
     blocking(daemon, move |daemon| {
         // Nothing else may have sent due reminders, so send them here.
         remind::fire(&daemon.store, Some(&user::id()), Timestamp::now());
@@ -49,7 +49,7 @@ pub(crate) async fn own(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
     .await
 }
 
-pub(crate) async fn reply(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+pub(crate) async fn reply(daemon: &Arc<Daemon>, request: ApiRequest) -> HttpReply {
     #[derive(Deserialize)]
     struct Answer {
         text: String,
@@ -64,14 +64,14 @@ pub(crate) async fn reply(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
         }
         let (own, now) = (user::id(), Timestamp::now());
         match reply::reply(&daemon.store, &own, user::NAME, &request.id, &answer.text, now) {
-            Ok(sent) => Reply::ok(&json!({ "id": sent.id, "to": sent.to, "reply_to": sent.reply_to })),
-            Err(e) => Reply::error(status(&e), &e.to_string()),
+            Ok(sent) => HttpReply::ok(&json!({ "id": sent.id, "to": sent.to, "reply_to": sent.reply_to })),
+            Err(e) => HttpReply::error(status(&e), &e.to_string()),
         }
     })
     .await
 }
 
-pub(crate) async fn read(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+pub(crate) async fn read(daemon: &Arc<Daemon>, request: ApiRequest) -> HttpReply {
     blocking(daemon, move |daemon| {
         if let Some(refused) = not_the_user(daemon, &request) {
             return refused;
@@ -80,18 +80,18 @@ pub(crate) async fn read(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
         match reply::find(&mail, &user::id(), &request.id) {
             Ok(message) => {
                 mail.seen(&user::id(), &message.id, "read by the user", Timestamp::now());
-                Reply::ok(&json!({ "id": message.id }))
+                HttpReply::ok(&json!({ "id": message.id }))
             }
-            Err(e) => Reply::error(status(&e), &e.to_string()),
+            Err(e) => HttpReply::error(status(&e), &e.to_string()),
         }
     })
     .await
 }
 
 /// An agent neither reads nor answers for the user.
-fn not_the_user(daemon: &Daemon, request: &ApiRequest) -> Option<Reply> {
+fn not_the_user(daemon: &Daemon, request: &ApiRequest) -> Option<HttpReply> {
     let why = request.caller(&daemon.store).not_the_user("answer what is in this inbox")?;
-    Some(Reply::error(StatusCode::FORBIDDEN, &why))
+    Some(HttpReply::error(StatusCode::FORBIDDEN, &why))
 }
 
 fn status(refusal: &ReplyRefusal) -> StatusCode {
@@ -113,7 +113,7 @@ fn newest(
     agent: &AgentId,
     limit: usize,
     state: Option<State>,
-) -> Reply {
+) -> HttpReply {
     let mail = Mail::of(&daemon.store);
     let receipts = mail.receipts(agent);
     let mut all = mail.list(agent);
@@ -128,7 +128,7 @@ fn newest(
     let newest = all.split_off(all.len() - count);
     let rows: Vec<Value> =
         newest.into_iter().map(|(message, state)| row(&message, state, receipts.get(&message.id))).collect();
-    Reply::ok(&request.shown_to_caller(json!({ "messages": rows, "left_out": all.len() })))
+    HttpReply::ok(&request.shown_to_caller(json!({ "messages": rows, "left_out": all.len() })))
 }
 
 fn state(text: &str) -> Result<State, Error> {

@@ -21,7 +21,7 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::mpsc;
 
 use crate::daemon::Daemon;
-use crate::daemon::api::{ApiRequest, Reply, on_agent, query, resolve, unprocessable};
+use crate::daemon::api::{ApiRequest, HttpReply, on_agent, query, resolve, unprocessable};
 use crate::store::log::{Log, LogLine};
 use crate::views::log;
 
@@ -47,18 +47,18 @@ impl Body for EventStream {
     }
 }
 
-pub(crate) async fn list(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+pub(crate) async fn list(daemon: &Arc<Daemon>, request: ApiRequest) -> HttpReply {
     let Ok(limit) = query(&request.query, "limit").map(str::parse::<usize>).transpose() else {
         return unprocessable("`limit` is a number");
     };
     on_agent(daemon, request, move |daemon, _, agent| {
         let lines = log::recent(&daemon.store, &agent.id, limit.unwrap_or(log::USUAL));
-        Reply::ok(&serde_json::json!({ "lines": lines }))
+        HttpReply::ok(&serde_json::json!({ "lines": lines }))
     })
     .await
 }
 
-pub(crate) fn follow(daemon: &Arc<Daemon>, request: &ApiRequest) -> Reply {
+pub(crate) fn follow(daemon: &Arc<Daemon>, request: &ApiRequest) -> HttpReply {
     let agent = match query(&request.query, "agent") {
         None => None,
         Some(name) => match resolve(daemon, name) {
@@ -67,7 +67,7 @@ pub(crate) fn follow(daemon: &Arc<Daemon>, request: &ApiRequest) -> Reply {
         },
     };
     let Ok(place) = Arc::clone(&daemon.readers).try_acquire_owned() else {
-        return Reply::error(StatusCode::SERVICE_UNAVAILABLE, "too many readers of the events");
+        return HttpReply::error(StatusCode::SERVICE_UNAVAILABLE, "too many readers of the events");
     };
     let last = request.headers.get("last-event-id").and_then(|v| v.to_str().ok());
     let cursor = last.and_then(Cursor::parse).unwrap_or_else(|| Cursor::end(&daemon.store.state));
@@ -86,7 +86,7 @@ pub(crate) fn follow(daemon: &Arc<Daemon>, request: &ApiRequest) -> Reply {
         }
         drop(place);
     });
-    Reply::Events(EventStream(stream))
+    HttpReply::Events(EventStream(stream))
 }
 
 /// Sends the log after the cursor and whatever is added. Returns when the reader is gone.
@@ -199,7 +199,7 @@ impl Cursor {
             return true;
         }
         if bytes.len() as u64 == CHUNK {
-            // None of our lines is that long, so skip it.
+            // No line of ours is that long, so skip it.
             self.offset += CHUNK;
             return true;
         }

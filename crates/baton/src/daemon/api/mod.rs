@@ -33,10 +33,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::daemon::auth::{Door, Proof};
+use crate::daemon::auth::{Proof, Transport};
 use crate::daemon::routes::Operation;
 use crate::daemon::{Daemon, openapi};
-use crate::rotation::verbs::Refusal;
+use crate::rotation::verbs::VerbRefusal;
 use crate::sessions::caller::{self, Caller};
 use crate::store::Store;
 use crate::views::{self, NotShown};
@@ -45,7 +45,7 @@ pub(crate) use log::{EventStream, MAX_READERS};
 
 /// A request that has passed the guard.
 pub(crate) struct ApiRequest {
-    pub(crate) door: Door,
+    pub(crate) door: Transport,
     pub(crate) proof: Proof,
     /// The part of the path in place of `{id}`.
     pub(crate) id: String,
@@ -63,16 +63,17 @@ impl ApiRequest {
         }
     }
 
-    /// Who asks: an agent, known by its process, or the user. On the port nobody can tell; a token is the user's.
+    /// Who asks: an agent, known by its process, or the user. On the port there is no process to check, and the token
+    /// is the user's.
     pub(crate) fn caller(&self, store: &Store) -> Caller {
         match self.door {
-            Door::Unix { peer: Some(pid) } => caller::of_process(store, pid),
-            Door::Unix { peer: None } | Door::Http { .. } => Caller::User,
+            Transport::Unix { peer: Some(pid) } => caller::of_process(store, pid),
+            Transport::Unix { peer: None } | Transport::Http { .. } => Caller::User,
         }
     }
 }
 
-pub(crate) enum Reply {
+pub(crate) enum HttpReply {
     Json {
         status: StatusCode,
         body: Bytes,
@@ -88,7 +89,7 @@ pub(crate) enum Reply {
     Events(EventStream),
 }
 
-impl Reply {
+impl HttpReply {
     pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Self {
         match serde_json::to_vec(value) {
             Ok(body) => Self::Json { status, body: body.into(), headers: Vec::new() },
@@ -114,21 +115,21 @@ impl Reply {
     }
 }
 
-fn not_found(id: &str) -> Reply {
+fn not_found(id: &str) -> HttpReply {
     let id = baton_core::plain::plain_line(id, 80);
-    Reply::error(StatusCode::NOT_FOUND, &format!("Session {id} not found"))
+    HttpReply::error(StatusCode::NOT_FOUND, &format!("Session {id} not found"))
 }
 
-fn failed(error: &dyn std::fmt::Display) -> Reply {
-    Reply::error(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string())
+fn failed(error: &dyn std::fmt::Display) -> HttpReply {
+    HttpReply::error(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string())
 }
 
-fn unprocessable(why: &str) -> Reply {
-    Reply::error(StatusCode::UNPROCESSABLE_ENTITY, why)
+fn unprocessable(why: &str) -> HttpReply {
+    HttpReply::error(StatusCode::UNPROCESSABLE_ENTITY, why)
 }
 
 /// The agent with this name or session id, or a 404 reply.
-fn resolve(daemon: &Daemon, id: &str) -> Result<AgentId, Reply> {
+fn resolve(daemon: &Daemon, id: &str) -> Result<AgentId, HttpReply> {
     match daemon.resolve(id) {
         Ok(Some(agent)) => Ok(agent),
         Ok(None) => Err(not_found(id)),
@@ -140,33 +141,33 @@ fn resolve(daemon: &Daemon, id: &str) -> Result<AgentId, Reply> {
 async fn act(
     daemon: &Arc<Daemon>,
     request: ApiRequest,
-    verb: impl FnOnce(&Daemon, &Caller, &Agent) -> Result<String, Refusal> + Send + 'static,
-) -> Reply {
+    verb: impl FnOnce(&Daemon, &Caller, &Agent) -> Result<String, VerbRefusal> + Send + 'static,
+) -> HttpReply {
     on_agent(daemon, request, move |daemon, request, agent| {
         match verb(daemon, &request.caller(&daemon.store), agent) {
-            Ok(said) => Reply::ok(&json!({ "said": said })),
+            Ok(said) => HttpReply::ok(&json!({ "said": said })),
             Err(refusal) => refused(&refusal),
         }
     })
     .await
 }
 
-fn refused(refusal: &Refusal) -> Reply {
+fn refused(refusal: &VerbRefusal) -> HttpReply {
     let status = match refusal {
-        Refusal::Forbidden(_) => StatusCode::FORBIDDEN,
-        Refusal::Nothing(_) => StatusCode::NOT_FOUND,
-        Refusal::Conflict(_) => StatusCode::CONFLICT,
-        Refusal::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        VerbRefusal::Forbidden(_) => StatusCode::FORBIDDEN,
+        VerbRefusal::Nothing(_) => StatusCode::NOT_FOUND,
+        VerbRefusal::Conflict(_) => StatusCode::CONFLICT,
+        VerbRefusal::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    Reply::error(status, &refusal.to_string())
+    HttpReply::error(status, &refusal.to_string())
 }
 
 /// Answers a query about the request's agent, read outside the event loop.
 async fn on_agent(
     daemon: &Arc<Daemon>,
     request: ApiRequest,
-    answer: impl FnOnce(&Daemon, &ApiRequest, &Agent) -> Reply + Send + 'static,
-) -> Reply {
+    answer: impl FnOnce(&Daemon, &ApiRequest, &Agent) -> HttpReply + Send + 'static,
+) -> HttpReply {
     let id = match resolve(daemon, &request.id) {
         Ok(agent) => agent,
         Err(reply) => return reply,
@@ -180,16 +181,16 @@ async fn on_agent(
 }
 
 /// A view, or why there is none.
-fn shown<T: Serialize>(view: Result<T, NotShown>) -> Reply {
+fn shown<T: Serialize>(view: Result<T, NotShown>) -> HttpReply {
     match view {
-        Ok(view) => Reply::ok(&view),
-        Err(e @ NotShown::Nothing(_)) => Reply::error(StatusCode::NOT_FOUND, &e.to_string()),
+        Ok(view) => HttpReply::ok(&view),
+        Err(e @ NotShown::Nothing(_)) => HttpReply::error(StatusCode::NOT_FOUND, &e.to_string()),
         Err(e @ NotShown::Failed(_)) => failed(&e),
     }
 }
 
 /// The body as `T`, or the error in it.
-fn parse<T: DeserializeOwned>(request: &ApiRequest) -> Result<T, Reply> {
+fn parse<T: DeserializeOwned>(request: &ApiRequest) -> Result<T, HttpReply> {
     let body: &[u8] = if request.body.is_empty() { b"{}" } else { &request.body };
     // serde would accept a list as the fields in order.
     if !body.trim_ascii_start().starts_with(b"{") {
@@ -198,7 +199,7 @@ fn parse<T: DeserializeOwned>(request: &ApiRequest) -> Result<T, Reply> {
     serde_json::from_slice(body).map_err(|e| unprocessable(&format!("the body cannot be understood: {e}")))
 }
 
-/// One value of a query. Ours are plain words and numbers, so decode nothing.
+/// One value of a query. Ours are plain words and numbers, so nothing is decoded.
 fn query<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.split('&')
         .filter_map(|pair| pair.split_once('='))
@@ -225,17 +226,20 @@ fn decoded(text: &str, name: &str) -> Option<String> {
 }
 
 /// Runs an action that may wait for the disk outside the event loop.
-async fn blocking(daemon: &Arc<Daemon>, act: impl FnOnce(&Daemon) -> Reply + Send + 'static) -> Reply {
+async fn blocking(
+    daemon: &Arc<Daemon>,
+    act: impl FnOnce(&Daemon) -> HttpReply + Send + 'static,
+) -> HttpReply {
     let daemon = Arc::clone(daemon);
     tokio::task::spawn_blocking(move || act(&daemon)).await.unwrap_or_else(|_| {
-        Reply::error(StatusCode::INTERNAL_SERVER_ERROR, "it failed; `baton log` tells more")
+        HttpReply::error(StatusCode::INTERNAL_SERVER_ERROR, "it failed; `baton log` says more")
     })
 }
 
-pub(crate) async fn answer(daemon: &Arc<Daemon>, operation: Operation, request: ApiRequest) -> Reply {
+pub(crate) async fn answer(daemon: &Arc<Daemon>, operation: Operation, request: ApiRequest) -> HttpReply {
     match operation {
         Operation::Health => serve::health(daemon),
-        Operation::Description => Reply::ok(&openapi::description()),
+        Operation::Description => HttpReply::ok(&openapi::description()),
         Operation::Sessions => agents::list(daemon, &request),
         Operation::Session => agents::get(daemon, &request),
         Operation::Conversation => tail::get(daemon, request).await,

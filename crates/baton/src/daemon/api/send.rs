@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::daemon::Daemon;
-use crate::daemon::api::{ApiRequest, Reply, blocking, failed, not_found, parse, resolve, unprocessable};
-use crate::daemon::auth::Door;
+use crate::daemon::api::{ApiRequest, HttpReply, blocking, failed, not_found, parse, resolve, unprocessable};
+use crate::daemon::auth::Transport;
 use crate::mail;
 use crate::mail::keyed::Key;
 use crate::mail::maildir::{Draft, SendError};
@@ -29,7 +29,7 @@ struct Letter {
     key: Option<String>,
 }
 
-pub(crate) async fn post(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+pub(crate) async fn post(daemon: &Arc<Daemon>, request: ApiRequest) -> HttpReply {
     let letter: Letter = match parse(&request) {
         Ok(letter) => letter,
         Err(reply) => return reply,
@@ -48,9 +48,9 @@ pub(crate) async fn post(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
     blocking(daemon, move |daemon| {
         let caller = request.caller(&daemon.store);
         let from = letter.from.as_deref().unwrap_or(caller.name());
-        if matches!(request.door, Door::Unix { .. }) && from != caller.name() {
+        if matches!(request.door, Transport::Unix { .. }) && from != caller.name() {
             let why = format!("you are {}; no one may speak for someone else", caller.name());
-            return Reply::error(StatusCode::FORBIDDEN, &why);
+            return HttpReply::error(StatusCode::FORBIDDEN, &why);
         }
         let agent = match daemon.store.agents().get(&to) {
             Ok(Some(agent)) => agent,
@@ -62,10 +62,12 @@ pub(crate) async fn post(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
         match mail::send(&daemon.store, &agent, &draft, key.as_ref(), Timestamp::now()) {
             Ok(sent) => {
                 let state = if sent.is_new { "queued" } else { "known" };
-                Reply::ok(&json!({ "id": sent.id, "to": to, "state": state }))
+                HttpReply::ok(&json!({ "id": sent.id, "to": to, "state": state }))
             }
-            Err(e @ SendError::TooLarge(_)) => Reply::error(StatusCode::PAYLOAD_TOO_LARGE, &e.to_string()),
-            Err(e @ SendError::Retired(_)) => Reply::error(StatusCode::CONFLICT, &e.to_string()),
+            Err(e @ SendError::TooLarge(_)) => {
+                HttpReply::error(StatusCode::PAYLOAD_TOO_LARGE, &e.to_string())
+            }
+            Err(e @ SendError::Retired(_)) => HttpReply::error(StatusCode::CONFLICT, &e.to_string()),
             Err(e @ SendError::Empty) => unprocessable(&e.to_string()),
             Err(e @ (SendError::File(_) | SendError::Lock(_))) => failed(&e),
         }

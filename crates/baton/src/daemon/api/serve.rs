@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::config::address::http_address;
-use crate::daemon::api::{ApiRequest, Reply, unprocessable};
+use crate::daemon::api::{ApiRequest, HttpReply, unprocessable};
 use crate::daemon::port::{self, HttpPort};
 use crate::daemon::{Daemon, server};
 
@@ -23,8 +23,8 @@ struct Health {
     agents: usize,
 }
 
-pub(crate) fn health(daemon: &Daemon) -> Reply {
-    Reply::ok(&Health {
+pub(crate) fn health(daemon: &Daemon) -> HttpReply {
+    HttpReply::ok(&Health {
         status: "ok",
         version: env!("CARGO_PKG_VERSION"),
         pid: std::process::id(),
@@ -34,11 +34,14 @@ pub(crate) fn health(daemon: &Daemon) -> Reply {
     })
 }
 
-/// Opens the HTTP port if none is open: the one of the settings, else 8420, or the next one that is free. Says who has
-/// the first one, so that nobody wonders.
-pub(crate) fn listen(daemon: &Arc<Daemon>, request: &ApiRequest) -> Reply {
+/// Opens the HTTP port if none is open: the one of the settings, else 8420, or the next one that is free. Reports which
+/// program has the first one.
+pub(crate) fn listen(daemon: &Arc<Daemon>, request: &ApiRequest) -> HttpReply {
     if request.caller(&daemon.store).is_agent() {
-        return Reply::error(StatusCode::FORBIDDEN, "the page is for the user to open, and you are an agent");
+        return HttpReply::error(
+            StatusCode::FORBIDDEN,
+            "the page is for the user to open, and you are an agent",
+        );
     }
     let wanted = match http_address(daemon.config().serve.http.as_deref().unwrap_or_default()) {
         Ok(wanted) => wanted,
@@ -48,24 +51,24 @@ pub(crate) fn listen(daemon: &Arc<Daemon>, request: &ApiRequest) -> Reply {
         Some(address) => address,
         None => match open(daemon, wanted) {
             Ok(address) => address,
-            Err(e) => return Reply::error(StatusCode::CONFLICT, &format!("{e:#}")),
+            Err(e) => return HttpReply::error(StatusCode::CONFLICT, &format!("{e:#}")),
         },
     };
     let holder = if address == wanted { None } else { port::holder(wanted.port()) };
-    Reply::ok(&json!({ "http": address.to_string(), "wanted": wanted.port(), "holder": holder }))
+    HttpReply::ok(&json!({ "http": address.to_string(), "wanted": wanted.port(), "holder": holder }))
 }
 
 fn open(daemon: &Arc<Daemon>, wanted: SocketAddrV4) -> anyhow::Result<SocketAddrV4> {
     let port = HttpPort::claim_near(wanted)?;
     let address = port.address;
-    // The port is ours before there is a token that somebody could send to it.
+    // Take the port before there is a token that somebody could send to it.
     daemon.run_dir.write_token(daemon.secrets.token())?;
     server::open(daemon, port)?;
     daemon.log("daemon-listens", json!({ "http": address }));
     Ok(address)
 }
 
-pub(crate) fn stop(daemon: &Daemon) -> Reply {
+pub(crate) fn stop(daemon: &Daemon) -> HttpReply {
     daemon.shutdown.request();
-    Reply::ok(&json!({ "status": "stopping" }))
+    HttpReply::ok(&json!({ "status": "stopping" }))
 }

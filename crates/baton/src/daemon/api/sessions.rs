@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::daemon::Daemon;
 use crate::daemon::api::status::stamp;
-use crate::daemon::api::{ApiRequest, Reply, blocking, decoded, query, unprocessable};
+use crate::daemon::api::{ApiRequest, HttpReply, blocking, decoded, query, unprocessable};
 use crate::history::moment::moment;
 use crate::views::search::{self, SearchOrder};
 use crate::views::tasks::{self, TasksView};
@@ -16,17 +16,17 @@ use crate::views::tasks::{self, TasksView};
 const USUAL_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 500;
 const MAX_CONTEXT: usize = 20;
-/// Tasks are shown so far back, where nobody says since when.
+/// How far back tasks are shown by default.
 const USUAL_TIME: SignedDuration = SignedDuration::from_hours(7 * 24);
 const USUAL_TASKS: usize = 100;
 
-pub(crate) async fn search(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+pub(crate) async fn search(daemon: &Arc<Daemon>, request: ApiRequest) -> HttpReply {
     let order = match order(&request.query, Timestamp::now()) {
         Ok(order) => order,
         Err(why) => return unprocessable(&why),
     };
     blocking(daemon, move |daemon| match search::of(&daemon.paths, &daemon.config(), &order) {
-        Ok(found) => Reply::ok(&found),
+        Ok(found) => HttpReply::ok(&found),
         Err(e) => unprocessable(&e.to_string()),
     })
     .await
@@ -61,7 +61,7 @@ fn order(query: &str, now: Timestamp) -> Result<SearchOrder, String> {
     })
 }
 
-pub(crate) async fn tasks(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+pub(crate) async fn tasks(daemon: &Arc<Daemon>, request: ApiRequest) -> HttpReply {
     let since = match query(&request.query, "since").map(stamp) {
         None => Timestamp::now() - USUAL_TIME,
         Some(Some(since)) => since,
@@ -88,7 +88,7 @@ pub(crate) async fn tasks(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
             let handoffs = daemon.store.handoffs(&daemon.config_of(agent.cwd.as_ref()));
             found.tasks.extend(tasks::of(&daemon.store, &handoffs, agent, view, since));
         }
-        Reply::ok(&found)
+        HttpReply::ok(&found)
     })
     .await
 }

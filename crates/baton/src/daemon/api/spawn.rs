@@ -7,9 +7,9 @@ use baton_core::ids::AgentId;
 use serde::Deserialize;
 
 use crate::daemon::Daemon;
-use crate::daemon::api::{ApiRequest, Reply, blocking, parse, refused, unprocessable};
+use crate::daemon::api::{ApiRequest, HttpReply, blocking, parse, refused, unprocessable};
 use crate::project::channel;
-use crate::rotation::verbs::spawn::{Order, spawn};
+use crate::rotation::verbs::spawn::{SpawnOrder, spawn};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -30,7 +30,7 @@ struct SpawnBody {
     worktree: bool,
 }
 
-pub(crate) async fn post(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+pub(crate) async fn post(daemon: &Arc<Daemon>, request: ApiRequest) -> HttpReply {
     let wanted: SpawnBody = match parse(&request) {
         Ok(wanted) => wanted,
         Err(reply) => return reply,
@@ -52,7 +52,7 @@ pub(crate) async fn post(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
     blocking(daemon, move |daemon| {
         let caller = request.caller(&daemon.store);
         let config = daemon.config_of(&wanted.cwd);
-        let order = Order {
+        let order = SpawnOrder {
             provider: wanted.provider,
             cwd: wanted.cwd,
             worktree: wanted.worktree,
@@ -60,7 +60,7 @@ pub(crate) async fn post(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
             parent,
             approver,
             role: wanted.role,
-            ..Order::default()
+            ..SpawnOrder::default()
         };
         let channel_of = |dir: &Path| Ok(channel::of(dir, None, None, &config, &daemon.paths)?.name);
         match spawn(&daemon.store, &config, &caller, &name, order, channel_of) {
@@ -68,7 +68,7 @@ pub(crate) async fn post(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
                 let mut roster = daemon.roster();
                 roster.refresh();
                 let view = roster.view(&agent.id, &|cwd| daemon.thresholds(cwd));
-                Reply::ok(&view)
+                HttpReply::ok(&view)
             }
             Err(refusal) => refused(&refusal),
         }

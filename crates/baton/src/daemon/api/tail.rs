@@ -5,23 +5,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton_core::ids::SessionId;
-use baton_core::transcript::pages::Part;
+use baton_core::transcript::pages::PageRange;
 use hyper::StatusCode;
 use serde_json::json;
 
 use crate::daemon::Daemon;
-use crate::daemon::api::{ApiRequest, Reply, blocking, failed, on_agent, query, shown, unprocessable};
+use crate::daemon::api::{ApiRequest, HttpReply, blocking, failed, on_agent, query, shown, unprocessable};
 use crate::views::conversation;
 
 const USUAL_LIMIT: usize = 100;
 
 /// Which entries are wanted, and how many.
-fn wanted(request: &ApiRequest) -> Result<(Part, usize), Reply> {
+fn wanted(request: &ApiRequest) -> Result<(PageRange, usize), HttpReply> {
     let cursor = |name: &str| query(&request.query, name).map(str::parse::<u64>);
     let part = match (cursor("before"), cursor("after")) {
-        (None, None) => Part::Newest,
-        (Some(Ok(offset)), None) => Part::Before(offset),
-        (None, Some(Ok(offset))) => Part::After(offset),
+        (None, None) => PageRange::Newest,
+        (Some(Ok(offset)), None) => PageRange::Before(offset),
+        (None, Some(Ok(offset))) => PageRange::After(offset),
         (Some(_), Some(_)) => return Err(unprocessable("`before` and `after` exclude each other")),
         _ => return Err(unprocessable("`before` and `after` are offsets of entries")),
     };
@@ -32,7 +32,7 @@ fn wanted(request: &ApiRequest) -> Result<(Part, usize), Reply> {
 }
 
 /// The conversation of any session, ours or not, or of one of its subagents.
-pub(crate) async fn any(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+pub(crate) async fn any(daemon: &Arc<Daemon>, request: ApiRequest) -> HttpReply {
     let (part, limit) = match wanted(&request) {
         Ok(wanted) => wanted,
         Err(reply) => return reply,
@@ -43,7 +43,7 @@ pub(crate) async fn any(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
         match conversation::subagents(transcript) {
             Ok(found) => match found.iter().find(|(_, view)| view.name == name) {
                 Some((path, _)) => shown(conversation::of_file(path, part, limit)),
-                None => Reply::error(StatusCode::NOT_FOUND, "the session has had no such subagent"),
+                None => HttpReply::error(StatusCode::NOT_FOUND, "the session has had no such subagent"),
             },
             Err(e) => failed(&e),
         }
@@ -51,11 +51,11 @@ pub(crate) async fn any(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
     .await
 }
 
-pub(crate) async fn subagents(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+pub(crate) async fn subagents(daemon: &Arc<Daemon>, request: ApiRequest) -> HttpReply {
     on_session(daemon, request, |transcript| match conversation::subagents(transcript) {
         Ok(found) => {
             let views: Vec<_> = found.into_iter().map(|(_, view)| view).collect();
-            Reply::ok(&json!({ "subagents": views }))
+            HttpReply::ok(&json!({ "subagents": views }))
         }
         Err(e) => failed(&e),
     })
@@ -66,10 +66,10 @@ pub(crate) async fn subagents(daemon: &Arc<Daemon>, request: ApiRequest) -> Repl
 async fn on_session(
     daemon: &Arc<Daemon>,
     request: ApiRequest,
-    answer: impl FnOnce(&Path) -> Reply + Send + 'static,
-) -> Reply {
+    answer: impl FnOnce(&Path) -> HttpReply + Send + 'static,
+) -> HttpReply {
     let Ok(id) = SessionId::new(&request.id) else {
-        return Reply::error(StatusCode::NOT_FOUND, "this is no id of a session");
+        return HttpReply::error(StatusCode::NOT_FOUND, "this is not the id of a session");
     };
     blocking(daemon, move |daemon| {
         // The records of our sessions have the path; search the clients' own folders for the others.
@@ -77,7 +77,7 @@ async fn on_session(
             Ok(session) => session.and_then(|s| s.transcript).map(PathBuf::from),
             Err(e) => return failed(&e),
         };
-        // A client writes the first words a moment after it began; what it has deleted, the mirror may have.
+        // A client writes the first words a moment after it began. The mirror may have what the client has deleted.
         let is_lost = |path: &PathBuf| !path.exists() && daemon.store.mirror().folder(&id).exists();
         let found = match recorded.filter(|path| !is_lost(path)) {
             Some(path) => Ok(path),
@@ -91,7 +91,7 @@ async fn on_session(
     .await
 }
 
-pub(crate) async fn get(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
+pub(crate) async fn get(daemon: &Arc<Daemon>, request: ApiRequest) -> HttpReply {
     let (part, limit) = match wanted(&request) {
         Ok(wanted) => wanted,
         Err(reply) => return reply,
@@ -105,7 +105,7 @@ pub(crate) async fn get(daemon: &Arc<Daemon>, request: ApiRequest) -> Reply {
                 match read.map(Option::flatten) {
                     Ok(Some(session)) => Some(session),
                     Ok(None) => {
-                        return Reply::error(StatusCode::NOT_FOUND, "the agent has had no such session");
+                        return HttpReply::error(StatusCode::NOT_FOUND, "the agent has had no such session");
                     }
                     Err(e) => return failed(&e),
                 }

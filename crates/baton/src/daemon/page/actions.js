@@ -1,4 +1,4 @@
-// What a person does to agents: each is confirmed, and says the command that does the same.
+// Actions on agents: each asks for confirmation and shows the equivalent command.
 
 import { get, post } from "./api.js";
 import { button, exact, fill, h } from "./dom.js";
@@ -25,7 +25,7 @@ export function sendForm(view, sent) {
     event.preventDefault();
     const text = field.value;
     if (text.trim() === "") return;
-    // With the same key a second try sends nothing twice.
+    // The key makes a retry safe: the message is sent once.
     const answer = await attempt(() => post(path(view, "messages"), { text, urgency: urgency.value, key }));
     if (!answer) return;
     key = crypto.randomUUID();
@@ -45,7 +45,7 @@ async function order(view, verb, title, words, yes, options) {
   if (answer) toast(answer.said);
 }
 
-/** The command that does the same. */
+/** The equivalent command. */
 function same(verb, view) {
   return ["In a terminal: ", h("code", null, "baton " + verb + " " + view.id)];
 }
@@ -109,7 +109,7 @@ export function spawn() {
   });
 }
 
-/** The document of a handoff, and who has had it. */
+/** The document of a handoff, and who claimed and consumed it. */
 export async function showHandoff(id) {
   const handoff = await attempt(() => get("/handoffs/" + encodeURIComponent(id)));
   if (!handoff) return null;

@@ -34,7 +34,7 @@ function tree(present) {
     );
     for (const child of list.filter((one) => one.parent === view.id)) if (depth < 8) add(child, depth + 1);
   };
-  // With very many, those at the top are enough here; the search finds the others.
+  // With very many agents, show only the first ones here; the search finds the others.
   for (const view of list.filter((one) => !one.parent || !known.has(one.parent)).slice(0, 200)) add(view, 0);
   return rows;
 }
@@ -186,7 +186,7 @@ export function agent(root, { id }) {
     if (found && shownSession === session) talk.querySelector(".sub-slot")?.append(found);
   }
 
-  // Nothing of an agent that is not there is asked for or shown.
+  // Neither request nor show anything of an agent that does not exist.
   const parts = [
     h("section", { class: "panel", "aria-label": "Context over time" }, h("div", { class: "bar-line" }, h("h2", null, "Context"), h("span", { class: "spacer" }), ranges), graph, happened),
     talk,

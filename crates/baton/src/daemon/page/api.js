@@ -1,4 +1,4 @@
-// Calls of the daemon. Each carries the cookie, which the browser keeps, and a secret from this tab's storage.
+// Calls to the daemon. Each carries the cookie, which the browser keeps, and a secret from this tab's storage.
 
 const SECRET = "baton.secret";
 const channel = new BroadcastChannel("baton");
@@ -37,7 +37,7 @@ export function loggedIn() {
   return secret === null ? new Promise((go) => waiting.add(go)) : Promise.resolve();
 }
 
-// The tabs of one browser share the cookie, so one that logs in can tell the others the secret that goes with it.
+// The tabs of one browser share the cookie, so a tab that logs in can give the others the matching secret.
 channel.addEventListener("message", ({ data }) => {
   if (data?.kind === "secret" && data.secret !== secret) keep(data.secret);
   else if (data?.kind === "who" && secret !== null) channel.postMessage({ kind: "secret", secret });
@@ -60,13 +60,13 @@ export function headers() {
   return secret === null ? {} : { "X-Baton-CSRF": secret };
 }
 
-/** What the daemon says of a request that it refused; whether it is about who asks. */
+/** The daemon's reason for refusing a request, and whether the reason is the caller. */
 export async function refused(response) {
   let why = "the daemon refused (" + response.status + ")";
   try {
     why = (await response.json()).error ?? why;
   } catch {
-    // No reason was given.
+    // The daemon gave no reason.
   }
   if (response.status === 401 || why.startsWith("with the cookie,")) lose();
   return new Refused(response.status, why);
@@ -92,7 +92,7 @@ export function get(path) {
   return call("GET", path, null, headers());
 }
 
-/** Changes something. Where the page is read-only, the person is asked for a code first. */
+/** Changes something. If the page is read-only, asks the person for a code first. */
 export async function post(path, body) {
   try {
     return await call("POST", path, body, headers());
@@ -103,7 +103,7 @@ export async function post(path, body) {
   }
 }
 
-/** Sets what asks the person for the code. */
+/** Sets the function that asks the person for the code. */
 export function onReadOnly(ask) {
   asking = ask;
 }

@@ -1,4 +1,4 @@
-// The page: who may see it, where one is on it, and what the keys do.
+// The page: login, navigation and keys.
 
 import { askTabs, isLoggedIn, login } from "./api.js";
 import { agent, past } from "./agent.js";
@@ -82,7 +82,7 @@ function summary() {
       ? [here + (here === 1 ? " agent" : " agents"), counts[0] ? h("strong", { class: "needs" }, " \u00b7 " + counts[0] + (counts[0] === 1 ? " needs you" : " need you")) : "", counts[1] ? " \u00b7 " + counts[1] + " working" : ""]
       : "",
   );
-  // A notice of baton's own mostly says what is shown anyway.
+  // Notices by baton itself mostly repeat what the page shows anyway.
   const waits = store.approvals.length + store.inbox.filter((message) => message.state === "queued" && message.from !== "baton").length;
   const badge = nav.querySelector("a[data-view=inbox] .badge");
   badge.hidden = waits === 0;
@@ -110,7 +110,7 @@ function rights() {
 
 let asking = false;
 
-/** Asks for a code until one is taken. What is typed on the page stays below the question. */
+/** Asks for a code until one is accepted. Text typed on the page stays, below the question. */
 async function askForCode(words) {
   if (asking) return;
   asking = true;
@@ -202,7 +202,7 @@ async function begin() {
   const code = /^#code=([0-9a-f]+)$/.exec(location.hash)?.[1];
   let words = null;
   if (code) {
-    // The code works once; it has no business in the history.
+    // The code works once, so keep it out of the browser history.
     history.replaceState(null, "", sessionStorage.getItem("baton.place") ?? "#/now");
     try {
       await login(code);

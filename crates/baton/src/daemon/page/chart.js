@@ -18,13 +18,13 @@ const RIGHT = 10;
 const TOP = 14;
 const BOTTOM = 24;
 
-/** The chart of what `/levels` gives, `width` pixels wide. `opened(mark)` is called for a mark that was chosen. */
+/** The chart of the data from `/levels`, `width` pixels wide. Calls `opened(mark)` when a mark is chosen. */
 export function chart(levels, width, opened) {
   const from = Date.parse(levels.since);
   const to = Date.now();
   const points = levels.points.map((point) => [Date.parse(point.at), point.tokens]);
   const highest = Math.max(1000, ...points.map(([, n]) => n), levels.compacts_at ?? 0, levels.ask_at ?? 0) * 1.06;
-  // A stretch in which nothing is known is not shown: the chart begins with the first reading.
+  // The chart begins with the first reading; before that nothing is known.
   const first = points.length ? Math.max(from, Math.min(points[0][0], to - 60000)) : from;
   const x = (at) => LEFT + ((at - first) / Math.max(1, to - first)) * (width - LEFT - RIGHT);
   const y = (n) => TOP + (1 - n / highest) * (HEIGHT - TOP - BOTTOM);
@@ -55,7 +55,7 @@ export function chart(levels, width, opened) {
   }
 
   if (points.length) {
-    // It rises along the readings and falls at once.
+    // The line rises along the readings and drops vertically.
     let path = "";
     let before = null;
     for (const [at, n] of points) {
@@ -77,7 +77,7 @@ export function chart(levels, width, opened) {
     }
     return level;
   };
-  // Marks that fall together stand above each other, and then beside.
+  // Stack overlapping marks, then move further ones to the side.
   const places = [];
   for (const mark of levels.marks) {
     const at = Date.parse(mark.at);
@@ -113,7 +113,7 @@ export function chart(levels, width, opened) {
   return root;
 }
 
-/** The marks as a list, for those who read rather than look. */
+/** The marks as a list, for screen readers and for people who prefer text. */
 export function markList(levels, opened) {
   return h(
     "ol",

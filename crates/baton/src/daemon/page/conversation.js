@@ -1,11 +1,11 @@
-// A conversation from its newest entry, in pages: older ones come as one scrolls up, newer ones as they happen.
+// A conversation from its newest entry, in pages: older ones load while scrolling up, newer ones as they happen.
 
 import { get } from "./api.js";
 import { age, button, clip, clock, exact, fill, h } from "./dom.js";
 import { diff, markdown } from "./markdown.js";
 
 const PAGE = 60;
-// More than this is not kept: what is far away is read again.
+// Keep at most this many entries; load distant ones again when needed.
 const MOST = 600;
 
 /** How long a tool call took. */
@@ -35,7 +35,7 @@ function tool(entry) {
       h("span", { class: "dim" }, [exit, took(entry)].filter(Boolean).join(" \u00b7 ")),
     ),
   );
-  // Made when it is looked at: most are not.
+  // Build it when it is opened, because most never are.
   const unfold = () => {
     if (node.dataset.made) return;
     node.dataset.made = "1";
@@ -64,7 +64,7 @@ function render(entry) {
 }
 
 /**
- * A conversation in an element that scrolls. `path` is asked for pages; `at` is the offset of an entry to begin with
+ * A conversation in an element that scrolls. Pages are requested from `path`; `at` is the offset of an entry to begin with
  * instead of the newest.
  */
 export function conversation(path, { at = null, label = "Conversation" } = {}) {
@@ -74,7 +74,7 @@ export function conversation(path, { at = null, label = "Conversation" } = {}) {
   const box = h("div", { class: "conversation", tabindex: "0", role: "region", "aria-label": label }, older, list, newer);
   const jump = button("\u2193 Newest", () => restart(), { class: "jump", hidden: true });
   const root = h("div", { class: "talk" }, box, jump);
-  // What is shown, oldest first: entry, its node, what it was made from.
+  // The displayed entries, oldest first: entry, its node, and the data that it was made from.
   let shown = [];
   let before = null;
   let atEnd = true;
@@ -84,7 +84,7 @@ export function conversation(path, { at = null, label = "Conversation" } = {}) {
   const ask = (query) => get(path + (path.includes("?") ? "&" : "?") + query + "&limit=" + PAGE);
   const made = (entries) => entries.map((entry) => ({ entry, is: JSON.stringify(entry), node: render(entry) }));
 
-  // One thing at a time; whoever comes later waits.
+  // One operation at a time; later ones wait.
   const alone = (act) => {
     busy = (busy ?? Promise.resolve()).then(() => (gone ? null : act())).catch((error) => fill(newer, error.message));
     return busy;
@@ -167,14 +167,14 @@ export function conversation(path, { at = null, label = "Conversation" } = {}) {
     box.scrollTop -= height - box.scrollHeight;
   }
 
-  /** Takes in what has happened since, and how open calls have ended. */
+  /** Loads the entries since, and the results of open calls. */
   async function more() {
     if (!atEnd) return;
     if (!shown.length) return first();
     const stays = follows();
     const open = shown.findIndex((one, n) => n >= shown.length - 80 && one.entry.kind === "tool" && !one.entry.result);
     let keep = open > 0 ? open : shown.length;
-    // The entries of one record come together.
+    // The entries of one record are never split.
     while (keep > 0 && keep < shown.length && shown[keep - 1].entry.offset === shown[keep].entry.offset) keep -= 1;
     if (keep === 0) return;
     const page = await ask("after=" + shown[keep - 1].entry.offset);
@@ -213,7 +213,7 @@ export function conversation(path, { at = null, label = "Conversation" } = {}) {
     const had = ends();
     alone(act).finally(() => {
       going = false;
-      // Whoever scrolled on meanwhile waits for more.
+      // The person may have scrolled on meanwhile and wait for more.
       if (ends() !== had) scrolled();
     });
   }
@@ -223,7 +223,7 @@ export function conversation(path, { at = null, label = "Conversation" } = {}) {
   alone(first);
   return {
     root,
-    /** Something has happened; several times are one look. */
+    /** Something has happened; several events cause one update. */
     changed() {
       due ??= setTimeout(() => {
         due = null;

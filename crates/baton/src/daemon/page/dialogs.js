@@ -1,10 +1,10 @@
-// Questions to the person, and words about what was done.
+// Dialogs, and messages about what was done.
 
 import { onReadOnly, post } from "./api.js";
 import { button, fill, h } from "./dom.js";
 import { changed, store } from "./store.js";
 
-/** A dialog. `build(close)` makes its content; resolves with what it was closed with. */
+/** A dialog. `build(close)` makes its content; resolves with the value passed to `close`. */
 export function open(title, build, { wide = false } = {}) {
   return new Promise((done) => {
     let result = null;
@@ -24,7 +24,7 @@ export function open(title, build, { wide = false } = {}) {
       if (event.target === dialog) close(null);
     });
     document.body.append(dialog);
-    // What is to be typed or pressed has the focus, not the cross.
+    // Focus the field or the main button, not the cross.
     if (!dialog.querySelector("[autofocus]")) dialog.querySelector("input, textarea, select")?.setAttribute("autofocus", "");
     dialog.showModal();
   });
@@ -36,7 +36,7 @@ export function toast(text, isBad = false) {
   setTimeout(() => node.remove(), isBad ? 9000 : 5000);
 }
 
-/** Does something, and says how it ended. */
+/** Carries out an action and reports the result. */
 export async function attempt(act) {
   try {
     return await act();
@@ -59,7 +59,7 @@ export function confirm(title, words, yes, { danger = false } = {}) {
   ]);
 }
 
-/** A text of the person's. It is kept in this tab until it was taken, whatever happens to the daemon or the page. */
+/** A text field whose content is kept in this tab until it was accepted, whatever happens to the daemon or the page. */
 export function draft(key, area) {
   const name = "baton.draft." + key;
   area.value = sessionStorage.getItem(name) ?? "";
@@ -114,7 +114,7 @@ async function unlock() {
 
 onReadOnly(unlock);
 
-/** Switches between read-only and may change things. */
+/** Switches the page between read-only and may change things. */
 export async function switchRights() {
   if (!store.mayChange) {
     if (await unlock()) toast("This page may change things until you log out or switch it back.");
@@ -130,7 +130,7 @@ export async function switchRights() {
   }
 }
 
-/** An address that somebody else wrote: shown, and opened only by a second click. */
+/** An address that somebody else wrote: shown first, and opened by a second click. */
 export function leave(address) {
   open("Leave for another page?", (close) => [
     h("p", null, "Somebody wrote this address into a conversation:"),

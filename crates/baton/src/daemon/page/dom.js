@@ -2,10 +2,10 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-// Controls, directions and other characters that are not seen but change what is read. Line feed and tab are plain.
+// Control, bidirectional and other invisible characters that change what a person reads. Line feed and tab are fine.
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
 
-/** Text as nodes, with what cannot be seen written out. */
+/** Text as nodes, with invisible characters written out. */
 export function visible(text) {
   text = String(text ?? "");
   const nodes = [];
@@ -77,13 +77,13 @@ export function age(from, to = Date.now()) {
   return Math.floor(seconds / 86400) + "d";
 }
 
-/** An age that goes on. */
+/** An age that keeps counting. */
 export function since(at, before = "", after = "") {
   if (!at) return null;
   return h("time", { datetime: at, title: exact(at), data: { age: at, before, after } }, before + age(at) + after);
 }
 
-/** Brings the ages below a node up to date. */
+/** Updates the ages below a node. */
 export function tick(root) {
   for (const node of root.querySelectorAll("time[data-age]")) {
     const text = node.dataset.before + age(node.dataset.age) + node.dataset.after;
@@ -96,7 +96,7 @@ export function exact(at) {
   return Number.isNaN(date.getTime()) ? "" : date.toLocaleString([], { hourCycle: "h23" });
 }
 
-/** A time of day, as the agents' states and the terminal write it. */
+/** A time of day in the format of agent states and of the terminal. */
 export function clock(at) {
   return new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 }

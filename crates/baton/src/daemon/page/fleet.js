@@ -3,10 +3,10 @@
 import { count, h, since } from "./dom.js";
 import { readFleet, store } from "./store.js";
 
-// Each question makes the daemon look for news, which the next one then shows.
+// Each request makes the daemon refresh its data, which the next request then returns.
 const EVERY = 5000;
 
-/** Asks now and again until the returned function is called. A tab that is not seen does not ask. */
+/** Polls until the returned function is called. A hidden tab does not poll. */
 export function followFleet() {
   readFleet();
   const timer = setInterval(() => {
@@ -40,7 +40,7 @@ function machinePart(machine) {
   );
 }
 
-/** Everything about other machines; nothing without a fleet. */
+/** Everything about other machines; empty without a fleet. */
 export function fleetPart() {
   const { machine, link, news, machines } = store.fleet;
   if (machine === null || machines.length === 0) return null;

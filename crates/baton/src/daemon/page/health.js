@@ -1,4 +1,4 @@
-// Health: what the doctor finds, what is backed up, and the settings as they really are.
+// Health: the findings of the doctor, the backups, and the effective settings.
 
 import { get } from "./api.js";
 import { copy } from "./dialogs.js";
@@ -10,7 +10,7 @@ const SIGNS = { ok: ["\u2713", "fine"], note: ["\u00b7", "good to know"], warn: 
 
 export function health(root) {
   const parts = { daemon: h("section", { class: "panel" }), doctor: h("section", { class: "panel" }), backups: h("section", { class: "panel" }), levels: h("section", { class: "panel" }), config: h("section", { class: "panel" }) };
-  // What could not be read is read again once the daemon is back.
+  // Load failed parts again once the daemon is back.
   const failed = new Map();
   let gone = false;
 

@@ -39,7 +39,7 @@ export function inbox(root) {
     );
   }
 
-  // A message is made once, so that what is typed below it stays.
+  // Build each message once, so that text typed below it stays.
   const known = new Map();
   function drawLetters() {
     drawNotices();
@@ -62,7 +62,7 @@ export function inbox(root) {
     if (!list.length) letters.append(h("p", { class: "empty" }, "No messages for you."));
   }
 
-  /** What baton itself has noticed: a line each. */
+  /** Notices by baton itself, one line each. */
   function drawNotices() {
     const list = store.inbox.filter((message) => message.from === "baton").toReversed();
     const fresh = list.filter((message) => message.state === "queued");

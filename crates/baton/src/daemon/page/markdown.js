@@ -1,5 +1,5 @@
-// Markdown as elements: what agents write, made readable. Every piece of text becomes a text node. Addresses are
-// buttons that ask before they lead away, and only those of web pages.
+// Markdown as elements: makes the text of agents readable. Every piece of text becomes a text node. Addresses are
+// buttons that ask before they open a page, and only web addresses are.
 
 import { h, visible } from "./dom.js";
 import { leave } from "./dialogs.js";
@@ -95,7 +95,7 @@ export function diff(text) {
   return h("pre", { class: "code diff", tabindex: "0", "aria-label": "diff" }, lines.map((line) => h("span", { class: kind(line) }, line + "\n")));
 }
 
-// Code, bold, slanted, links and bare addresses; what is none of these is text.
+// Code, bold, italics, links and bare addresses; everything else is text.
 const INLINE =
   /(`+)([^`]+)\1|\*\*([^*\n]+)\*\*|__([^_\n]+)__|\*([^*\s][^*\n]*)\*|\[([^\]\n]*)\]\(([^()\s]+)\)|(https?:\/\/[^\s<>"'`)\]]+)/g;
 

@@ -13,10 +13,10 @@ use hyper::body::Bytes;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use sha2::{Digest as _, Sha256};
 
-use crate::daemon::api::Reply;
+use crate::daemon::api::HttpReply;
 use crate::sys::hash::hex;
 
-/// What a page that may not change things is told.
+/// The error for a page that may not change things.
 pub(crate) const READ_ONLY: &str =
     "this page is read-only; `baton page --code` prints the code that lets it change things";
 
@@ -103,17 +103,17 @@ impl Asset {
     }
 
     /// The file, or that the browser has it already.
-    pub(crate) fn reply(&self, headers: &HeaderMap) -> Reply {
+    pub(crate) fn reply(&self, headers: &HeaderMap) -> HttpReply {
         let mut own = vec![
             (header::ETAG, self.tag.clone()),
-            // Asked for again at each load, so that a new version of baton has its own page at once.
+            // Revalidated at each load, so that a new version of baton serves its own page at once.
             (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
             (header::VARY, HeaderValue::from_static("accept-encoding")),
             (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
             (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
         ];
         if headers.get(header::IF_NONE_MATCH) == Some(&self.tag) {
-            return Reply::File {
+            return HttpReply::File {
                 status: StatusCode::NOT_MODIFIED,
                 kind: self.kind,
                 body: Bytes::new(),
@@ -130,7 +130,7 @@ impl Asset {
         } else {
             Bytes::from_static(self.plain.as_bytes())
         };
-        Reply::File { status: StatusCode::OK, kind: self.kind, body, headers: own }
+        HttpReply::File { status: StatusCode::OK, kind: self.kind, body, headers: own }
     }
 }
 
@@ -139,11 +139,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_of_it_is_small_plain_and_loads_nothing_from_elsewhere() {
+    fn the_page_is_small_and_plain_and_loads_nothing_from_elsewhere() {
         let size: usize = SOURCES.iter().map(|source| source.text.len()).sum();
         assert!(size <= 250 << 10, "{size} bytes");
         for source in SOURCES {
-            // The name space of SVG is no address.
+            // The SVG namespace is not an address.
             let text = source.text.replace("http://www.w3.org/2000/svg", "");
             for foreign in [
                 "http://",

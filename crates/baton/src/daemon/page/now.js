@@ -1,4 +1,4 @@
-// Now: a card per agent, those who need a person first.
+// Now: a card per agent, agents that need a person first.
 
 import { button, clip, count, fill, h, since, tokens } from "./dom.js";
 import { fleetPart, followFleet } from "./fleet.js";
@@ -6,7 +6,7 @@ import { requestCard, requestOf } from "./requests.js";
 import { GROUPS, agents, group, ordered, store, subscribe } from "./store.js";
 import { spawn } from "./actions.js";
 
-// So many cards are made at once; the others follow while nothing else is to do.
+// How many cards are built at once; the others follow when the browser is idle.
 const AT_ONCE = 40;
 
 const MARKS = { asks: "?", needs: "!", error: "\u2715", done: "\u2713", works: "\u25cf", fresh: "\u21bb", idle: "\u25cb", over: "\u2013" };
@@ -20,7 +20,7 @@ export function look(view) {
   return group(view) === 3 ? "over" : "idle";
 }
 
-/** The state as a mark and in words, with how long it lasts. */
+/** The state as a mark and in words, with its age. */
 export function stateLine(view) {
   const kind = look(view);
   const from = view.needs?.since ?? view.state_since;
@@ -112,7 +112,7 @@ export function now(root) {
   );
   let later = null;
 
-  // What a card shows; made again only when that is something else.
+  // The content of a card; rebuilt only when it changes.
   const face = (view) => {
     const request = view.needs ? requestOf(view.id) : null;
     return JSON.stringify([view, request?.id ?? null]);
@@ -207,7 +207,7 @@ export function now(root) {
     if (kinds.has("fleet")) others();
     if (kinds.has("agents") || kinds.has("approvals")) return place();
     if (!kinds.has("agent")) return;
-    // Most changes are a figure on one card; its place changes with its group alone.
+    // Most changes affect a figure on one card; a card moves only when its group changes.
     for (const id of ids) {
       const [view, known] = [agents.get(id), cards.get(id)];
       const isThere = view && known && known.node.parentNode === sections[group(view)].grid && group(view) !== 0;

@@ -1,4 +1,4 @@
-// A request that waits for an answer: what is asked for, in full, and the answers.
+// A request that waits for an answer: the request in full, and the answers.
 
 import { post } from "./api.js";
 import { button, fill, h, since } from "./dom.js";
@@ -31,7 +31,7 @@ export function requestCard(request, { brief = false } = {}) {
   );
 }
 
-/** What is asked for. A field that has no form of its own is shown as it is. */
+/** The request. A field without a special view is shown as it is. */
 function what(request) {
   const rest = { ...request.input };
   const out = [];
@@ -108,7 +108,7 @@ function verdicts(request) {
   );
 }
 
-/** Each option by its number, or a text of one's own. */
+/** Each option by its number, or free text. */
 function questions(request, brief) {
   const chosen = request.questions.map(() => null);
   const form = h("form", { class: "questions" });

@@ -1,4 +1,4 @@
-// What the page knows: agents, what waits for an answer, messages, and what happened since it was opened.
+// The page's data: agents, waiting requests, messages, and the events since it was opened.
 
 import { get } from "./api.js";
 
@@ -16,7 +16,7 @@ export const store = {
 const listeners = new Set();
 let due = null;
 
-/** Calls `listen` with the kinds of what has changed, at most once a frame. */
+/** Calls `listen` with the kinds of data that have changed, at most once per frame. */
 export function subscribe(listen) {
   listeners.add(listen);
   return () => listeners.delete(listen);
@@ -25,7 +25,7 @@ export function subscribe(listen) {
 export function changed(kind, id) {
   if (due === null) {
     due = { kinds: new Set(), ids: new Set() };
-    // A tab that is not seen has no frames.
+    // A hidden tab has no frames.
     const flush = () => {
       const now = due;
       due = null;
@@ -41,7 +41,7 @@ export function changed(kind, id) {
 let approvalsDue = false;
 let inboxDue = false;
 
-/** Reads again what waits; several causes at once are one question. */
+/** Reloads what waits; several causes at once make one request. */
 export async function readApprovals() {
   if (approvalsDue) return;
   approvalsDue = true;
@@ -72,7 +72,7 @@ export async function readInbox() {
   }
 }
 
-/** Reads what is known of other machines. */
+/** Loads the data about other machines. */
 export async function readFleet() {
   try {
     const fleet = await get("/fleet");
@@ -109,7 +109,7 @@ const NOTABLE = {
   "mail-sent": () => null,
 };
 
-/** Where events go. */
+/** The handlers of events. */
 export const sink = {
   agents(list) {
     const gone = new Set(agents.keys());
@@ -150,7 +150,7 @@ export const sink = {
   },
 };
 
-/** What of an agent decides its place. */
+/** The fields of an agent that decide its place. */
 export function group(view) {
   if (view.needs) return 0;
   if (view.state === "working" || view.state === "handing over") return 1;
@@ -160,7 +160,7 @@ export function group(view) {
 
 export const GROUPS = ["Needs you", "Working", "Idle", "Over"];
 
-/** Agents in the order in which they are shown: who needs a person first, the oldest wait first. */
+/** Agents in display order: those that need a person first, the longest wait on top. */
 export function ordered() {
   const list = [...agents.values()];
   return list.sort(

@@ -1,8 +1,8 @@
-// The stream of events. One tab reads it and tells the others: a browser opens few connections to one host.
+// The stream of events. One tab reads it and informs the others, because browsers open few connections to one host.
 //
-// Events of the log have positions. After a break the reader goes on behind the last one it has seen, so none is lost
-// and none comes twice. Agents have no positions: after a break all of them are asked for, and what changed meanwhile
-// waits until they have come.
+// Events of the log have positions. After an interruption the reader continues after the last one it has seen, so none is lost
+// and none comes twice. Agents have no positions: after an interruption all of them are requested, and changes
+// wait until they have arrived.
 
 import { Refused, get, headers, loggedIn, refused } from "./api.js";
 
@@ -20,7 +20,7 @@ export function follow(target) {
   channel.addEventListener("message", ({ data }) => take(data));
   if (navigator.locks) {
     navigator.locks.request("baton-events", () => read());
-    // Whoever reads may have started long ago.
+    // The reading tab may have started long ago.
     resync();
   } else {
     read();
@@ -50,7 +50,7 @@ function tell(event) {
   channel.postMessage(event);
 }
 
-// `2026-11-18:1234`, a day and a place in it.
+// `2026-11-18:1234`: a day and a position in its log.
 function isNewer(id) {
   if (last === null) return true;
   const [day, at] = id.split(":");
@@ -58,7 +58,7 @@ function isNewer(id) {
   return day > lastDay || (day === lastDay && Number(at) > Number(lastAt));
 }
 
-/** Asks for all agents; what changes until they come is applied after them. */
+/** Requests all agents; changes until they arrive are applied afterwards. */
 async function resync() {
   if (held !== null) return;
   held = [];
@@ -66,7 +66,7 @@ async function resync() {
     await loggedIn();
     sink.agents((await get("/sessions")).sessions);
   } catch {
-    // The next connection asks again.
+    // The next connection requests them again.
   }
   const changes = held;
   held = null;

@@ -1,4 +1,4 @@
-// Tasks: each agent's chain of contexts over days, how each ended, and what went from one to the next.
+// Tasks: each agent's chain of contexts over days, how each ended, and what each handed to the next.
 
 import { get } from "./api.js";
 import { showHandoff, showHop } from "./actions.js";
@@ -37,7 +37,7 @@ export function tasks(root) {
     const from = Date.parse(answer.since);
     const to = Date.now();
     const part = (at) => Math.max(0, Math.min(100, ((at - from) / (to - from)) * 100));
-    // A name for each day, or every few hours, as far as there is room.
+    // A label for each day, or every few hours if there is room.
     const step = days === 1 ? 6 * 3600000 : days === 7 ? 86400000 : 5 * 86400000;
     const names = [];
     const begin = new Date(from);

@@ -374,7 +374,7 @@ impl Client {
     /// Where a SessionStart hook may write exports for the tools.
     pub(super) fn env_file(&self, n: usize) -> PathBuf {
         let dir = self.env_folder();
-        // Without it the hook has nowhere to write, and must cope with that.
+        // Without it the hook has nowhere to write and must cope.
         let _ = std::fs::create_dir_all(&dir);
         dir.join(format!("sessionstart-hook-{n}.sh"))
     }

@@ -1,4 +1,4 @@
-//! Starts child commands in a session of their own as the client does: without our terminal and signals.
+//! Starts child commands in a separate session as the client does: without our terminal and signals.
 //!
 //! `setsid` between fork and exec would need `unsafe`. Instead the agent starts itself, leaves its session and becomes
 //! the command.

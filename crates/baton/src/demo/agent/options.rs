@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_client_takes_is_taken_and_what_is_unknown_does_no_harm() {
+    fn known_options_are_parsed_and_unknown_ones_do_no_harm() {
         let o = parse("--effort high --model=opus --novel -p --output-format json --plugin-dir /a fix it");
         assert_eq!(o.prompt.as_deref(), Some("fix it"));
         assert_eq!((o.print, o.output, o.model.as_deref()), (true, Output::Json, Some("opus")));

@@ -147,7 +147,7 @@ impl Screen {
             lines += 1;
         }
         if !self.status.is_empty() {
-            // Above the prompt, so that the cursor rests where one types.
+            // Above the prompt, so that the cursor stays in the prompt.
             block.push_str(&self.status);
             block.push_str("\x1b[0m\n");
             lines += 1;

@@ -1,5 +1,5 @@
-//! `active-context.md`: the state of the work, read by every session that begins. Kept short: earlier words and those
-//! that do not fit move to session documents.
+//! `active-context.md`: the state of the work, read by every session that begins. It is kept short: earlier text and
+//! text that does not fit moves to session documents.
 
 use baton_core::ids::SessionId;
 use jiff::Timestamp;
@@ -9,7 +9,7 @@ use crate::sys::fs::{self, FileError, SHARED, Sync};
 
 /// Its length in characters is limited, because each session reads it at its start.
 pub(crate) const MAX: usize = 6_000;
-/// A file that a person keeps by hand is smaller.
+/// Files that people keep by hand are smaller.
 const MAX_FILE: u64 = 1 << 20;
 
 /// The stamps are text, because the client strips HTML comments from imports, and the agent should see how old its
@@ -88,7 +88,7 @@ pub(crate) fn read(place: &MemoryDir) -> Result<Option<String>, FileError> {
 
 /// The file's earlier words, and those that did not fit.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct DisplacedText {
     pub before: Option<String>,
     pub overflow: Option<String>,
 }
@@ -99,8 +99,8 @@ pub(crate) fn write(
     text: &str,
     session: &SessionId,
     now: Timestamp,
-) -> Result<Written, FileError> {
-    // A file that cannot be read (a person may have made anything of it) is set aside, not lost.
+) -> Result<DisplacedText, FileError> {
+    // An unreadable file (a person may have put anything there) is set aside, not lost.
     let before = match read(place) {
         Ok(before) => before.as_deref().and_then(words),
         Err(e) => {
@@ -119,7 +119,7 @@ pub(crate) fn write(
     }
     fs::replace(&place.active_context(), out.as_bytes(), SHARED, Sync::Yes)?;
     let before = before.filter(|b| b != fits);
-    Ok(Written { before, overflow: overflow.map(str::to_owned) })
+    Ok(DisplacedText { before, overflow: overflow.map(str::to_owned) })
 }
 
 /// As many whole lines as fit, and the rest.
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_cut_at_a_line_and_nothing_is_lost() {
+    fn text_that_does_not_fit_is_cut_at_a_line_and_kept() {
         let text = "a line of words\n".repeat(1_000);
         let (fits, rest) = bounded(text.trim());
         assert!(fits.chars().count() <= MAX && fits.ends_with("words"), "{}", fits.len());

@@ -23,7 +23,7 @@ const MAX_COPY: u64 = 128 << 20;
 
 /// Why a backup was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Why<'a> {
+pub(crate) enum BackupReason<'a> {
     /// The session ended, for this reason.
     End(&'a str),
     PreCompact,
@@ -31,7 +31,7 @@ pub(crate) enum Why<'a> {
     Crash,
 }
 
-impl Why<'_> {
+impl BackupReason<'_> {
     /// The word after the stamp in the file's name.
     fn suffix(self) -> Option<String> {
         match self {
@@ -278,14 +278,14 @@ pub(crate) fn make(
     store: &Store,
     place: &MemoryDir,
     session: &Session,
-    why: Why<'_>,
+    why: BackupReason<'_>,
     now: Timestamp,
 ) -> Result<Option<PendingBackup>, RecordError> {
     let Some((path, bytes)) = set_aside(store, place, session, why, now)? else { return Ok(None) };
     let word = match why {
-        Why::End(reason) => reason,
-        Why::PreCompact => "precompact",
-        Why::Crash => "crash",
+        BackupReason::End(reason) => reason,
+        BackupReason::PreCompact => "precompact",
+        BackupReason::Crash => "crash",
     };
     let made = PendingBackup {
         path,
@@ -307,7 +307,7 @@ pub(crate) fn make(
         write_list(place, &all)?;
         log(place, "backup", &made)?;
     }
-    if let (Some(_), Why::End(_)) = (&place.project, why) {
+    if let (Some(_), BackupReason::End(_)) = (&place.project, why) {
         let backup = made.path.strip_prefix(&place.dir).unwrap_or(&made.path).display().to_string();
         active::stamp_end(place, &session.id, &made.why, &backup, now)?;
     }
@@ -332,7 +332,7 @@ fn set_aside(
     store: &Store,
     place: &MemoryDir,
     session: &Session,
-    why: Why<'_>,
+    why: BackupReason<'_>,
     now: Timestamp,
 ) -> Result<Option<(PathBuf, u64)>, FileError> {
     let open = |path: &Path| fs::open_read(path).map_err(|e| FileError::new("open", path, e));

@@ -18,7 +18,7 @@ pub(crate) const BEFORE: &str = "\n## Active context before this save\n";
 
 /// A document in a listing.
 #[derive(Debug, Clone, serde::Serialize)]
-pub(crate) struct About {
+pub(crate) struct DocumentSummary {
     pub path: PathBuf,
     pub title: String,
     /// From the document, else from its name, else from the file system.
@@ -64,7 +64,7 @@ pub(crate) fn write(
 }
 
 /// All documents, newest first, and why others were skipped.
-pub(crate) fn list(place: &MemoryDir) -> (Vec<About>, Vec<String>) {
+pub(crate) fn list(place: &MemoryDir) -> (Vec<DocumentSummary>, Vec<String>) {
     let (mut found, mut skipped) = (Vec::new(), Vec::new());
     for entry in std::fs::read_dir(&place.dir).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -79,20 +79,20 @@ pub(crate) fn list(place: &MemoryDir) -> (Vec<About>, Vec<String>) {
         }
     }
     // Among the documents of one minute, the later one has the longer name: `…-2`, `…-10`.
-    let rank = |about: &About| (about.saved, about.path.as_os_str().len(), about.path.clone());
+    let rank = |about: &DocumentSummary| (about.saved, about.path.as_os_str().len(), about.path.clone());
     found.sort_by_cached_key(|about| std::cmp::Reverse(rank(about)));
     skipped.sort();
     (found, skipped)
 }
 
-fn about(path: &Path) -> Result<About, String> {
+fn about(path: &Path) -> Result<DocumentSummary, String> {
     let text = read(path)?;
     let (session, saved) = header(&text);
     let title = title(body(&text));
     let bytes = text.len() as u64;
     let by_file = || std::fs::metadata(path).and_then(|m| m.modified()).ok().and_then(|t| t.try_into().ok());
     let saved = saved.or_else(|| by_name(path)).or_else(by_file);
-    Ok(About { path: path.to_owned(), title: plain_line(title, 80), saved, session, bytes })
+    Ok(DocumentSummary { path: path.to_owned(), title: plain_line(title, 80), saved, session, bytes })
 }
 
 /// The first heading of the author's own text, else its first line. The part that baton added has its own headings.

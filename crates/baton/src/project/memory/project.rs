@@ -19,16 +19,16 @@ stands right now is in active-context.md.
 
 /// The changes of `init` in a project, so that they can be undone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Memory {
+pub(crate) struct MemoryInstall {
     pub project: PathBuf,
-    pub claude_md: Touched,
+    pub claude_md: MemoryEdit,
     #[serde(default)]
-    pub gitignore: Option<Touched>,
+    pub gitignore: Option<MemoryEdit>,
 }
 
 /// A file of the project that we edited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Touched {
+pub(crate) struct MemoryEdit {
     pub path: PathBuf,
     /// The hash of the file without our edits; `None` if there was no file.
     pub original: Option<String>,
@@ -39,16 +39,16 @@ fn record_path(state: &Path) -> PathBuf {
 }
 
 /// All projects whose memory we made. A list that cannot be read is empty here, and never overwritten.
-pub(crate) fn all(state: &Path) -> Vec<Memory> {
+pub(crate) fn all(state: &Path) -> Vec<MemoryInstall> {
     read(state).unwrap_or_default()
 }
 
 /// Like [`all`], for callers that decide by what is missing: fails if the list cannot be read.
-pub(super) fn read(state: &Path) -> Result<Vec<Memory>, FileError> {
+pub(super) fn read(state: &Path) -> Result<Vec<MemoryInstall>, FileError> {
     Ok(record::read(&record_path(state))?.unwrap_or_default())
 }
 
-fn set(state: &Path, project: &Path, memory: Option<Memory>) -> Result<(), FileError> {
+fn set(state: &Path, project: &Path, memory: Option<MemoryInstall>) -> Result<(), FileError> {
     let mut known = read(state)?;
     known.retain(|m| m.project != project);
     known.extend(memory);
@@ -110,9 +110,9 @@ pub(crate) fn init(state: &Path, project: &Path) -> anyhow::Result<Vec<PathBuf>>
     };
     let ignored = if project.join(".git").exists() { ignore(project)? } else { None };
     let touched = known.and_then(|k| k.gitignore).or_else(|| ignored.as_ref().map(|i| i.touched.clone()));
-    let record = Memory {
+    let record = MemoryInstall {
         project: project.to_owned(),
-        claude_md: Touched { path: path.clone(), original },
+        claude_md: MemoryEdit { path: path.clone(), original },
         gitignore: touched,
     };
     set(state, project, Some(record))?;
@@ -129,7 +129,7 @@ pub(crate) fn init(state: &Path, project: &Path) -> anyhow::Result<Vec<PathBuf>>
 
 /// A change of a `.gitignore`.
 struct Ignoring {
-    touched: Touched,
+    touched: MemoryEdit,
     there: bool,
     after: Vec<u8>,
 }
@@ -140,7 +140,7 @@ fn ignore(project: &Path) -> Result<Option<Ignoring>, FileError> {
     let now = fs::read(&path, 4 << 20)?;
     let plain = now.clone().unwrap_or_default();
     let after = gitignore::add(&plain);
-    let touched = Touched { path, original: now.as_deref().map(sha256) };
+    let touched = MemoryEdit { path, original: now.as_deref().map(sha256) };
     Ok((after != plain).then_some(Ignoring { touched, there: now.is_some(), after }))
 }
 
@@ -154,18 +154,18 @@ fn write(path: &Path, there: bool, bytes: &[u8]) -> Result<(), FileError> {
 
 /// The files that were removed, and those that stay because they contain other text.
 #[derive(Debug, Default)]
-pub(crate) struct Removed {
+pub(crate) struct MemoryRemoval {
     pub done: Vec<PathBuf>,
     pub stays: Vec<PathBuf>,
 }
 
 /// Undoes `init`: edited files are restored byte for byte; saved documents stay.
-pub(crate) fn remove(state: &Path, project: &Path) -> anyhow::Result<Removed> {
-    let mut removed = Removed::default();
+pub(crate) fn remove(state: &Path, project: &Path) -> anyhow::Result<MemoryRemoval> {
+    let mut removed = MemoryRemoval::default();
     let known = read(state)?.into_iter().find(|m| m.project == project);
     let claude = known
         .as_ref()
-        .map_or_else(|| Touched { path: claude_md(project).0, original: None }, |m| m.claude_md.clone());
+        .map_or_else(|| MemoryEdit { path: claude_md(project).0, original: None }, |m| m.claude_md.clone());
     let made_by_us = known.is_some() && claude.original.is_none();
     removed.done.extend(take_back(&claude, made_by_us, block::remove)?);
     if let Some(touched) = known.as_ref().and_then(|m| m.gitignore.clone()) {
@@ -192,7 +192,7 @@ pub(crate) fn remove(state: &Path, project: &Path) -> anyhow::Result<Removed> {
 
 /// Applies `cut` to the file. Returns its path if that changed it.
 fn take_back(
-    touched: &Touched,
+    touched: &MemoryEdit,
     made_by_us: bool,
     cut: fn(&[u8]) -> Vec<u8>,
 ) -> Result<Option<PathBuf>, FileError> {

@@ -1,4 +1,4 @@
-//! The raw backups in projects, as `baton backup prune` sees them: whose they are, how old, and whether they are still
+//! The raw backups in projects, as `baton backup prune` sees them: their session, their age, and whether they are still
 //! pending.
 
 use std::collections::HashMap;

@@ -17,7 +17,7 @@ use crate::store::Store;
 #[derive(Debug)]
 pub(crate) enum Resumable {
     Backup(Box<PendingBackup>),
-    Document(documents::About),
+    Document(documents::DocumentSummary),
     Nothing,
 }
 

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_before_is_saved_however_late_it_is_written_down() {
+    fn words_from_before_a_save_count_as_saved_however_late_they_are_written() {
         let dir = tempfile::tempdir().unwrap();
         let of = |name: &str| dir.path().join(name);
         let paths = Paths { home: of(""), claude: of("claude"), state: of("state"), config: of("config") };

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::mail::announce;
 use crate::rotation::request;
-use crate::rotation::verbs::{Refusal, permit};
+use crate::rotation::verbs::{VerbRefusal, permit};
 use crate::sessions::caller::Caller;
 use crate::store::Store;
 use crate::store::log::LogLine;
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Cancels the agent's pending handoff or, if it is sealed already, the request for its fresh context; the handoff then
 /// waits for the next one. Returns a message for the user.
-pub(crate) fn cancel(store: &Store, caller: &Caller, agent: &Agent) -> Result<String, Refusal> {
+pub(crate) fn cancel(store: &Store, caller: &Caller, agent: &Agent) -> Result<String, VerbRefusal> {
     permit(store, caller, "cancel a handoff of", agent)?;
     let said = match &agent.session {
         Some(session)
@@ -26,7 +26,7 @@ pub(crate) fn cancel(store: &Store, caller: &Caller, agent: &Agent) -> Result<St
         }
         _ => {
             let Some(rotation) = &agent.rotation else {
-                return Err(Refusal::Nothing(format!("no handoff of {} is pending", agent.id)));
+                return Err(VerbRefusal::Nothing(format!("no handoff of {} is pending", agent.id)));
             };
             request::withdraw(store, &agent.id, &rotation.handoff, PATIENCE)?;
             format!(

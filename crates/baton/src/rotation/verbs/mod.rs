@@ -22,11 +22,11 @@ pub(crate) use undo::undo;
 
 /// Why nothing was done.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum VerbRefusal {
     /// The caller has no right to do this.
     #[error("{0}")]
     Forbidden(String),
-    /// There is nothing to do it to.
+    /// There is nothing to act on.
     #[error("{0}")]
     Nothing(String),
     /// Not possible in the current state.
@@ -36,40 +36,40 @@ pub(crate) enum Refusal {
     Failed(anyhow::Error),
 }
 
-impl From<anyhow::Error> for Refusal {
+impl From<anyhow::Error> for VerbRefusal {
     fn from(error: anyhow::Error) -> Self {
         Self::Failed(error)
     }
 }
 
-impl From<std::io::Error> for Refusal {
+impl From<std::io::Error> for VerbRefusal {
     fn from(error: std::io::Error) -> Self {
         Self::Failed(error.into())
     }
 }
 
-impl From<FileError> for Refusal {
+impl From<FileError> for VerbRefusal {
     fn from(error: FileError) -> Self {
         Self::Failed(error.into())
     }
 }
 
-impl From<RecordError> for Refusal {
+impl From<RecordError> for VerbRefusal {
     fn from(error: RecordError) -> Self {
         Self::Failed(error.into())
     }
 }
 
-impl From<StoreError> for Refusal {
+impl From<StoreError> for VerbRefusal {
     fn from(error: StoreError) -> Self {
         Self::Failed(error.into())
     }
 }
 
 /// Refuses an agent that is neither `agent` itself nor above it.
-fn permit(store: &Store, caller: &Caller, doing: &str, agent: &Agent) -> Result<(), Refusal> {
+fn permit(store: &Store, caller: &Caller, doing: &str, agent: &Agent) -> Result<(), VerbRefusal> {
     if caller::may_direct(store, caller, agent)? {
         return Ok(());
     }
-    Err(Refusal::Forbidden(caller::stranger(caller, doing, &agent.id)))
+    Err(VerbRefusal::Forbidden(caller::stranger(caller, doing, &agent.id)))
 }

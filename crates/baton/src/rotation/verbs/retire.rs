@@ -4,15 +4,15 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use baton_core::agent::{Agent, Order};
+use baton_core::agent::{Agent, SupervisorOrder};
 use jiff::Timestamp;
 
 use crate::config::Config;
 use crate::mail::announce;
 use crate::mail::maildir::Mail;
 use crate::rotation::actuators::tmux::server::RecordedPane;
-use crate::rotation::actuators::tmux::worktree::{self, Removal};
-use crate::rotation::verbs::{Refusal, permit};
+use crate::rotation::actuators::tmux::worktree::{self, WorktreeRemoval};
+use crate::rotation::verbs::{VerbRefusal, permit};
 use crate::sessions::caller::Caller;
 use crate::store::Store;
 use crate::sys::{child, process};
@@ -25,11 +25,11 @@ pub(crate) fn retire(
     config: &Config,
     caller: &Caller,
     agent: &Agent,
-) -> Result<String, Refusal> {
+) -> Result<String, VerbRefusal> {
     permit(store, caller, "retire", agent)?;
     if agent.supervisor.as_ref().is_some_and(process::is_alive) {
         store.agents().update(&agent.id, PATIENCE, |a| {
-            a.order = Some(Order::Retire);
+            a.order = Some(SupervisorOrder::Retire);
             a.retired = Some(Timestamp::now());
         })?;
         announce::wake_listeners(&store.state, &agent.id);
@@ -63,15 +63,15 @@ pub(crate) fn retire(
     }
     if let Some(path) = &agent.worktree {
         match worktree::remove(Path::new(path)) {
-            Removal::Removed => {
+            WorktreeRemoval::Removed => {
                 store.agents().update(&agent.id, PATIENCE, |a| a.worktree = None)?;
                 let _ =
                     write!(said, "\nIts worktree {path} was removed; what it committed is on its branch.");
             }
-            Removal::Kept(why) => {
+            WorktreeRemoval::Kept(why) => {
                 let _ = write!(said, "\nIts worktree {path} stays: {why}.");
             }
-            Removal::Gone => {}
+            WorktreeRemoval::Gone => {}
         }
     }
     Ok(said)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use baton_core::agent::{Agent, Order};
+use baton_core::agent::{Agent, SupervisorOrder};
 use baton_core::handoff::{HandoffId, Kind};
 use baton_core::prompt;
 use baton_core::rotation::Actuator;
@@ -14,7 +14,7 @@ use crate::mail::announce;
 use crate::providers;
 use crate::rotation::pending;
 use crate::rotation::request::{self, When, Wish};
-use crate::rotation::verbs::{Refusal, permit};
+use crate::rotation::verbs::{VerbRefusal, permit};
 use crate::sessions::caller::Caller;
 use crate::sessions::context::Context;
 use crate::store::Store;
@@ -23,12 +23,12 @@ use crate::store::Store;
 const QUEUED: Duration = Duration::from_secs(10);
 
 /// Seals a handoff and asks for the fresh context. Returns what people read.
-pub(crate) fn rotate(store: &Store, caller: &Caller, agent: &Agent) -> Result<String, Refusal> {
+pub(crate) fn rotate(store: &Store, caller: &Caller, agent: &Agent) -> Result<String, VerbRefusal> {
     permit(store, caller, "rotate", agent)?;
-    if let Some(Order::Undo { session }) = &agent.order
+    if let Some(SupervisorOrder::Undo { session }) = &agent.order
         && agent.session.as_ref() != Some(session)
     {
-        return Err(Refusal::Conflict(format!(
+        return Err(VerbRefusal::Conflict(format!(
             "{} is going back to session {session}; run this again when it is there",
             agent.id
         )));
@@ -37,13 +37,13 @@ pub(crate) fn rotate(store: &Store, caller: &Caller, agent: &Agent) -> Result<St
         // Its client has been started again and has not reported yet.
         if agent.session.is_none() && !agent.sessions.is_empty() && store.presence(agent).is_there() {
             let text = format!("the client of {} is still starting; run this again in a moment", agent.id);
-            return Err(Refusal::Conflict(text));
+            return Err(VerbRefusal::Conflict(text));
         }
-        return Err(Refusal::Nothing(format!("{} has no conversation yet", agent.id)));
+        return Err(VerbRefusal::Nothing(format!("{} has no conversation yet", agent.id)));
     };
     let id = seal(&session)?;
     Ok(match store.presence(agent).actuator() {
-        // These two wait for the end of the turn.
+        // These two actuators wait for the end of the turn.
         Some(Actuator::Tmux | Actuator::Thread) if session.turn != Turn::Idle => {
             format!("Handoff {id} sealed; {} gets a fresh context when its turn has ended.", agent.id)
         }
@@ -65,12 +65,12 @@ fn is_asked_for_window(session: &Session) -> bool {
 }
 
 /// Seals and requests the fresh context. If the agent has handed over a document already, seals that one.
-fn seal(session: &Session) -> Result<HandoffId, Refusal> {
+fn seal(session: &Session) -> Result<HandoffId, VerbRefusal> {
     let ctx = Context::of(session).context("there is no home folder")?;
     match pending::carry_out_at_once(&ctx, session, "a person") {
-        Some(pending::Outcome::Sealed { handoff, .. }) => return Ok(handoff),
-        Some(pending::Outcome::Failed(why)) => {
-            return Err(Refusal::Conflict(format!(
+        Some(pending::SealOutcome::Sealed { handoff, .. }) => return Ok(handoff),
+        Some(pending::SealOutcome::Failed(why)) => {
+            return Err(VerbRefusal::Conflict(format!(
                 "the handoff that {} has written was not sealed: {why}",
                 session.agent
             )));

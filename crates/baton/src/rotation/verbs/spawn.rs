@@ -14,9 +14,9 @@ use jiff::Timestamp;
 use crate::config::Config;
 use crate::handoffs::offer;
 use crate::providers::{self, PROVIDERS, Provider};
-use crate::rotation::actuators::tmux::launch::{self, MAX_PROMPT, Spec};
+use crate::rotation::actuators::tmux::launch::{self, MAX_PROMPT, PaneSpec};
 use crate::rotation::actuators::tmux::worktree;
-use crate::rotation::verbs::{Refusal, permit};
+use crate::rotation::verbs::{VerbRefusal, permit};
 use crate::sessions::caller::Caller;
 use crate::sessions::rights;
 use crate::store::Store;
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The caller's order for a new agent.
 #[derive(Debug, Default)]
-pub(crate) struct Order {
+pub(crate) struct SpawnOrder {
     /// The client's name; defaults to the configured one, else the first that is installed.
     pub provider: Option<String>,
     pub cwd: PathBuf,
@@ -52,24 +52,24 @@ pub(crate) fn spawn(
     config: &Config,
     caller: &Caller,
     name: &AgentId,
-    order: Order,
+    order: SpawnOrder,
     channel_of: impl Fn(&Path) -> anyhow::Result<ChannelName>,
-) -> Result<Agent, Refusal> {
+) -> Result<Agent, VerbRefusal> {
     if let Some(approver) = &order.approver {
         if let Some(why) = caller.not_the_user("make somebody an approver") {
-            return Err(Refusal::Forbidden(why));
+            return Err(VerbRefusal::Forbidden(why));
         }
         if approver == name {
-            return Err(Refusal::Conflict("no agent answers for itself".to_owned()));
+            return Err(VerbRefusal::Conflict("no agent answers for itself".to_owned()));
         }
         ensure_approver(store, approver)?;
     }
     if let Some(why) = rights::refuse_name(store, &config.approvals.rules, caller, name) {
-        return Err(Refusal::Forbidden(why));
+        return Err(VerbRefusal::Forbidden(why));
     }
-    let Order { mut cwd, prompt, args, .. } = order;
+    let SpawnOrder { mut cwd, prompt, args, .. } = order;
     if !cwd.is_dir() {
-        return Err(Refusal::Conflict(format!(
+        return Err(VerbRefusal::Conflict(format!(
             "{} is not a folder; name one with --cwd",
             plain_line(&cwd.display().to_string(), 4096)
         )));
@@ -79,7 +79,7 @@ pub(crate) fn spawn(
     refuse_more_than_harmless(caller, provider, &args)?;
     if let Some(parent) = &order.parent {
         let Some(agent) = store.agents().get(parent)? else {
-            return Err(Refusal::Nothing(format!(
+            return Err(VerbRefusal::Nothing(format!(
                 "there is no agent {parent} that could be the parent; `baton agents` lists them"
             )));
         };
@@ -105,7 +105,7 @@ pub(crate) fn spawn(
         Some(text) => launch::with_prompt(args, text),
         None => args,
     };
-    let spec = Spec {
+    let spec = PaneSpec {
         name: name.clone(),
         provider,
         channel: channel_of(&cwd)?,
@@ -142,11 +142,11 @@ fn clear_left(store: &Store, config: &Config, retired: &Agent) -> anyhow::Result
 }
 
 /// Refuses an unknown approver: an agent that took its name later would have its rights.
-pub(crate) fn ensure_approver(store: &Store, approver: &AgentId) -> Result<(), Refusal> {
+pub(crate) fn ensure_approver(store: &Store, approver: &AgentId) -> Result<(), VerbRefusal> {
     if store.agents().get(approver)?.is_some() {
         return Ok(());
     }
-    Err(Refusal::Nothing(format!(
+    Err(VerbRefusal::Nothing(format!(
         "there is no agent {approver} that could be the approver; start it first, `baton agents` names those there are"
     )))
 }
@@ -178,13 +178,17 @@ pub(crate) fn usual(config: &Config) -> anyhow::Result<&'static Provider> {
 }
 
 /// Refuses client options that might give the new agent more rights than its spawner has.
-fn refuse_more_than_harmless(caller: &Caller, provider: &Provider, args: &[String]) -> Result<(), Refusal> {
+fn refuse_more_than_harmless(
+    caller: &Caller,
+    provider: &Provider,
+    args: &[String],
+) -> Result<(), VerbRefusal> {
     if !caller.is_agent() {
         return Ok(());
     }
     let launch = Launch::parse(&provider.grammar, args);
     let Some(beyond) = launch.beyond_harmless(&provider.grammar) else { return Ok(()) };
-    Err(Refusal::Forbidden(format!(
+    Err(VerbRefusal::Forbidden(format!(
         "an agent may not give {beyond:?} to {} that it spawns; it may give {} (and the prompt by --prompt). Ask the \
          user to spawn it",
         provider.title,
@@ -196,8 +200,7 @@ fn refuse_more_than_harmless(caller: &Caller, provider: &Provider, args: &[Strin
 fn by_file(store: &Store, cwd: &Path, name: &AgentId, text: &str) -> anyhow::Result<String> {
     offer::prepare(store, cwd)?;
     let path = offer::handoff_path(store, cwd, name).context(
-        "the prompt is too long for a command line, and .baton in this project is not baton's own, so it cannot lie \
-         there; shorten it, or move that folder away",
+        "the prompt is too long for a command line, and .baton in this project is not baton's own, so it cannot be put there; shorten it, or move that folder away",
     )?;
     let path = Path::new(&path).with_file_name(format!("task-{name}.md"));
     fs::replace(&cwd.join(&path), text.as_bytes(), PRIVATE, Sync::No)?;

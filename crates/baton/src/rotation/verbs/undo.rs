@@ -3,17 +3,17 @@
 use std::path::Path;
 use std::time::Duration;
 
-use baton_core::agent::{Agent, Order, Pane};
+use baton_core::agent::{Agent, Pane, SupervisorOrder};
 use baton_core::ids::SessionId;
-use baton_core::launch::{Launch, Now};
+use baton_core::launch::{CurrentChoices, Launch};
 use jiff::Timestamp;
 
 use crate::config::Config;
 use crate::mail::announce;
 use crate::providers;
-use crate::rotation::actuators::tmux::launch::{self, Spec};
+use crate::rotation::actuators::tmux::launch::{self, PaneSpec};
 use crate::rotation::actuators::tmux::server::Server;
-use crate::rotation::verbs::{Refusal, permit};
+use crate::rotation::verbs::{VerbRefusal, permit};
 use crate::sessions::caller::Caller;
 use crate::store::Store;
 use crate::sys::clock::age;
@@ -27,7 +27,7 @@ enum Way<'a> {
     Supervisor,
     /// The client is started again in the pane that baton made for it.
     Pane(&'a Pane),
-    /// Nobody of ours owns the client's terminal.
+    /// No process of ours owns the client's terminal.
     Person,
 }
 
@@ -40,20 +40,20 @@ pub(crate) fn undo(
     config: &Config,
     caller: &Caller,
     agent: &Agent,
-) -> Result<String, Refusal> {
+) -> Result<String, VerbRefusal> {
     permit(store, caller, "undo a rotation of", agent)?;
     let way = way(store, agent)?;
     let under_way = match &agent.order {
-        Some(Order::Undo { session }) if agent.session.as_ref() != Some(session) => Some(session),
+        Some(SupervisorOrder::Undo { session }) if agent.session.as_ref() != Some(session) => Some(session),
         _ => None,
     };
     if let (Way::Supervisor, Some(session)) = (&way, under_way) {
-        return Err(Refusal::Nothing(format!("{} is going back to session {session} already", agent.id)));
+        return Err(VerbRefusal::Nothing(format!("{} is going back to session {session} already", agent.id)));
     }
-    // One that is under way without a supervisor: the process that was restarting the client has been killed.
+    // An undo that is under way without a supervisor: the process that was restarting the client has been killed.
     let target = under_way.or_else(|| agent.before_rotation());
     let (Some(previous), Some(left)) = (target, agent.sessions.last()) else {
-        return Err(Refusal::Nothing(format!("there is nothing more to undo: {}", why_nothing(agent))));
+        return Err(VerbRefusal::Nothing(format!("there is nothing more to undo: {}", why_nothing(agent))));
     };
     let before = store.sessions().get(previous)?;
     if let Way::Pane(pane) = way {
@@ -61,7 +61,7 @@ pub(crate) fn undo(
     }
     let handoff = before.as_ref().and_then(|session| session.last_handoff.clone());
     let now = Timestamp::now();
-    // First: hooks of the conversation that is left must not consume its handoff once more.
+    // Do this first: hooks of the conversation that is left must not consume its handoff again.
     store.sessions().update(left, PATIENCE, |session| {
         (session.request, session.claim, session.taken_back) = (None, None, true);
     })?;
@@ -71,7 +71,7 @@ pub(crate) fn undo(
             a.last_handoff.clone_from(&handoff);
         }
         if !matches!(way, Way::Person) {
-            a.order = Some(Order::Undo { session: previous.clone() });
+            a.order = Some(SupervisorOrder::Undo { session: previous.clone() });
         }
     })?;
     if let Way::Pane(pane) = way {
@@ -89,7 +89,7 @@ pub(crate) fn undo(
             Ok(format!("{} goes back to session {previous}{when}{again}.", agent.id))
         }
         Way::Pane(pane) => {
-            let now = before.as_ref().map_or_else(Now::default, |session| Now {
+            let now = before.as_ref().map_or_else(CurrentChoices::default, |session| CurrentChoices {
                 model: session.model.as_deref(),
                 permission_mode: session.permission_mode.as_deref(),
             });
@@ -98,7 +98,7 @@ pub(crate) fn undo(
         }
         Way::Person => {
             let mut command = vec![agent.provider.clone()];
-            command.extend(resuming(agent, previous, &Now::default()));
+            command.extend(resuming(agent, previous, &CurrentChoices::default()));
             let command = command.join(" ");
             let leave = if store.presence(agent).is_there() { "leave its client and " } else { "" };
             Ok(format!(
@@ -120,7 +120,7 @@ fn why_nothing(agent: &Agent) -> String {
     }
 }
 
-fn way<'a>(store: &Store, agent: &'a Agent) -> Result<Way<'a>, Refusal> {
+fn way<'a>(store: &Store, agent: &'a Agent) -> Result<Way<'a>, VerbRefusal> {
     if store.presence(agent).is_supervised() {
         return Ok(Way::Supervisor);
     }
@@ -128,7 +128,7 @@ fn way<'a>(store: &Store, agent: &'a Agent) -> Result<Way<'a>, Refusal> {
         Some(pane) if pane.spawned => Ok(Way::Pane(pane)),
         // Its client may be one of many programs that a person runs there.
         Some(pane) if process::is_alive(&pane.process) && store.presence(agent).is_there() => {
-            Err(Refusal::Conflict(format!(
+            Err(VerbRefusal::Conflict(format!(
                 "{} runs in a pane that baton did not start, so baton does not start it again there; nothing was \
                  changed. Leave the client first (`baton attach {}`) and run this again",
                 agent.id, agent.id
@@ -138,23 +138,23 @@ fn way<'a>(store: &Store, agent: &'a Agent) -> Result<Way<'a>, Refusal> {
     }
 }
 
-/// The client's own words that resume `previous`.
-fn resuming(agent: &Agent, previous: &SessionId, now: &Now<'_>) -> Vec<String> {
+/// The client's command line that resumes `previous`.
+fn resuming(agent: &Agent, previous: &SessionId, now: &CurrentChoices<'_>) -> Vec<String> {
     let grammar = &providers::of(&agent.provider).grammar;
     Launch::parse(grammar, &agent.launch).resume(grammar, previous.as_str(), None, now)
 }
 
-fn ensure_startable(agent: &Agent, pane: &Pane) -> Result<(), Refusal> {
+fn ensure_startable(agent: &Agent, pane: &Pane) -> Result<(), VerbRefusal> {
     // Ending the client would end this command half-way.
     if process::distance_to(pane.process.pid).is_some() {
-        return Err(Refusal::Conflict(format!(
+        return Err(VerbRefusal::Conflict(format!(
             "{} cannot start its own client again; nothing was changed. Ask the user, or whoever leads it, to run this",
             agent.id
         )));
     }
     launch::ensure_there(providers::of(&agent.provider))?;
     if !Path::new(&agent.cwd).is_dir() {
-        return Err(Refusal::Conflict(format!(
+        return Err(VerbRefusal::Conflict(format!(
             "the folder {} of {} is gone; nothing was changed",
             agent.cwd, agent.id
         )));
@@ -176,7 +176,7 @@ fn end(config: &Config, agent: &Agent, pane: &Pane) -> anyhow::Result<()> {
 
 /// Starts the client again in its pane.
 fn start(store: &Store, agent: &Agent, pane: &Pane, args: Vec<String>) -> anyhow::Result<()> {
-    let spec = Spec {
+    let spec = PaneSpec {
         name: agent.id.clone(),
         provider: providers::of(&agent.provider),
         channel: agent.channel.clone(),

@@ -5,18 +5,18 @@ use serde_json::Value;
 
 use crate::setup::delegate;
 use crate::setup::doctor::rules::{Call, rule_covers};
-use crate::setup::doctor::{Content, Finding, Scene, Source};
-use crate::setup::install::record::Record;
+use crate::setup::doctor::{Content, Finding, Scene, SettingsFile};
+use crate::setup::install::record::InstallRecord;
 use crate::setup::install::{ours, version};
 
 pub(super) fn version(_: &Scene) -> Vec<Finding> {
     let finding = match version::client() {
         None => Finding::warn(
             "No `claude` is on the PATH",
-            "install Claude Code, or start it once with its full path; baton works with it all the same",
+            "install Claude Code, or start it once with its full path; baton works with it anyway",
         ),
         Some(version::Client { path, version: None }) => Finding::warn(
-            format!("{} does not tell its version", path.display()),
+            format!("{} does not report its version", path.display()),
             "run `claude --version` yourself and see what is wrong",
         ),
         Some(version::Client { version: Some(version), .. }) if version < version::PLUGIN_FOLDERS => {
@@ -31,7 +31,7 @@ pub(super) fn version(_: &Scene) -> Vec<Finding> {
 
 /// Settings files that the client cannot read either.
 pub(super) fn settings(scene: &Scene) -> Vec<Finding> {
-    let broken = |source: &crate::setup::doctor::Source| match &source.content {
+    let broken = |source: &crate::setup::doctor::SettingsFile| match &source.content {
         Content::Unusable(why) => Some(Finding::fail(
             format!("{} cannot be used: {why}", scene.short(&source.path)),
             "fix it; neither baton nor the client can read it as it is",
@@ -97,7 +97,7 @@ pub(super) fn statusline(scene: &Scene) -> Vec<Finding> {
     }
     if value.get("refreshInterval").is_none() {
         let what =
-            format!("The status line in {path} has no refreshInterval: an idle client never shows news");
+            format!("The status line in {path} has no refreshInterval: an idle client never refreshes it");
         findings.push(Finding::warn(what, "run `baton install`"));
     }
     findings
@@ -106,7 +106,7 @@ pub(super) fn statusline(scene: &Scene) -> Vec<Finding> {
 /// What an unattended agent must be able to do, each rule checked by what it allows.
 pub(super) fn permission(scene: &Scene) -> Vec<Finding> {
     let lists = |name: &str| -> Vec<String> {
-        let of = |source: &Source| -> Vec<String> {
+        let of = |source: &SettingsFile| -> Vec<String> {
             let list = source.value().and_then(|v| v.get("permissions")?.get(name)?.as_array());
             list.into_iter().flatten().filter_map(|rule| Some(rule.as_str()?.to_owned())).collect()
         };
@@ -139,7 +139,7 @@ pub(super) fn permission(scene: &Scene) -> Vec<Finding> {
         ours::RULES[1],
     );
     // Another check reports an unreadable record.
-    if Record::read(&scene.paths.state).is_ok_and(|record| record.sm.is_some()) {
+    if InstallRecord::read(&scene.paths.state).is_ok_and(|record| record.sm.is_some()) {
         check(
             "Agents may run `sm handoff` without asking",
             "Agents must ask before `sm handoff`",

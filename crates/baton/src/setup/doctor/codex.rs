@@ -6,7 +6,7 @@ use crate::providers;
 use crate::setup::doctor::hooks::IMPATIENT;
 use crate::setup::doctor::{Finding, Scene};
 use crate::setup::install::codex::{EVENTS, hooks_file, probe_window, standing, window_is_configured};
-use crate::setup::install::trust::State;
+use crate::setup::install::trust::HookTrust;
 use crate::setup::install::version;
 
 pub(super) fn hooks(scene: &Scene) -> Vec<Finding> {
@@ -27,7 +27,7 @@ pub(super) fn hooks(scene: &Scene) -> Vec<Finding> {
         findings.push(Finding::fail(what, "run `baton install --provider codex`"));
     }
     for program in &standing.gone {
-        let what = format!("{file} calls {program}, which is no program");
+        let what = format!("{file} calls {program}, which is not a program");
         findings.push(Finding::fail(what, "run `baton install --provider codex`"));
     }
     if standing.impatient {
@@ -36,12 +36,12 @@ pub(super) fn hooks(scene: &Scene) -> Vec<Finding> {
             "run `baton install --provider codex`, and accept the hook again",
         ));
     }
-    let of = |state: State| -> Vec<&str> {
+    let of = |state: HookTrust| -> Vec<&str> {
         standing.skipped.iter().filter(|(_, s)| *s == state).map(|(event, _)| event.as_str()).collect()
     };
     for (state, why) in [
-        (State::Untrusted, "you have not reviewed them"),
-        (State::Changed, "they have changed since you reviewed them"),
+        (HookTrust::Untrusted, "you have not reviewed them"),
+        (HookTrust::Changed, "they have changed since you reviewed them"),
     ] {
         let events = of(state);
         if !events.is_empty() {
@@ -55,7 +55,7 @@ pub(super) fn hooks(scene: &Scene) -> Vec<Finding> {
             findings.push(Finding::fail(what, todo));
         }
     }
-    let off = of(State::Off);
+    let off = of(HookTrust::Off);
     if !off.is_empty() {
         let what = format!("You have switched off hooks of baton's in Codex: {}", off.join(", "));
         findings.push(Finding::warn(what, "switch them on in `/hooks` of Codex, or uninstall"));

@@ -32,7 +32,7 @@ pub(super) fn actuators(scene: &Scene) -> Vec<Finding> {
         };
         if let Some(what) = what {
             findings.push(Finding::warn(
-                format!("The companion of {} {what}; the next way to a fresh context is used", agent.id),
+                format!("The companion of {} {what}; another way to a fresh context is used", agent.id),
                 "type /reload-plugins in that client, or restart it",
             ));
         }

@@ -78,7 +78,7 @@ pub(super) fn registered(scene: &Scene) -> Vec<Finding> {
         let mut paths: Vec<String> = places.values().flatten().map(|p| scene.short(p)).collect();
         paths.sort();
         paths.dedup();
-        let what = format!("Hooks run twice for {}: they stand in {}", twice.join(", "), paths.join(" and "));
+        let what = format!("Hooks run twice for {}: they are in {}", twice.join(", "), paths.join(" and "));
         findings
             .push(Finding::fail(what, "run `baton install`, or `baton uninstall --project` in this project"));
     }
@@ -104,7 +104,7 @@ fn folder_state(scene: &Scene) -> Option<Finding> {
         std::fs::read(dir.join(name)).map_or(true, |bytes| hash::sha256(&bytes) != **hash)
     });
     changed.map(|(name, _)| {
-        let what = format!("{} is not as it was installed", scene.short(&dir.join(name)));
+        let what = format!("{} has changed since it was installed", scene.short(&dir.join(name)));
         Finding::warn(what, "run `baton install` to have it replaced")
     })
 }
@@ -118,7 +118,8 @@ pub(super) fn referenced(scene: &Scene) -> Vec<Finding> {
         if version::is_program(&program) || seen.contains(&(entry.0.clone(), program.clone())) {
             continue;
         }
-        let what = format!("{} calls {}, which is no program", scene.short(&entry.0), scene.short(&program));
+        let what =
+            format!("{} calls {}, which is not a program", scene.short(&entry.0), scene.short(&program));
         findings.push(if is_ours(&entry) {
             Finding::fail(what, "run `baton install`")
         } else {

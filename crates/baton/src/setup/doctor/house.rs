@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::setup::doctor::{Finding, Scene};
-use crate::setup::install::record::Record;
+use crate::setup::install::record::InstallRecord;
 use crate::setup::install::{files, is_installed, version};
 use crate::sys::lock::{Lock, LockError};
 use crate::sys::watch::Watch;
@@ -17,16 +17,16 @@ use crate::sys::{fs, process};
 pub(super) fn program(scene: &Scene) -> Vec<Finding> {
     let mut findings = Vec::new();
     let here = concat!("baton ", env!("CARGO_PKG_VERSION"));
-    match Record::read(&scene.paths.state) {
+    match InstallRecord::read(&scene.paths.state) {
         Err(e) => findings.push(Finding::fail(format!("{e:#}"), "move it away and run `baton install`")),
-        Ok(Record { binary: None, .. }) if !is_installed(&scene.paths, &scene.cwd) => {
+        Ok(InstallRecord { binary: None, .. }) if !is_installed(&scene.paths, &scene.cwd) => {
             findings.push(Finding::fail(
                 format!("{here} is not installed: no client calls it, so nothing is measured or handed over"),
                 "run `baton install`; it shows what it will change and asks first",
             ));
         }
-        Ok(Record { binary: None, .. }) => findings.push(Finding::ok(here)),
-        Ok(Record { binary: Some(path), .. }) => findings.extend(installed(scene, here, &path)),
+        Ok(InstallRecord { binary: None, .. }) => findings.push(Finding::ok(here)),
+        Ok(InstallRecord { binary: Some(path), .. }) => findings.extend(installed(scene, here, &path)),
     }
     findings.push(match version::on_path("tmux").and_then(|tmux| version::answer(&tmux, &["-V"])) {
         Some(version) => Finding::ok(version.trim().to_owned()),
@@ -261,7 +261,7 @@ fn old_outputs(dir: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path()).filter(is_old).collect()
 }
 
-/// Unreadable files that were set aside. Their bytes are kept for anybody who wants to look.
+/// Unreadable files that were set aside. Their bytes are kept, in case somebody needs them.
 pub(super) fn set_aside(scene: &Scene) -> Vec<Finding> {
     let state = &scene.store.state;
     let folders =
@@ -279,7 +279,7 @@ pub(super) fn set_aside(scene: &Scene) -> Vec<Finding> {
         .map(|path| {
             Finding::warn(
                 format!("{} could not be understood and was set aside", scene.short(&path)),
-                "look whether you need anything of it, then delete it",
+                "check whether you need anything in it, then delete it",
             )
         })
         .collect()

@@ -16,14 +16,14 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::config::{Config, ConfigError};
-use crate::setup::install::{Scope, is_installed, settings};
+use crate::setup::install::{InstallScope, is_installed, settings};
 use crate::store::Store;
 use crate::sys::fs;
 use crate::sys::paths::Paths;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Level {
+pub(crate) enum Severity {
     Ok,
     /// Good to know.
     Note,
@@ -36,7 +36,7 @@ pub(crate) enum Level {
 /// A check's finding and remedy.
 #[derive(Serialize)]
 pub(crate) struct Finding {
-    pub level: Level,
+    pub level: Severity,
     pub what: String,
     #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
     pub todo: Option<String>,
@@ -49,19 +49,19 @@ pub(crate) type Fix = Box<dyn FnOnce() -> anyhow::Result<()>>;
 
 impl Finding {
     pub(crate) fn ok(what: impl Into<String>) -> Self {
-        Self { level: Level::Ok, what: what.into(), todo: None, fix: None }
+        Self { level: Severity::Ok, what: what.into(), todo: None, fix: None }
     }
 
     pub(crate) fn note(what: impl Into<String>) -> Self {
-        Self { level: Level::Note, ..Self::ok(what) }
+        Self { level: Severity::Note, ..Self::ok(what) }
     }
 
     pub(crate) fn warn(what: impl Into<String>, todo: impl Into<String>) -> Self {
-        Self { level: Level::Warn, todo: Some(todo.into()), ..Self::ok(what) }
+        Self { level: Severity::Warn, todo: Some(todo.into()), ..Self::ok(what) }
     }
 
     pub(crate) fn fail(what: impl Into<String>, todo: impl Into<String>) -> Self {
-        Self { level: Level::Fail, todo: Some(todo.into()), ..Self::ok(what) }
+        Self { level: Severity::Fail, todo: Some(todo.into()), ..Self::ok(what) }
     }
 
     #[must_use]
@@ -80,11 +80,11 @@ pub(crate) struct Scene {
     pub config_error: Option<ConfigError>,
     pub now: Timestamp,
     /// The settings files that apply here, most specific first.
-    pub settings: Vec<Source>,
+    pub settings: Vec<SettingsFile>,
 }
 
 /// A settings file and its content.
-pub(crate) struct Source {
+pub(crate) struct SettingsFile {
     pub path: PathBuf,
     pub content: Content,
 }
@@ -95,7 +95,7 @@ pub(crate) enum Content {
     There { value: serde_json::Value },
 }
 
-impl Source {
+impl SettingsFile {
     fn read(path: PathBuf) -> Self {
         let bytes = std::fs::canonicalize(&path).ok().map(|real| fs::read(&real, 16 << 20));
         let content = match bytes {
@@ -126,15 +126,16 @@ impl Scene {
             Err(e) => (Config::defaults(&paths), Some(e)),
         };
         let dir = crate::setup::install::project_of(&paths, &cwd);
-        let project = |shared| Scope::Project { dir: dir.clone(), shared }.settings(&paths);
-        let mut files = vec![managed_settings(), project(false), project(true), Scope::User.settings(&paths)];
+        let project = |shared| InstallScope::Project { dir: dir.clone(), shared }.settings(&paths);
+        let mut files =
+            vec![managed_settings(), project(false), project(true), InstallScope::User.settings(&paths)];
         files.dedup();
-        let settings = files.into_iter().map(Source::read).collect();
+        let settings = files.into_iter().map(SettingsFile::read).collect();
         Self { store: Store::new(&paths), paths, cwd, config, config_error, now: Timestamp::now(), settings }
     }
 
     /// The most specific value of `key` in the settings.
-    pub(crate) fn setting(&self, key: &str) -> Option<(&Source, &serde_json::Value)> {
+    pub(crate) fn setting(&self, key: &str) -> Option<(&SettingsFile, &serde_json::Value)> {
         self.settings.iter().find_map(|source| Some((source, source.value()?.get(key)?)))
     }
 

@@ -75,7 +75,7 @@ mod tests {
         {
             assert!(write(rule), "{rule}");
         }
-        // Seen with the client: none of these has any effect.
+        // In the real client none of these has any effect.
         for rule in ["Write(.baton/**)", "Edit(/.baton/**)", "Edit(src/**)", "Edit(.bat/**)"] {
             assert!(!write(rule), "{rule}");
         }

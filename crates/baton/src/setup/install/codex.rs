@@ -12,7 +12,7 @@ use crate::providers::{self, Window};
 use crate::setup::install::files::{self, Binary, Edit};
 use crate::setup::install::ours::{Hook, WAITS, is_hook, is_impatient};
 use crate::setup::install::settings::{self, Undo, WantedEntries};
-use crate::setup::install::trust::{self, Entry, State};
+use crate::setup::install::trust::{self, HookEntry, HookTrust};
 use crate::setup::install::{edits_diff, feature, lock, record, version};
 use crate::store;
 use crate::sys::fs;
@@ -120,14 +120,14 @@ fn read(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
     Ok(fs::read(&files::real(path)?, 16 << 20)?)
 }
 
-fn entries_in(paths: &Paths, hooks: Option<&[u8]>) -> Vec<Entry> {
+fn entries_in(paths: &Paths, hooks: Option<&[u8]>) -> Vec<HookEntry> {
     let value = hooks.and_then(|bytes| settings::value(bytes).ok()).unwrap_or_default();
     trust::entries(&hooks_file(paths).display().to_string(), &value)
 }
 
 /// The plan of an install.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct CodexPlan {
     pub binary: Binary,
     pub edits: Vec<Edit>,
     /// Events whose hooks then wait for the user's review.
@@ -140,7 +140,7 @@ pub(crate) struct Plan {
 /// What the user has agreed to beyond the hooks themselves.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Consent {
-    /// The client runs the hooks without a review of its own.
+    /// The client runs the hooks without asking for a review.
     pub trusts: bool,
     /// The client's feature that lets an agent begin a fresh window is switched on.
     pub window: bool,
@@ -165,7 +165,7 @@ pub(crate) fn window_is_configured(paths: &Paths) -> anyhow::Result<bool> {
 }
 
 /// Looks at everything and changes nothing.
-pub(crate) fn plan(paths: &Paths, bin_dir: &Path, consent: Consent) -> anyhow::Result<Plan> {
+pub(crate) fn plan(paths: &Paths, bin_dir: &Path, consent: Consent) -> anyhow::Result<CodexPlan> {
     let before = Record::read(paths)?;
     let binary = Binary::plan(bin_dir)?;
     let program =
@@ -216,7 +216,7 @@ pub(crate) fn plan(paths: &Paths, bin_dir: &Path, consent: Consent) -> anyhow::R
         after = trust::give(&after, &entries).with_context(story)?;
         keys = entries.iter().map(|e| e.key.clone()).collect();
     } else {
-        let waits = entries.iter().zip(states).filter(|(_, s)| *s != State::Trusted);
+        let waits = entries.iter().zip(states).filter(|(_, s)| *s != HookTrust::Trusted);
         waiting = waits.map(|(e, _)| e.event.clone()).collect();
     }
     if let Some(window) = window().filter(|_| consent.window) {
@@ -238,11 +238,11 @@ pub(crate) fn plan(paths: &Paths, bin_dir: &Path, consent: Consent) -> anyhow::R
     for edit in &edits {
         edit.check()?;
     }
-    Ok(Plan { binary, edits, waiting, record, record_before: before, originals })
+    Ok(CodexPlan { binary, edits, waiting, record, record_before: before, originals })
 }
 
 /// The configuration without our consent entries and, where we have set it, without the feature's switch.
-fn without_us(config: &str, keys: &[String], window: bool) -> Result<String, trust::Refusal> {
+fn without_us(config: &str, keys: &[String], window: bool) -> Result<String, trust::TrustRefusal> {
     let config = trust::take_back(config, keys)?;
     match self::window().filter(|_| window) {
         Some(window) => feature::take_back(&config, window.feature),
@@ -286,7 +286,7 @@ fn base(
     Ok(Base { bytes: Some(without_us(now)?), written: Vec::new() })
 }
 
-impl Plan {
+impl CodexPlan {
     pub(crate) fn is_empty(&self) -> bool {
         !self.binary.copy && self.edits.iter().all(|e| !e.is_needed()) && self.record == self.record_before
     }
@@ -312,14 +312,14 @@ impl Plan {
 
 /// The plan of an uninstall.
 #[derive(Debug)]
-pub(crate) struct Removal {
+pub(crate) struct CodexRemoval {
     /// Each edit, and whether it restores the exact original bytes.
     pub edits: Vec<(Edit, bool)>,
     record: Record,
 }
 
 /// Plans everything and changes nothing.
-pub(crate) fn removal(paths: &Paths) -> anyhow::Result<Removal> {
+pub(crate) fn removal(paths: &Paths) -> anyhow::Result<CodexRemoval> {
     let record = Record::read(paths)?;
     let mut edits = Vec::new();
     let hooks = hooks_file(paths);
@@ -345,7 +345,7 @@ pub(crate) fn removal(paths: &Paths) -> anyhow::Result<Removal> {
             undo(paths, &config, now, record.config.as_ref(), is_blank, without).with_context(story)?,
         );
     }
-    Ok(Removal { edits, record })
+    Ok(CodexRemoval { edits, record })
 }
 
 fn is_blank_json(bytes: &[u8]) -> bool {
@@ -376,7 +376,7 @@ fn undo(
     Ok(edit.is_needed().then_some((edit, exact)))
 }
 
-impl Removal {
+impl CodexRemoval {
     pub(crate) fn is_empty(&self) -> bool {
         self.edits.is_empty() && self.record == Record::default()
     }
@@ -405,7 +405,7 @@ pub(crate) struct Standing {
     /// Events without a hook of ours.
     pub missing: Vec<&'static str>,
     /// Events whose hook the client does not run, and why.
-    pub skipped: Vec<(String, State)>,
+    pub skipped: Vec<(String, HookTrust)>,
     /// Missing programs that our hooks name.
     pub gone: Vec<String>,
     /// The client times out a waiting hook before the hook's own deadline.
@@ -441,7 +441,7 @@ fn try_standing(paths: &Paths) -> anyhow::Result<Standing> {
     let config = config_file(paths);
     let text = String::from_utf8_lossy(&read(&config)?.unwrap_or_default()).into_owned();
     let states = trust::states(&text, &entries).with_context(|| paths.short(&config))?;
-    let skipped = entries.iter().zip(states).filter(|(_, s)| *s != State::Trusted);
+    let skipped = entries.iter().zip(states).filter(|(_, s)| *s != HookTrust::Trusted);
     let skipped = skipped.map(|(e, s)| (e.event.clone(), s)).collect();
     let ours = settings::all_hooks(&value).filter(|(event, hook)| is_hook(hook, event));
     let ours: Vec<_> = ours.collect();

@@ -1,10 +1,10 @@
-//! A feature of Codex's in its `config.toml`, switched on when the user says so, and off again.
+//! Switches a feature in Codex's `config.toml` on if the user agrees, and off again.
 //!
 //! Pure: text in, text out. The file's layout, comments and order stay.
 
 use toml_edit::{DocumentMut, Item, TableLike};
 
-use crate::setup::install::trust::{Refusal, parse, table};
+use crate::setup::install::trust::{TrustRefusal, parse, table};
 
 const TABLE: &str = "features";
 
@@ -13,7 +13,7 @@ fn features(config: &DocumentMut) -> Option<&dyn TableLike> {
 }
 
 /// Whether the configuration switches the feature on: `name = true`, or a table that says `enabled`.
-pub(super) fn is_on(config: &str, name: &str) -> Result<bool, Refusal> {
+pub(super) fn is_on(config: &str, name: &str) -> Result<bool, TrustRefusal> {
     let config = parse(config)?;
     let Some(feature) = features(&config).and_then(|features| features.get(name)) else { return Ok(false) };
     let enabled = feature.as_table_like().and_then(|table| table.get("enabled")?.as_bool());
@@ -21,7 +21,7 @@ pub(super) fn is_on(config: &str, name: &str) -> Result<bool, Refusal> {
 }
 
 /// The configuration with the feature on.
-pub(super) fn switch_on(config: &str, name: &str) -> Result<String, Refusal> {
+pub(super) fn switch_on(config: &str, name: &str) -> Result<String, TrustRefusal> {
     if is_on(config, name)? {
         return Ok(config.to_owned());
     }
@@ -35,7 +35,7 @@ pub(super) fn switch_on(config: &str, name: &str) -> Result<String, Refusal> {
 }
 
 /// The configuration without the switch that [`switch_on`] has set, and without the table that this leaves empty.
-pub(super) fn take_back(config: &str, name: &str) -> Result<String, Refusal> {
+pub(super) fn take_back(config: &str, name: &str) -> Result<String, TrustRefusal> {
     if !is_on(config, name)? {
         return Ok(config.to_owned());
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::setup::install::plugin::{self, File};
+use crate::setup::install::plugin::{self, PluginFile};
 use crate::sys::fs::{self, FileError, SHARED, Sync};
 
 /// Every build of ours contains this text.
@@ -58,7 +58,7 @@ impl Binary {
 }
 
 /// Whether the folder has exactly `files`.
-pub(crate) fn folder_holds(dir: &Path, files: &[File]) -> bool {
+pub(crate) fn folder_holds(dir: &Path, files: &[PluginFile]) -> bool {
     files.iter().all(|file| {
         fs::read(&dir.join(file.path), 16 << 20)
             .ok()
@@ -88,7 +88,7 @@ fn foreign_files(dir: &Path, ours: &[String]) -> Vec<PathBuf> {
 
 /// Writes the folder next to the client's skills and moves it in. Never writes inside them: the client would load a
 /// half-written folder, or one that a killed install left behind.
-pub(crate) fn put_folder(dir: &Path, files: &[File]) -> anyhow::Result<()> {
+pub(crate) fn put_folder(dir: &Path, files: &[PluginFile]) -> anyhow::Result<()> {
     let skills = dir.parent().unwrap_or(Path::new("/"));
     std::fs::create_dir_all(skills).map_err(|e| FileError::new("create the folder", skills, e))?;
     let temp = Temp::beside(skills)?;

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::setup::install::files::Edit;
-pub(crate) use crate::setup::install::plan::{Folder, Hooks, Plan, plan};
+pub(crate) use crate::setup::install::plan::{Hooks, InstallPlan, PluginFolder, plan};
 use crate::sys::hash::sha256;
 use crate::sys::lock::Lock;
 use crate::sys::paths::Paths;
@@ -29,14 +29,14 @@ use crate::views::diff;
 
 /// Where baton is installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub(crate) enum InstallScope {
     /// All projects of this user.
     User,
     /// One project: only for this user, or for everybody who works on it.
     Project { dir: PathBuf, shared: bool },
 }
 
-impl Scope {
+impl InstallScope {
     fn project(&self) -> Option<&Path> {
         match self {
             Self::User => None,
@@ -67,11 +67,11 @@ impl Scope {
 }
 
 /// The scope of a settings file. Both files of a project share one key for their status line.
-pub(in crate::setup) fn scope_of(paths: &Paths, file: &Path) -> Scope {
-    let is_users = files::real(&Scope::User.settings(paths)).is_ok_and(|real| real == file);
+pub(in crate::setup) fn scope_of(paths: &Paths, file: &Path) -> InstallScope {
+    let is_users = files::real(&InstallScope::User.settings(paths)).is_ok_and(|real| real == file);
     match file.parent().and_then(Path::parent) {
-        Some(dir) if !is_users => Scope::Project { dir: dir.to_owned(), shared: false },
-        _ => Scope::User,
+        Some(dir) if !is_users => InstallScope::Project { dir: dir.to_owned(), shared: false },
+        _ => InstallScope::User,
     }
 }
 
@@ -89,8 +89,8 @@ pub(crate) fn folder(paths: &Paths) -> PathBuf {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Options {
-    pub scope: Scope,
+pub(crate) struct InstallOptions {
+    pub scope: InstallScope,
     pub statusline: bool,
     pub commands: bool,
     /// Put hooks into the settings instead of the plugin folder.
@@ -119,7 +119,7 @@ pub(crate) fn hooks_apply(claude: &Path, cwd: &Path) -> bool {
 
 /// Whether any client calls us here. An unreadable record counts as yes.
 pub(crate) fn is_installed(paths: &Paths, cwd: &Path) -> bool {
-    record::Record::read(&paths.state).map_or(true, |record| !record.installs.is_empty())
+    record::InstallRecord::read(&paths.state).map_or(true, |record| !record.installs.is_empty())
         || hooks_apply(&paths.claude, cwd)
         || codex::standing(paths).is_registered()
 }
@@ -134,7 +134,7 @@ fn look(settings: &Path) -> Option<settings::SettingsSummary> {
 }
 
 /// The permission rules of ours that an earlier install added there.
-pub(crate) fn rules_there(paths: &Paths, scope: &Scope) -> Vec<String> {
+pub(crate) fn rules_there(paths: &Paths, scope: &InstallScope) -> Vec<String> {
     look(&scope.settings(paths)).map(|found| found.rules).unwrap_or_default()
 }
 

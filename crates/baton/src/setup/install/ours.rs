@@ -43,8 +43,8 @@ pub(crate) const REFRESH: u32 = 10;
 pub const RULES: [&str; 2] = ["Bash(baton handoff:*)", "Edit(.baton/**)"];
 /// The same for users of the name `sm`.
 pub(crate) const SM_RULE: &str = "Bash(sm handoff:*)";
-/// What an agent that leads others runs, as the skill `lead` teaches it. An agent retires only itself and those below it;
-/// `clear` and `rename` are left to the client's dialog.
+/// The commands that an agent needs to lead others, as the skill `lead` teaches them. An agent can retire only itself
+/// and its descendants; `clear` and `rename` are left to the client's dialog.
 pub const AGENT_RULES: [&str; 14] = [
     "Bash(baton send:*)",
     "Bash(baton wait:*)",
@@ -61,14 +61,14 @@ pub const AGENT_RULES: [&str; 14] = [
     "Bash(baton retire:*)",
     "Bash(baton status:*)",
 ];
-/// What no agent runs, so that the client itself refuses it: these decide for the user.
+/// Commands that no agent may run, because they decide for the user; the client itself refuses them.
 pub const DENIED: [&str; 4] = [
     "Bash(baton trust:*)",
     "Bash(baton config set:*)",
     "Bash(baton config unset:*)",
     "Bash(baton config edit:*)",
 ];
-/// The same for verbs that an agent may need after all where it leads others and was made their approver.
+/// The same for verbs that an agent needs only if it leads others and is their approver.
 pub(crate) const DENIED_TO_ALL_BUT_LEADERS: [&str; 3] =
     ["Bash(baton approve:*)", "Bash(baton deny:*)", "Bash(baton answer:*)"];
 
@@ -90,14 +90,14 @@ pub(crate) fn is_impatient(hook: &Value, event: &str) -> bool {
 
 /// The program as named in entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Program {
+pub enum HookProgram {
     /// Its installed path. Runs in exec form, so no shell is started.
     At(String),
     /// Found on each teammate's PATH.
     OnPath,
 }
 
-impl Program {
+impl HookProgram {
     pub fn name(&self) -> &str {
         match self {
             Self::At(path) => path,
@@ -146,7 +146,7 @@ pub struct Hook {
     pub timeout: u32,
     /// How many tokens of its answer reach the model, if the client's own limit is lower.
     pub context_limit: Option<u32>,
-    /// The tools it is for, where it is not for all.
+    /// The tools it applies to, if not all.
     pub matcher: Option<&'static str>,
 }
 
@@ -213,9 +213,9 @@ mod tests {
 
     #[test]
     fn our_hooks_are_known_in_every_form_they_ever_had_and_no_others() {
-        let at = Program::At("/home/u/.local/bin/baton".into());
+        let at = HookProgram::At("/home/u/.local/bin/baton".into());
         assert!(is_hook(&at.hook("Stop", 10).value(), "Stop"));
-        assert!(is_hook(&Program::OnPath.hook("Stop", 10).value(), "Stop"));
+        assert!(is_hook(&HookProgram::OnPath.hook("Stop", 10).value(), "Stop"));
         assert!(is_hook(&json!({ "type": "command", "command": "'/o p/baton' hook Stop" }), "Stop"));
         let codex = json!({ "type": "command", "command": "/b/baton hook --provider codex Stop" });
         assert!(is_hook(&codex, "Stop"));
@@ -229,11 +229,11 @@ mod tests {
     #[test]
     fn a_path_with_spaces_and_quotes_survives_the_shell() {
         let odd = "/home/o' brien/my bin/baton";
-        let command = Program::At(odd.into()).statusline(Some("user"));
+        let command = HookProgram::At(odd.into()).statusline(Some("user"));
         assert_eq!(words(&command), [odd, "statusline", "--then", "user"]);
         assert!(is_statusline(&command));
         assert_eq!(then_key(&command).as_deref(), Some("user"));
-        assert_eq!(Program::OnPath.statusline(None), "baton statusline");
+        assert_eq!(HookProgram::OnPath.statusline(None), "baton statusline");
     }
 
     #[test]

@@ -7,12 +7,12 @@ use anyhow::{Context as _, bail};
 use crate::project::gitignore;
 use crate::setup::delegate;
 use crate::setup::install::files::{self, Binary, Edit};
-use crate::setup::install::ours::{self, Program};
-use crate::setup::install::plugin::{self, File};
-use crate::setup::install::record::{self, EditedFile, Install, Kind, Record};
+use crate::setup::install::ours::{self, HookProgram};
+use crate::setup::install::plugin::{self, PluginFile};
+use crate::setup::install::record::{self, EditedFile, EditedFileKind, Install, InstallRecord};
 use crate::setup::install::settings::{self, Undo, WantedEntries};
 use crate::setup::install::{
-    Options, Scope, edits_diff, folder, has_hooks, lock, mark_own_hooks, user_hooks, version,
+    InstallOptions, InstallScope, edits_diff, folder, has_hooks, lock, mark_own_hooks, user_hooks, version,
 };
 use crate::sys::fs;
 use crate::sys::hash::sha256;
@@ -21,9 +21,9 @@ use crate::views::diff;
 
 /// The plan of an install.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct InstallPlan {
     pub binary: Binary,
-    pub folder: Folder,
+    pub folder: PluginFolder,
     pub edits: Vec<Edit>,
     /// The status line that ours will run too, and its key.
     pub delegate: Option<(String, String)>,
@@ -31,8 +31,8 @@ pub(crate) struct Plan {
     pub hooks_in: Hooks,
     /// What the user should know before saying yes.
     pub notes: Vec<String>,
-    record: Record,
-    record_before: Record,
+    record: InstallRecord,
+    record_before: InstallRecord,
     originals: Vec<Vec<u8>>,
     /// Hooks move from the settings to the folder: remove them from the one before adding them to the other.
     settings_first: bool,
@@ -48,28 +48,28 @@ pub(crate) enum Hooks {
 
 /// What happens to the plugin folder.
 #[derive(Debug)]
-pub(crate) enum Folder {
+pub(crate) enum PluginFolder {
     Leave,
-    Put { dir: PathBuf, files: Vec<File> },
+    Put { dir: PathBuf, files: Vec<PluginFile> },
     Remove { dir: PathBuf },
 }
 
 /// Plans everything and changes nothing.
-pub(crate) fn plan(paths: &Paths, options: &Options) -> anyhow::Result<Plan> {
-    let record_before = Record::read(&paths.state)?;
+pub(crate) fn plan(paths: &Paths, options: &InstallOptions) -> anyhow::Result<InstallPlan> {
+    let record_before = InstallRecord::read(&paths.state)?;
     let binary = Binary::plan(&options.bin_dir)?;
     let client = version::client();
     let mut notes = Vec::new();
     let hooks_in = hooks_in(paths, options, client.as_ref(), &mut notes);
     refuse_twice(paths, options, hooks_in, &record_before)?;
     let program = if options.scope.is_shared() {
-        Program::OnPath
+        HookProgram::OnPath
     } else {
         let path = binary
             .to
             .to_str()
             .context("the path of the installed binary is not valid UTF-8; choose --bin-dir")?;
-        Program::At(path.to_owned())
+        HookProgram::At(path.to_owned())
     };
 
     let path = options.scope.settings(paths);
@@ -82,9 +82,9 @@ pub(crate) fn plan(paths: &Paths, options: &Options) -> anyhow::Result<Plan> {
         folders: old.folders.clone(),
         ..Install::default()
     };
-    let mut plan = Plan {
+    let mut plan = InstallPlan {
         binary,
-        folder: Folder::Leave,
+        folder: PluginFolder::Leave,
         edits: Vec::new(),
         delegate: None,
         sm: None,
@@ -97,7 +97,7 @@ pub(crate) fn plan(paths: &Paths, options: &Options) -> anyhow::Result<Plan> {
     };
 
     let dir = folder(paths);
-    if options.scope == Scope::User {
+    if options.scope == InstallScope::User {
         plan.folder = plan_folder(&dir, hooks_in, &program, options.commands)?;
         if hooks_in == Hooks::Folder {
             add_folders(&mut install, &dir);
@@ -130,11 +130,11 @@ pub(crate) fn plan(paths: &Paths, options: &Options) -> anyhow::Result<Plan> {
 
 fn hooks_in(
     paths: &Paths,
-    options: &Options,
+    options: &InstallOptions,
     client: Option<&version::Client>,
     notes: &mut Vec<String>,
 ) -> Hooks {
-    if let Scope::Project { shared, .. } = options.scope {
+    if let InstallScope::Project { shared, .. } = options.scope {
         if !shared && user_hooks(&paths.claude) {
             notes.push("Your own install serves this project too, so no hooks are added to it.".to_owned());
             return Hooks::Elsewhere;
@@ -155,7 +155,7 @@ fn hooks_in(
         Some(_) => Hooks::Folder,
         None => {
             notes.push(
-                "No `claude` that tells its version is on the PATH; a recent one is assumed.".to_owned(),
+                "No `claude` that reports its version is on the PATH; a recent one is assumed.".to_owned(),
             );
             Hooks::Folder
         }
@@ -163,9 +163,14 @@ fn hooks_in(
 }
 
 /// No hook may run twice: neither from two files of one project nor from a project's and the user's.
-fn refuse_twice(paths: &Paths, options: &Options, hooks_in: Hooks, record: &Record) -> anyhow::Result<()> {
+fn refuse_twice(
+    paths: &Paths,
+    options: &InstallOptions,
+    hooks_in: Hooks,
+    record: &InstallRecord,
+) -> anyhow::Result<()> {
     match &options.scope {
-        Scope::User => {
+        InstallScope::User => {
             let projects: Vec<String> = record
                 .installs
                 .iter()
@@ -182,8 +187,8 @@ fn refuse_twice(paths: &Paths, options: &Options, hooks_in: Hooks, record: &Reco
                 );
             }
         }
-        Scope::Project { dir, shared } if hooks_in == Hooks::Settings => {
-            let other = Scope::Project { dir: dir.clone(), shared: !shared }.settings(paths);
+        InstallScope::Project { dir, shared } if hooks_in == Hooks::Settings => {
+            let other = InstallScope::Project { dir: dir.clone(), shared: !shared }.settings(paths);
             if has_hooks(&other) {
                 let flag = if *shared { "" } else { " --shared" };
                 bail!(
@@ -193,25 +198,30 @@ fn refuse_twice(paths: &Paths, options: &Options, hooks_in: Hooks, record: &Reco
                 );
             }
         }
-        Scope::Project { .. } => {}
+        InstallScope::Project { .. } => {}
     }
     Ok(())
 }
 
-fn plan_folder(dir: &Path, hooks_in: Hooks, program: &Program, commands: bool) -> anyhow::Result<Folder> {
+fn plan_folder(
+    dir: &Path,
+    hooks_in: Hooks,
+    program: &HookProgram,
+    commands: bool,
+) -> anyhow::Result<PluginFolder> {
     let there = std::fs::symlink_metadata(dir).is_ok();
     let ours = plugin::read_stamp(dir).is_some();
     if hooks_in != Hooks::Folder {
-        return Ok(if ours { Folder::Remove { dir: dir.to_owned() } } else { Folder::Leave });
+        return Ok(if ours { PluginFolder::Remove { dir: dir.to_owned() } } else { PluginFolder::Leave });
     }
     if there && !ours {
         bail!("{} is not a folder of baton's; move it away and try again", dir.display());
     }
     let files = plugin::files(program, env!("CARGO_PKG_VERSION"), commands, dir);
     Ok(if files::folder_holds(dir, &files) {
-        Folder::Leave
+        PluginFolder::Leave
     } else {
-        Folder::Put { dir: dir.to_owned(), files }
+        PluginFolder::Put { dir: dir.to_owned(), files }
     })
 }
 
@@ -255,11 +265,11 @@ fn base(state: &Path, path: &Path, now: Option<&[u8]>, old: Option<&EditedFile>)
     Ok(Base { bytes: Some(bytes), written: Vec::new() })
 }
 
-impl Plan {
+impl InstallPlan {
     /// Whether there is nothing to do.
     pub(crate) fn is_empty(&self) -> bool {
         !self.binary.copy
-            && matches!(self.folder, Folder::Leave)
+            && matches!(self.folder, PluginFolder::Leave)
             && self.edits.iter().all(|e| !e.is_needed())
             && self.sm.is_none()
             && self.record == self.record_before
@@ -268,9 +278,9 @@ impl Plan {
     fn edit_settings(
         &mut self,
         paths: &Paths,
-        options: &Options,
+        options: &InstallOptions,
         path: &Path,
-        program: &Program,
+        program: &HookProgram,
         old: Option<&EditedFile>,
         install: &mut Install,
     ) -> anyhow::Result<()> {
@@ -319,7 +329,7 @@ impl Plan {
             }
             install.files.push(EditedFile {
                 path: real.clone(),
-                kind: Kind::Settings,
+                kind: EditedFileKind::Settings,
                 original,
                 written,
                 undo,
@@ -333,8 +343,8 @@ impl Plan {
     fn statusline(
         &mut self,
         paths: &Paths,
-        options: &Options,
-        program: &Program,
+        options: &InstallOptions,
+        program: &HookProgram,
         base: &[u8],
     ) -> anyhow::Result<String> {
         let in_file = |path: &Path| -> anyhow::Result<Option<String>> {
@@ -346,9 +356,9 @@ impl Plan {
         let previous = match (own, options.scope.project()) {
             // A project's status line hides the ones behind it; the nearest of those is what the user saw.
             (None, Some(dir)) => {
-                let shared = Scope::Project { dir: dir.to_owned(), shared: true }.settings(paths);
+                let shared = InstallScope::Project { dir: dir.to_owned(), shared: true }.settings(paths);
                 match in_file(&shared)? {
-                    None => in_file(&Scope::User.settings(paths))?,
+                    None => in_file(&InstallScope::User.settings(paths))?,
                     shared => shared,
                 }
             }
@@ -375,7 +385,7 @@ impl Plan {
                 self.originals.extend(now.clone());
                 install.files.push(EditedFile {
                     path: real.clone(),
-                    kind: Kind::Gitignore,
+                    kind: EditedFileKind::Gitignore,
                     original: now.as_deref().map(sha256),
                     written: vec![sha256(&after)],
                     undo: Undo::default(),
@@ -409,7 +419,7 @@ impl Plan {
         let mut out = String::new();
         let text = |bytes: &Option<Vec<u8>>| bytes.as_ref().map(|b| String::from_utf8_lossy(b).into_owned());
         match &self.folder {
-            Folder::Put { dir, files } => {
+            PluginFolder::Put { dir, files } => {
                 // The stamp is noise to a reader.
                 for file in files.iter().filter(|f| f.path != plugin::STAMP) {
                     let path = dir.join(file.path);
@@ -417,7 +427,7 @@ impl Plan {
                     out += &diff::unified(&paths.short(&path), text(&before).as_deref(), Some(&file.text));
                 }
             }
-            Folder::Remove { dir } => {
+            PluginFolder::Remove { dir } => {
                 for name in plugin::read_stamp(dir)
                     .map(|s| s.files.into_keys().collect::<Vec<_>>())
                     .unwrap_or_default()
@@ -426,7 +436,7 @@ impl Plan {
                     out += &diff::unified(&paths.short(&dir.join(&name)), text(&before).as_deref(), None);
                 }
             }
-            Folder::Leave => {}
+            PluginFolder::Leave => {}
         }
         out + &edits_diff(paths, &self.edits)
     }
@@ -434,7 +444,7 @@ impl Plan {
     /// Carries the plan out, each step atomically.
     pub(crate) fn carry_out(&self, paths: &Paths) -> anyhow::Result<()> {
         let _lock = lock(paths)?;
-        if Record::read(&paths.state)? != self.record_before {
+        if InstallRecord::read(&paths.state)? != self.record_before {
             bail!("another install or uninstall changed something meanwhile; run this again");
         }
         self.binary.carry_out()?;
@@ -454,9 +464,9 @@ impl Plan {
             self.carry_out_edits()?;
         }
         match &self.folder {
-            Folder::Leave => {}
-            Folder::Put { dir, files } => files::put_folder(dir, files)?,
-            Folder::Remove { dir } => drop(files::remove_folder(dir)?),
+            PluginFolder::Leave => {}
+            PluginFolder::Put { dir, files } => files::put_folder(dir, files)?,
+            PluginFolder::Remove { dir } => drop(files::remove_folder(dir)?),
         }
         if !self.settings_first {
             self.carry_out_edits()?;

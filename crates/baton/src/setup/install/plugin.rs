@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::setup::install::ours::{EVENTS, Program};
+use crate::setup::install::ours::{EVENTS, HookProgram};
 use crate::setup::install::skills::SKILLS;
 use crate::sys::hash::sha256;
 
@@ -15,26 +15,26 @@ pub(crate) const STAMP: &str = ".baton.json";
 
 /// A file of the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct File {
+pub struct PluginFile {
     /// Relative to the folder.
     pub path: &'static str,
     pub text: String,
 }
 
 /// All files, the stamp last.
-pub fn files(program: &Program, version: &str, commands: bool, dir: &Path) -> Vec<File> {
+pub fn files(program: &HookProgram, version: &str, commands: bool, dir: &Path) -> Vec<PluginFile> {
     let mut files = vec![
-        File { path: ".claude-plugin/plugin.json", text: manifest(version) },
-        File { path: "hooks/hooks.json", text: hooks(program) },
-        File { path: "hooks/register.js", text: module(program.name(), dir) },
+        PluginFile { path: ".claude-plugin/plugin.json", text: manifest(version) },
+        PluginFile { path: "hooks/hooks.json", text: hooks(program) },
+        PluginFile { path: "hooks/register.js", text: module(program.name(), dir) },
     ];
     if commands {
-        files.push(File { path: "commands/handoff.md", text: HANDOFF.to_owned() });
-        files.push(File { path: "commands/status.md", text: STATUS.to_owned() });
-        let skills = SKILLS.iter().map(|s| File { path: s.path, text: s.text(program) });
+        files.push(PluginFile { path: "commands/handoff.md", text: HANDOFF.to_owned() });
+        files.push(PluginFile { path: "commands/status.md", text: STATUS.to_owned() });
+        let skills = SKILLS.iter().map(|s| PluginFile { path: s.path, text: s.text(program) });
         files.extend(skills);
     }
-    files.push(File { path: STAMP, text: stamp(&files, version) });
+    files.push(PluginFile { path: STAMP, text: stamp(&files, version) });
     files
 }
 
@@ -56,7 +56,7 @@ fn manifest(version: &str) -> String {
 }
 
 /// One line per event, so that a person can read it.
-fn hooks(program: &Program) -> String {
+fn hooks(program: &HookProgram) -> String {
     let mut text = "{\n  \"hooks\": {\n".to_owned();
     for (i, (event, timeout)) in EVENTS.iter().enumerate() {
         let comma = if i + 1 < EVENTS.len() { "," } else { "" };
@@ -68,7 +68,7 @@ fn hooks(program: &Program) -> String {
     text
 }
 
-fn stamp(files: &[File], version: &str) -> String {
+fn stamp(files: &[PluginFile], version: &str) -> String {
     let hashes: serde_json::Map<_, _> =
         files.iter().map(|f| (f.path.to_owned(), sha256(f.text.as_bytes()).into())).collect();
     let stamp = serde_json::json!({ "version": version, "files": hashes });
@@ -77,13 +77,13 @@ fn stamp(files: &[File], version: &str) -> String {
 
 /// A stamp's contents.
 #[derive(Debug, serde::Deserialize)]
-pub struct Stamp {
+pub struct PluginStamp {
     pub version: String,
     pub files: std::collections::BTreeMap<String, String>,
 }
 
 /// The stamp of the folder at `dir`, if it is one of ours.
-pub fn read_stamp(dir: &Path) -> Option<Stamp> {
+pub fn read_stamp(dir: &Path) -> Option<PluginStamp> {
     let bytes = crate::sys::fs::read(&dir.join(STAMP), 1 << 20).ok()??;
     serde_json::from_slice(&bytes).ok()
 }
@@ -114,7 +114,8 @@ mod tests {
 
     #[test]
     fn the_folder_registers_every_event_in_exec_form_with_an_absolute_path() {
-        let files = files(&Program::At("/home/u/.local/bin/baton".into()), "1.2.3", true, Path::new("/p"));
+        let files =
+            files(&HookProgram::At("/home/u/.local/bin/baton".into()), "1.2.3", true, Path::new("/p"));
         let hooks: serde_json::Value = serde_json::from_str(&files[1].text).unwrap();
         for (event, timeout) in EVENTS {
             let entry = &hooks["hooks"][event][0]["hooks"][0];
@@ -135,10 +136,10 @@ mod tests {
 
     #[test]
     fn the_stamp_names_version_and_hash_of_every_other_file() {
-        let files = files(&Program::At("/b/baton".into()), "1.2.3", true, Path::new("/p"));
+        let files = files(&HookProgram::At("/b/baton".into()), "1.2.3", true, Path::new("/p"));
         let (stamp, others) = files.split_last().unwrap();
         assert_eq!(stamp.path, STAMP);
-        let stamp: Stamp = serde_json::from_str(&stamp.text).unwrap();
+        let stamp: PluginStamp = serde_json::from_str(&stamp.text).unwrap();
         assert_eq!(stamp.version, "1.2.3");
         for file in others {
             assert_eq!(stamp.files[file.path], sha256(file.text.as_bytes()));

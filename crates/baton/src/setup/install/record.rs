@@ -14,7 +14,7 @@ use crate::sys::hash::sha256;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Record {
+pub(crate) struct InstallRecord {
     /// The version that wrote it.
     pub baton: String,
     pub binary: Option<PathBuf>,
@@ -49,7 +49,7 @@ pub(crate) struct Install {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct EditedFile {
     pub path: PathBuf,
-    pub kind: Kind,
+    pub kind: EditedFileKind,
     /// The hash of the bytes without our entries, kept in `originals/`; `None` if there was no file.
     pub original: Option<String>,
     /// Hashes of our writes. If the file matches one of them, nobody else has changed it since.
@@ -60,7 +60,7 @@ pub(crate) struct EditedFile {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
+pub(crate) enum EditedFileKind {
     Settings,
     Gitignore,
 }
@@ -73,7 +73,7 @@ fn originals(state: &Path) -> PathBuf {
     state.join("originals")
 }
 
-impl Record {
+impl InstallRecord {
     /// The record, empty if there is none.
     pub(crate) fn read(state: &Path) -> anyhow::Result<Self> {
         let path = file(state);

@@ -54,7 +54,7 @@ pub struct PreviousStatusLine {
 
 /// Why we do not edit a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum SettingsRefusal {
     #[error("it is not valid JSON: {0}")]
     Unparsable(String),
     #[error("it is not UTF-8 text")]
@@ -111,10 +111,11 @@ pub(in crate::setup) struct Document {
 }
 
 impl Document {
-    pub(in crate::setup) fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
-        let text = std::str::from_utf8(bytes).map_err(|_| Refusal::NotText)?;
+    pub(in crate::setup) fn parse(bytes: &[u8]) -> Result<Self, SettingsRefusal> {
+        let text = std::str::from_utf8(bytes).map_err(|_| SettingsRefusal::NotText)?;
         let (bom, text) = text.strip_prefix(BOM).map_or(("", text), |rest| (BOM, rest));
-        let root = CstRootNode::parse(text, &DIALECT).map_err(|e| Refusal::Unparsable(e.to_string()))?;
+        let root =
+            CstRootNode::parse(text, &DIALECT).map_err(|e| SettingsRefusal::Unparsable(e.to_string()))?;
         let document = Self { bom, root };
         if let Some(object) = document.object()? {
             no_twins(&object)?;
@@ -126,7 +127,7 @@ impl Document {
     }
 
     /// The settings; `None` for an empty file.
-    pub(in crate::setup) fn object(&self) -> Result<Option<CstObject>, Refusal> {
+    pub(in crate::setup) fn object(&self) -> Result<Option<CstObject>, SettingsRefusal> {
         match self.root.value() {
             None => Ok(None),
             Some(value) => value.as_object().map(Some).ok_or_else(|| shape("the whole file", "an object")),
@@ -138,28 +139,28 @@ impl Document {
     }
 }
 
-pub(in crate::setup) fn shape(what: impl Into<String>, should: &'static str) -> Refusal {
-    Refusal::Shape(what.into(), should)
+pub(in crate::setup) fn shape(what: impl Into<String>, should: &'static str) -> SettingsRefusal {
+    SettingsRefusal::Shape(what.into(), should)
 }
 
 /// Refuses duplicate names: the client would use one and we might edit the other.
-fn no_twins(object: &CstObject) -> Result<(), Refusal> {
+fn no_twins(object: &CstObject) -> Result<(), SettingsRefusal> {
     let mut names: Vec<String> = object.properties().iter().filter_map(CstObjectProp::decoded_name).collect();
     names.sort();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(Refusal::Twice(pair[0].clone())),
+        Some(pair) => Err(SettingsRefusal::Twice(pair[0].clone())),
         None => Ok(()),
     }
 }
 
 /// The file as plain values, for read-only use.
-pub fn value(bytes: &[u8]) -> Result<Value, Refusal> {
+pub fn value(bytes: &[u8]) -> Result<Value, SettingsRefusal> {
     let document = Document::parse(bytes)?;
     Ok(document.root.to_serde_value().unwrap_or(Value::Null))
 }
 
 /// Our entries and the status line in the file.
-pub fn look(bytes: &[u8]) -> Result<SettingsSummary, Refusal> {
+pub fn look(bytes: &[u8]) -> Result<SettingsSummary, SettingsRefusal> {
     let value = value(bytes)?;
     let hooks = all_hooks(&value).filter(|(event, hook)| ours::is_hook(hook, event));
     let hooks = hooks.map(|(event, hook)| (event.to_owned(), hook.clone())).collect();
@@ -200,7 +201,7 @@ pub(crate) fn all_groups(settings: &Value) -> impl Iterator<Item = (&str, usize,
 }
 
 /// Whether the file already contains exactly our wanted entries.
-pub fn holds(bytes: &[u8], wanted: &WantedEntries) -> Result<bool, Refusal> {
+pub fn holds(bytes: &[u8], wanted: &WantedEntries) -> Result<bool, SettingsRefusal> {
     let found = look(bytes)?;
     let mut expected: Vec<(String, Value)> = match &wanted.hooks {
         Some(hooks) => hooks.iter().map(|(event, hook)| ((*event).to_owned(), hook.value())).collect(),
@@ -222,7 +223,7 @@ pub fn holds(bytes: &[u8], wanted: &WantedEntries) -> Result<bool, Refusal> {
 }
 
 /// Adds the wanted entries to a file without ours. The second value undoes it.
-pub fn add(bytes: &[u8], wanted: &WantedEntries) -> Result<(Vec<u8>, Undo), Refusal> {
+pub fn add(bytes: &[u8], wanted: &WantedEntries) -> Result<(Vec<u8>, Undo), SettingsRefusal> {
     if *wanted == WantedEntries::NOTHING {
         return Ok((bytes.to_vec(), Undo::default()));
     }
@@ -269,7 +270,7 @@ fn group(hook: &Hook) -> CstInputValue {
 }
 
 /// An existing status line keeps its place, comments and other fields; only its command becomes ours.
-fn add_statusline(root: &CstObject, command: &str) -> Result<Option<PreviousStatusLine>, Refusal> {
+fn add_statusline(root: &CstObject, command: &str) -> Result<Option<PreviousStatusLine>, SettingsRefusal> {
     let refresh = || CstInputValue::Number(REFRESH.to_string());
     let Some(there) = root.get("statusLine") else {
         let entry = vec![
@@ -300,7 +301,7 @@ fn string(object: &CstObject, name: &str) -> Option<String> {
 }
 
 /// Adds the rules; returns those of ours that already existed, whoever added them.
-fn add_rules(root: &CstObject, list: &List, wanted: &[&str]) -> Result<Vec<String>, Refusal> {
+fn add_rules(root: &CstObject, list: &List, wanted: &[&str]) -> Result<Vec<String>, SettingsRefusal> {
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
@@ -325,7 +326,7 @@ fn rules(array: &CstArray, list: &List) -> Vec<(String, CstNode)> {
 }
 
 /// Removes exactly our entries and what they leave empty.
-pub fn remove(bytes: &[u8], undo: &Undo) -> Result<Vec<u8>, Refusal> {
+pub fn remove(bytes: &[u8], undo: &Undo) -> Result<Vec<u8>, SettingsRefusal> {
     let found = look(bytes)?;
     let document = Document::parse(bytes)?;
     let Some(root) = document.object()? else { return Ok(bytes.to_vec()) };

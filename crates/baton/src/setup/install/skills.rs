@@ -1,7 +1,7 @@
 //! The slash commands, as skills in the plugin folder, where they keep their plain names. They are short, because the
 //! binary does the work.
 
-use crate::setup::install::ours::Program;
+use crate::setup::install::ours::HookProgram;
 
 /// A skill; users type its name.
 pub(super) struct Skill {
@@ -22,12 +22,12 @@ pub(super) const SKILLS: [Skill; 8] = [
 
 impl Skill {
     /// The text with the program's name for this install.
-    pub(super) fn text(&self, program: &Program) -> String {
+    pub(super) fn text(&self, program: &HookProgram) -> String {
         self.text.replace("{save}", SAVE).replace("{baton}", program.name())
     }
 }
 
-/// The rest of both skills that save, from the text for the command on.
+/// The rest of both skills that save, starting with the text for the command.
 const SAVE: &str = "\
 (where the work stands: goal, current state, next steps, blockers)
 === session document ===
@@ -139,8 +139,8 @@ disable-model-invocation: true
 Tell the user what the lines above say. Do nothing else.
 ";
 
-/// The only one that a model may take up by itself: it teaches, and does nothing. Its commands are called as the permission
-/// rules for agents that lead others have them: the client compares beginnings.
+/// The only skill that a model may use by itself, because it only teaches. It spells its commands as the permission
+/// rules for leading agents do, because the client compares prefixes.
 const LEAD: &str = "\
 ---
 name: lead

@@ -13,7 +13,7 @@ use crate::sys::hash::sha256;
 
 /// A hook of ours in a hooks file, and the key of its trust.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct HookEntry {
     pub event: String,
     pub key: String,
     pub hash: String,
@@ -21,7 +21,7 @@ pub struct Entry {
 
 /// Whether the client runs a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum HookTrust {
     Trusted,
     /// Never reviewed.
     Untrusted,
@@ -32,7 +32,7 @@ pub enum State {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum TrustRefusal {
     #[error("it is not valid TOML: {0}")]
     Unparsable(String),
     #[error("{0} in it is not a table")]
@@ -43,14 +43,14 @@ pub enum Refusal {
 const TIMEOUT: u64 = 600;
 
 /// Our hooks in the hooks file `value`, which the client knows as `path`.
-pub fn entries(path: &str, value: &Value) -> Vec<Entry> {
+pub fn entries(path: &str, value: &Value) -> Vec<HookEntry> {
     let mut found = Vec::new();
     for (event, at, group) in all_groups(value) {
         let hooks = group.get("hooks").and_then(Value::as_array).into_iter().flatten();
         for (index, hook) in hooks.enumerate().filter(|(_, hook)| ours::is_hook(hook, event)) {
             let name = snake(event);
             let key = format!("{path}:{name}:{at}:{index}");
-            found.push(Entry { event: event.to_owned(), key, hash: hash(&name, group, hook) });
+            found.push(HookEntry { event: event.to_owned(), key, hash: hash(&name, group, hook) });
         }
     }
     found
@@ -104,11 +104,11 @@ fn sorted(value: &Value) -> String {
     }
 }
 
-pub(super) fn parse(config: &str) -> Result<DocumentMut, Refusal> {
+pub(super) fn parse(config: &str) -> Result<DocumentMut, TrustRefusal> {
     if is_too_deep(config) {
-        return Err(Refusal::Unparsable("its brackets nest too deep".to_owned()));
+        return Err(TrustRefusal::Unparsable("its brackets nest too deep".to_owned()));
     }
-    config.parse().map_err(|e: toml_edit::TomlError| Refusal::Unparsable(e.message().trim().to_owned()))
+    config.parse().map_err(|e: toml_edit::TomlError| TrustRefusal::Unparsable(e.message().trim().to_owned()))
 }
 
 fn state_of(config: &DocumentMut) -> Option<&dyn TableLike> {
@@ -116,29 +116,29 @@ fn state_of(config: &DocumentMut) -> Option<&dyn TableLike> {
 }
 
 /// Whether the client runs each hook, by its configuration.
-pub fn states(config: &str, entries: &[Entry]) -> Result<Vec<State>, Refusal> {
+pub fn states(config: &str, entries: &[HookEntry]) -> Result<Vec<HookTrust>, TrustRefusal> {
     let config = parse(config)?;
-    let one = |entry: &Entry| {
+    let one = |entry: &HookEntry| {
         let kept = state_of(&config).and_then(|state| state.get(&entry.key)?.as_table_like());
-        let Some(kept) = kept else { return State::Untrusted };
+        let Some(kept) = kept else { return HookTrust::Untrusted };
         if kept.get("enabled").and_then(Item::as_bool) == Some(false) {
-            return State::Off;
+            return HookTrust::Off;
         }
         match kept.get("trusted_hash").and_then(Item::as_str) {
-            Some(hash) if hash == entry.hash => State::Trusted,
-            Some(_) => State::Changed,
-            None => State::Untrusted,
+            Some(hash) if hash == entry.hash => HookTrust::Trusted,
+            Some(_) => HookTrust::Changed,
+            None => HookTrust::Untrusted,
         }
     };
     Ok(entries.iter().map(one).collect())
 }
 
 /// The configuration with the user's consent to `entries`.
-pub fn give(config: &str, entries: &[Entry]) -> Result<String, Refusal> {
+pub fn give(config: &str, entries: &[HookEntry]) -> Result<String, TrustRefusal> {
     let states = states(config, entries)?;
     let mut document = parse(config)?;
-    let wanting: Vec<&Entry> =
-        entries.iter().zip(states).filter(|(_, s)| *s != State::Trusted).map(|(e, _)| e).collect();
+    let wanting: Vec<&HookEntry> =
+        entries.iter().zip(states).filter(|(_, s)| *s != HookTrust::Trusted).map(|(e, _)| e).collect();
     if wanting.is_empty() {
         return Ok(config.to_owned());
     }
@@ -149,7 +149,7 @@ pub fn give(config: &str, entries: &[Entry]) -> Result<String, Refusal> {
             state.insert(&entry.key, Item::Table(Table::new()));
         }
         let kept = state.get_mut(&entry.key).and_then(Item::as_table_like_mut);
-        kept.ok_or(Refusal::Shape("hooks.state"))?.insert("trusted_hash", toml_edit::value(&entry.hash));
+        kept.ok_or(TrustRefusal::Shape("hooks.state"))?.insert("trusted_hash", toml_edit::value(&entry.hash));
     }
     Ok(document.to_string())
 }
@@ -158,17 +158,17 @@ pub(super) fn table<'a>(
     parent: &'a mut dyn TableLike,
     name: &str,
     whole: &'static str,
-) -> Result<&'a mut dyn TableLike, Refusal> {
+) -> Result<&'a mut dyn TableLike, TrustRefusal> {
     if parent.get(name).is_none() {
         let mut table = Table::new();
         table.set_implicit(true);
         parent.insert(name, Item::Table(table));
     }
-    parent.get_mut(name).and_then(Item::as_table_like_mut).ok_or(Refusal::Shape(whole))
+    parent.get_mut(name).and_then(Item::as_table_like_mut).ok_or(TrustRefusal::Shape(whole))
 }
 
 /// The configuration without the entries for `keys` and the tables that become empty.
-pub fn take_back(config: &str, keys: &[String]) -> Result<String, Refusal> {
+pub fn take_back(config: &str, keys: &[String]) -> Result<String, TrustRefusal> {
     let mut document = parse(config)?;
     let Some(hooks) = document.get_mut("hooks").and_then(Item::as_table_like_mut) else {
         return Ok(config.to_owned());
@@ -224,7 +224,7 @@ mod tests {
         let config = "# mine\nmodel = 'm'   # the model\n\n[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ntype = \"command\"\ncommand = \"x\"\n\n[projects.\"/p\"]\ntrust_level = \"trusted\"\n";
         let with = give(config, &entries).unwrap();
         insta::assert_snapshot!(with);
-        assert_eq!(states(&with, &entries).unwrap(), [State::Trusted]);
+        assert_eq!(states(&with, &entries).unwrap(), [HookTrust::Trusted]);
         assert_eq!(give(&with, &entries).unwrap(), with, "a second time changes nothing");
         let keys: Vec<String> = entries.iter().map(|e| e.key.clone()).collect();
         assert_eq!(take_back(&with, &keys).unwrap(), config);
@@ -238,10 +238,13 @@ mod tests {
         let entries = entries("/h/hooks.json", &file());
         let with = |text: &str| format!("[hooks.state.\"/h/hooks.json:session_start:1:0\"]\n{text}\n");
         let state = |config: &str| states(config, &entries).unwrap()[0];
-        assert_eq!(state(""), State::Untrusted);
-        assert_eq!(state(&with("trusted_hash = \"sha256:00\"")), State::Changed);
-        assert_eq!(state(&with(&format!("enabled = false\ntrusted_hash = \"{HASH_START}\""))), State::Off);
-        assert!(matches!(states("a = ", &entries), Err(Refusal::Unparsable(_))));
-        assert!(matches!(give("hooks = 3", &entries), Err(Refusal::Shape("hooks"))));
+        assert_eq!(state(""), HookTrust::Untrusted);
+        assert_eq!(state(&with("trusted_hash = \"sha256:00\"")), HookTrust::Changed);
+        assert_eq!(
+            state(&with(&format!("enabled = false\ntrusted_hash = \"{HASH_START}\""))),
+            HookTrust::Off
+        );
+        assert!(matches!(states("a = ", &entries), Err(TrustRefusal::Unparsable(_))));
+        assert!(matches!(give("hooks = 3", &entries), Err(TrustRefusal::Shape("hooks"))));
     }
 }

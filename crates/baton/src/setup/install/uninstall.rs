@@ -8,17 +8,17 @@ use crate::project::gitignore;
 use crate::setup::delegate;
 use crate::setup::install::files::{self, Edit};
 use crate::setup::install::plugin;
-use crate::setup::install::record::{self, EditedFile, Install, Kind, Record};
+use crate::setup::install::record::{self, EditedFile, EditedFileKind, Install, InstallRecord};
 use crate::setup::install::settings::{self, Undo};
-use crate::setup::install::{Scope, folder, lock, mark_own_hooks};
+use crate::setup::install::{InstallScope, folder, lock, mark_own_hooks};
 use crate::sys::fs;
 use crate::sys::hash::sha256;
 use crate::sys::paths::Paths;
 
 /// The plan of an uninstall.
 #[derive(Debug)]
-pub(crate) struct Removal {
-    pub edits: Vec<UninstallPlan>,
+pub(crate) struct UninstallPlan {
+    pub edits: Vec<RestoredEdit>,
     /// The plugin folder, if it exists.
     pub folder: Option<PathBuf>,
     pub sm: Option<PathBuf>,
@@ -26,26 +26,26 @@ pub(crate) struct Removal {
     pub refused: Vec<String>,
     install: Install,
     key: String,
-    record: Record,
+    record: InstallRecord,
 }
 
 /// An edit, and whether it restores the exact original bytes.
 #[derive(Debug)]
-pub(crate) struct UninstallPlan {
+pub(crate) struct RestoredEdit {
     pub edit: Edit,
     pub exact: bool,
 }
 
 /// Plans everything and changes nothing.
-pub(crate) fn plan(paths: &Paths, scope: &Scope) -> anyhow::Result<Removal> {
-    let mut record = Record::read(&paths.state)?;
+pub(crate) fn plan(paths: &Paths, scope: &InstallScope) -> anyhow::Result<UninstallPlan> {
+    let mut record = InstallRecord::read(&paths.state)?;
     let (project, shared) = (scope.project(), scope.is_shared());
     let install = record.find(project, shared).cloned().unwrap_or_default();
     record.installs.retain(|i| (i.project.as_deref(), i.shared) != (project, shared));
     let mut files = install.files.clone();
     // Find our entries even without a record.
-    let mut candidates = vec![(scope.settings(paths), Kind::Settings)];
-    candidates.extend(project.map(|dir| (dir.join(".gitignore"), Kind::Gitignore)));
+    let mut candidates = vec![(scope.settings(paths), EditedFileKind::Settings)];
+    candidates.extend(project.map(|dir| (dir.join(".gitignore"), EditedFileKind::Gitignore)));
     for (path, kind) in candidates {
         let real = files::real(&path).unwrap_or(path);
         if !files.iter().any(|f| f.path == real) {
@@ -66,17 +66,17 @@ pub(crate) fn plan(paths: &Paths, scope: &Scope) -> anyhow::Result<Removal> {
         }
     }
     let dir = folder(paths);
-    let there = *scope == Scope::User && plugin::read_stamp(&dir).is_some();
+    let there = *scope == InstallScope::User && plugin::read_stamp(&dir).is_some();
     let sm = record.sm.clone().filter(|link| {
-        *scope == Scope::User && std::fs::read_link(link).is_ok_and(|to| to == Path::new("baton"))
+        *scope == InstallScope::User && std::fs::read_link(link).is_ok_and(|to| to == Path::new("baton"))
     });
-    if *scope == Scope::User {
+    if *scope == InstallScope::User {
         record.sm = None;
     }
-    Ok(Removal { edits, folder: there.then_some(dir), sm, refused, install, key: scope.key(), record })
+    Ok(UninstallPlan { edits, folder: there.then_some(dir), sm, refused, install, key: scope.key(), record })
 }
 
-fn plan_edit(state: &Path, file: &EditedFile) -> anyhow::Result<Option<UninstallPlan>> {
+fn plan_edit(state: &Path, file: &EditedFile) -> anyhow::Result<Option<RestoredEdit>> {
     let story = || format!("{} still has entries of baton's", file.path.display());
     let Some(now) = fs::read(&file.path, 16 << 20).with_context(story)? else { return Ok(None) };
     let kept = file.original.as_ref().map(|hash| record::original(state, hash));
@@ -86,13 +86,13 @@ fn plan_edit(state: &Path, file: &EditedFile) -> anyhow::Result<Option<Uninstall
         _ => {
             let after = match file.kind {
                 // A permission rule alone belongs to the user, unless the record says otherwise.
-                Kind::Settings
+                EditedFileKind::Settings
                     if file.written.is_empty() && !settings::look(&now).with_context(story)?.has_ours() =>
                 {
                     now.clone()
                 }
-                Kind::Settings => settings::remove(&now, &file.undo).with_context(story)?,
-                Kind::Gitignore => gitignore::remove(&now),
+                EditedFileKind::Settings => settings::remove(&now, &file.undo).with_context(story)?,
+                EditedFileKind::Gitignore => gitignore::remove(&now),
             };
             // Delete a file that we created if nobody else has added to it.
             let ours_alone =
@@ -105,17 +105,17 @@ fn plan_edit(state: &Path, file: &EditedFile) -> anyhow::Result<Option<Uninstall
         return Ok(None);
     }
     edit.check().with_context(story)?;
-    Ok(Some(UninstallPlan { edit, exact }))
+    Ok(Some(RestoredEdit { edit, exact }))
 }
 
-fn is_blank(kind: Kind, bytes: &[u8]) -> bool {
+fn is_blank(kind: EditedFileKind, bytes: &[u8]) -> bool {
     match kind {
-        Kind::Settings => bytes.iter().filter(|b| !b.is_ascii_whitespace()).eq(b"{}"),
-        Kind::Gitignore => bytes.trim_ascii().is_empty(),
+        EditedFileKind::Settings => bytes.iter().filter(|b| !b.is_ascii_whitespace()).eq(b"{}"),
+        EditedFileKind::Gitignore => bytes.trim_ascii().is_empty(),
     }
 }
 
-impl Removal {
+impl UninstallPlan {
     pub(crate) fn is_empty(&self) -> bool {
         self.edits.is_empty()
             && self.folder.is_none()
@@ -174,10 +174,10 @@ impl Removal {
 }
 
 /// What can still be found of ours; nothing after a full uninstall.
-pub(crate) fn remains(paths: &Paths, scope: &Scope) -> Vec<String> {
+pub(crate) fn remains(paths: &Paths, scope: &InstallScope) -> Vec<String> {
     let mut found = Vec::new();
     let dir = folder(paths);
-    if *scope == Scope::User && dir.exists() {
+    if *scope == InstallScope::User && dir.exists() {
         found.push(format!("{} is still there", paths.short(&dir)));
     }
     let settings = scope.settings(paths);

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::setup::delegate;
 use crate::setup::install::files::Edit;
 use crate::setup::install::lock;
-use crate::setup::install::record::{self, EditedFile, Record};
+use crate::setup::install::record::{self, EditedFile, InstallRecord};
 use crate::setup::migrate::entries::{self, RemovedEntry};
 use crate::setup::migrate::find::{ForeignFile, Registration, RegistrationKind};
 use crate::setup::migrate::known::PartKind;
@@ -72,8 +72,8 @@ pub(crate) struct Migration {
     kept: Vec<Vec<u8>>,
     /// Status lines that ours will run instead from now on.
     behind: Vec<(String, String)>,
-    record: Record,
-    record_before: Record,
+    record: InstallRecord,
+    record_before: InstallRecord,
 }
 
 /// Leaves out everything that depends on a file that the user wants to keep: what it registers, and those helpers.
@@ -108,7 +108,7 @@ fn is_tracked(file: &Path) -> bool {
 
 /// Plans everything and changes nothing.
 pub(crate) fn plan(paths: &Paths, found: &[ForeignFile]) -> anyhow::Result<Migration> {
-    let record = Record::read(&paths.state)?;
+    let record = InstallRecord::read(&paths.state)?;
     let mut plan = Migration {
         edits: Vec::new(),
         moves: found.iter().map(|f| f.path.clone()).collect(),
@@ -243,7 +243,7 @@ impl Migration {
     /// Carries it out; returns the folder that now has everything.
     pub(crate) fn carry_out(mut self, paths: &Paths, now: Timestamp) -> anyhow::Result<PathBuf> {
         let _lock = lock(paths)?;
-        if Record::read(&paths.state)? != self.record_before {
+        if InstallRecord::read(&paths.state)? != self.record_before {
             bail!("another install or uninstall changed something meanwhile; run this again");
         }
         let dir = new_folder(paths, now)?;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use jsonc_parser::cst::{CstArray, CstInputValue, CstNode};
 
 use crate::setup::delegate;
-use crate::setup::install::settings::{Document, Refusal, remove_property, shape};
+use crate::setup::install::settings::{Document, SettingsRefusal, remove_property, shape};
 use crate::setup::migrate::find::{Registration, RegistrationKind, aliased};
 
 /// A removed entry, to restore it in a file that has changed since.
@@ -33,7 +33,7 @@ pub(crate) fn take_out(
     bytes: &[u8],
     entries: &[&Registration],
     behind: Option<&str>,
-) -> Result<(Vec<u8>, Vec<RemovedEntry>), Refusal> {
+) -> Result<(Vec<u8>, Vec<RemovedEntry>), SettingsRefusal> {
     let document = Document::parse(bytes)?;
     let Some(root) = document.object()? else { return Ok((bytes.to_vec(), Vec::new())) };
     let mut taken = Vec::new();
@@ -99,7 +99,7 @@ pub(crate) fn take_out(
 }
 
 /// Restores removed entries in a file that somebody has changed since, and keeps everything in it, including ours.
-pub(crate) fn put_back(bytes: &[u8], taken: &[RemovedEntry], key: &str) -> Result<Vec<u8>, Refusal> {
+pub(crate) fn put_back(bytes: &[u8], taken: &[RemovedEntry], key: &str) -> Result<Vec<u8>, SettingsRefusal> {
     let document = Document::parse(bytes)?;
     document.object()?;
     let root = document.root.object_value_or_create().ok_or_else(|| shape("the whole file", "an object"))?;
@@ -143,7 +143,7 @@ pub(crate) fn put_back(bytes: &[u8], taken: &[RemovedEntry], key: &str) -> Resul
 }
 
 /// Makes our own status line stop running another one.
-pub(crate) fn drop_delegate(bytes: &[u8], key: &str) -> Result<Vec<u8>, Refusal> {
+pub(crate) fn drop_delegate(bytes: &[u8], key: &str) -> Result<Vec<u8>, SettingsRefusal> {
     let document = Document::parse(bytes)?;
     let entry = document.object()?.and_then(|root| root.get("statusLine")?.object_value());
     if let Some(property) = entry.and_then(|entry| entry.get("command"))

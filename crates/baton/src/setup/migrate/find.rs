@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::project::trust::Trust;
 use crate::setup::delegate;
-use crate::setup::install::{Scope, files, project_of, settings};
+use crate::setup::install::{InstallScope, files, project_of, settings};
 use crate::setup::migrate::known::{self, PartKind, Tool, ToolPart};
 use crate::sys::fs;
 use crate::sys::paths::Paths;
 use crate::sys::shell;
 
-/// Relevant scripts and settings files are not longer.
+/// Relevant scripts and settings files are smaller.
 const MAX: u64 = 16 << 20;
 
 /// A file of another tool, and what registers it.
@@ -81,8 +81,8 @@ impl ForeignFile {
 
 /// The settings files that the client reads here, and whether the user has trusted their project.
 fn sources(paths: &Paths, project: &Path) -> Vec<(PathBuf, bool)> {
-    let of = |shared| Scope::Project { dir: project.to_owned(), shared }.settings(paths);
-    let mut files = vec![(Scope::User.settings(paths), true)];
+    let of = |shared| InstallScope::Project { dir: project.to_owned(), shared }.settings(paths);
+    let mut files = vec![(InstallScope::User.settings(paths), true)];
     if project != paths.home {
         let accepted = Trust::read(paths).accepts(project);
         files.extend([(of(false), accepted), (of(true), accepted)]);

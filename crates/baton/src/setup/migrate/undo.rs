@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use crate::setup::delegate;
 use crate::setup::install::files::Edit;
 use crate::setup::install::lock;
-use crate::setup::install::record::{self, Record};
+use crate::setup::install::record::{self, InstallRecord};
 use crate::setup::install::settings::{self, PreviousStatusLine};
 use crate::setup::migrate::aside::{AsideRecord, FileEdit, folder, relocate};
 use crate::setup::migrate::entries::{self, RemovedEntry};
@@ -66,7 +66,7 @@ pub(crate) fn newest(paths: &Paths) -> anyhow::Result<Option<UndoReport>> {
         relocate(&kept, &one.from)?;
         undone.moves.push(one.from.clone());
     }
-    let mut record = Record::read(&paths.state)?;
+    let mut record = InstallRecord::read(&paths.state)?;
     let before = record.clone();
     for edited in &aside.edits {
         match put_back(paths, &dir, edited, &aside, &mut record) {
@@ -99,7 +99,7 @@ fn put_back(
     dir: &Path,
     edited: &FileEdit,
     aside: &AsideRecord,
-    record: &mut Record,
+    record: &mut InstallRecord,
 ) -> anyhow::Result<Option<bool>> {
     let now = fs::read(&edited.path, 16 << 20)?;
     let hash = now.as_deref().map(sha256);

@@ -22,7 +22,7 @@ use jiff::{SignedDuration, Timestamp};
 
 pub use history::{Event, Transition};
 pub(crate) use read::newest_first;
-pub use repair::Repaired;
+pub use repair::Repair;
 
 use crate::store::record;
 use crate::sys::fs::{self, FileError, PRIVATE, Sync};
@@ -31,7 +31,7 @@ use crate::sys::process;
 
 /// Far more than a manifest with a thousand waiting handoffs needs.
 const MAX_MANIFEST: u64 = 4 << 20;
-/// Documents above this are refused: no agent could read one.
+/// Larger documents are refused, because no agent could read them.
 pub(crate) const MAX_DOCUMENT: u64 = 8 << 20;
 
 #[derive(Debug, thiserror::Error)]
@@ -88,14 +88,14 @@ pub struct Sealed {
 
 /// A handoff with its document, header included.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedHandoff {
     pub entry: Entry,
     pub text: String,
     /// Where its ledger is, if it has one.
     carried: PathBuf,
 }
 
-impl Loaded {
+impl LoadedHandoff {
     /// The ledger behind the document. Handoffs of earlier versions, or written by a person, have none.
     pub fn carried(&self) -> Result<Option<Carried>, FileError> {
         let carried: Option<Carried> = record::read(&self.carried)?;
@@ -132,7 +132,7 @@ impl Handoffs {
         Self { root, expiry, wanted, private: Box::new(|_| false), patience: Duration::from_secs(5) }
     }
 
-    /// Handoffs that match `private` are for their addressee alone.
+    /// Only their addressee may load handoffs that match `private`.
     #[must_use]
     pub(crate) fn keeping(self, private: EntryPredicate) -> Self {
         Self { private, ..self }
@@ -292,7 +292,7 @@ impl Handoffs {
         channel: &ChannelName,
         who: &Claimant<'_>,
         now: Timestamp,
-    ) -> Result<Result<Loaded, Refusal>, StoreError> {
+    ) -> Result<Result<LoadedHandoff, Refusal>, StoreError> {
         let manifest = self.manifest(channel)?;
         match self.world(now, |world| manifest.offer(who, world).cloned()) {
             Ok(entry) => Ok(Ok(self.loaded(self.document(channel, &manifest, &entry)?, entry))),
@@ -306,7 +306,7 @@ impl Handoffs {
         channel: &ChannelName,
         who: &Claimant<'_>,
         now: Timestamp,
-    ) -> Result<Result<Loaded, Refusal>, StoreError> {
+    ) -> Result<Result<LoadedHandoff, Refusal>, StoreError> {
         self.take(channel, now, |manifest, world| manifest.claim(who, world))
     }
 
@@ -317,7 +317,7 @@ impl Handoffs {
         who: &Claimant<'_>,
         pid: u32,
         now: Timestamp,
-    ) -> Result<Result<Loaded, Refusal>, StoreError> {
+    ) -> Result<Result<LoadedHandoff, Refusal>, StoreError> {
         let take = |manifest: &mut Manifest, world: &World<'_>| {
             let claimed = manifest.claim(who, world)?;
             Ok(manifest.consume(&claimed.id, who.session, pid, world.now).unwrap_or(claimed))
@@ -334,7 +334,7 @@ impl Handoffs {
         session: &SessionId,
         pid: u32,
         now: Timestamp,
-    ) -> Result<Result<Loaded, Refusal>, StoreError> {
+    ) -> Result<Result<LoadedHandoff, Refusal>, StoreError> {
         let _lock = self.lock(channel)?;
         let mut manifest = self.manifest_locked(channel, now)?;
         self.world(now, |world| manifest.release_dead(world));
@@ -354,8 +354,8 @@ impl Handoffs {
         Ok(Ok(self.loaded(text, entry)))
     }
 
-    fn loaded(&self, text: String, entry: Entry) -> Loaded {
-        Loaded { text, carried: self.carried_path(&entry.id), entry }
+    fn loaded(&self, text: String, entry: Entry) -> LoadedHandoff {
+        LoadedHandoff { text, carried: self.carried_path(&entry.id), entry }
     }
 
     fn take(
@@ -363,7 +363,7 @@ impl Handoffs {
         channel: &ChannelName,
         now: Timestamp,
         take: impl FnOnce(&mut Manifest, &World<'_>) -> Result<Entry, Refusal>,
-    ) -> Result<Result<Loaded, Refusal>, StoreError> {
+    ) -> Result<Result<LoadedHandoff, Refusal>, StoreError> {
         // Without a manifest there is nothing to take, and asking must not create anything.
         if !self.manifest_path(channel).exists() {
             return Ok(Err(Refusal::Nothing));

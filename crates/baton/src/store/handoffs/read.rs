@@ -7,7 +7,7 @@ use baton_core::handoff::{Carried, Entry, HandoffId, Header, Manifest, Status};
 use baton_core::ids::ChannelName;
 use jiff::Timestamp;
 
-use crate::store::handoffs::{Handoffs, Loaded, MAX_DOCUMENT, StoreError};
+use crate::store::handoffs::{Handoffs, LoadedHandoff, MAX_DOCUMENT, StoreError};
 use crate::store::record;
 use crate::sys::fs::{self, FileError, PRIVATE, Sync};
 
@@ -120,7 +120,7 @@ impl Handoffs {
     }
 
     /// A handoff of the channel by id, whatever its state, with its document.
-    pub fn find(&self, channel: &ChannelName, id: &HandoffId) -> Result<Option<Loaded>, StoreError> {
+    pub fn find(&self, channel: &ChannelName, id: &HandoffId) -> Result<Option<LoadedHandoff>, StoreError> {
         let Some(entry) = self.entry(channel, id)? else { return Ok(None) };
         Ok(Some(self.loaded(self.archived(&entry)?, entry)))
     }

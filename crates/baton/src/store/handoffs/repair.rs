@@ -15,7 +15,7 @@ use crate::sys::process;
 
 /// One repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Repaired {
+pub enum Repair {
     /// The file was moved to a name that says so.
     SetAside { what: PathBuf, to: PathBuf, why: String },
     /// `CURRENT` was rewritten from the archive.
@@ -30,7 +30,7 @@ pub enum Repaired {
 
 impl Handoffs {
     /// Makes the channel usable again. An empty list means that nothing was wrong.
-    pub fn repair(&self, channel: &ChannelName, now: Timestamp) -> Result<Vec<Repaired>, StoreError> {
+    pub fn repair(&self, channel: &ChannelName, now: Timestamp) -> Result<Vec<Repair>, StoreError> {
         let _lock = self.lock(channel)?;
         self.refuse_sound(channel)?;
         let mut done = Vec::new();
@@ -40,7 +40,7 @@ impl Handoffs {
             .filter_map(|dir| fs::sweep_temps(dir, process::pid_exists).ok())
             .sum();
         if swept > 0 {
-            done.push(Repaired::Swept(swept));
+            done.push(Repair::Swept(swept));
         }
 
         let manifest = match self.manifest(channel) {
@@ -49,10 +49,10 @@ impl Handoffs {
                 // Rebuild first: if that fails, the damaged file is better than none.
                 let manifest = self.rebuild(channel)?;
                 let to = fs::set_aside(&path, &stamp)?;
-                done.push(Repaired::SetAside { what: path.clone(), to, why });
+                done.push(Repair::SetAside { what: path.clone(), to, why });
                 self.commit(&manifest, Sync::Yes)?;
                 let current = manifest.current.as_ref().map(|e| format!("{} ({})", e.id, e.status.as_str()));
-                done.push(Repaired::Rebuilt { path, current });
+                done.push(Repair::Rebuilt { path, current });
                 manifest
             }
             Err(other) => return Err(other),
@@ -66,24 +66,24 @@ impl Handoffs {
         if let Ok(text) = checked(&self.archived_path(&entry.id), channel, &entry.id) {
             if current.symlink_metadata().is_ok() {
                 let to = fs::set_aside(&current, &stamp)?;
-                done.push(Repaired::SetAside { what: current.clone(), to, why });
+                done.push(Repair::SetAside { what: current.clone(), to, why });
             }
             fs::replace(&current, text.as_bytes(), PRIVATE, Sync::Yes)?;
-            done.push(Repaired::Mended(current));
+            done.push(Repair::Mended(current));
             return Ok(done);
         }
         // Neither copy matches the manifest: the words are gone or foreign. Remove the entry.
         for path in [current, self.archived_path(&entry.id)] {
             if path.symlink_metadata().is_ok() {
                 let to = fs::set_aside(&path, &stamp)?;
-                done.push(Repaired::SetAside { what: path, to, why: why.clone() });
+                done.push(Repair::SetAside { what: path, to, why: why.clone() });
             }
         }
         let path = self.manifest_path(channel);
         let manifest = self.rebuild(channel)?;
         let to = fs::set_aside(&path, &stamp)?;
         let why = format!("no document carries {}", entry.id);
-        done.push(Repaired::SetAside { what: path.clone(), to, why });
+        done.push(Repair::SetAside { what: path.clone(), to, why });
         self.commit(&manifest, Sync::Yes)?;
         if let Some(entry) = &manifest.current
             && let Ok(text) = checked(&self.archived_path(&entry.id), channel, &entry.id)
@@ -91,7 +91,7 @@ impl Handoffs {
             fs::replace(&self.current_path(channel), text.as_bytes(), PRIVATE, Sync::Yes)?;
         }
         let current = manifest.current.map(|e| format!("{} ({})", e.id, e.status.as_str()));
-        done.push(Repaired::Rebuilt { path, current });
+        done.push(Repair::Rebuilt { path, current });
         Ok(done)
     }
 
@@ -123,7 +123,7 @@ impl Handoffs {
         mut manifest: Manifest,
         now: Timestamp,
         stamp: &str,
-        done: &mut Vec<Repaired>,
+        done: &mut Vec<Repair>,
     ) -> Result<Manifest, StoreError> {
         let mut ended = Vec::new();
         for id in manifest.waiting.iter().map(|e| e.id.clone()).collect::<Vec<_>>() {
@@ -132,10 +132,10 @@ impl Handoffs {
             let why = why.to_string();
             if path.symlink_metadata().is_ok() {
                 let to = fs::set_aside(&path, stamp)?;
-                done.push(Repaired::SetAside { what: path, to, why: why.clone() });
+                done.push(Repair::SetAside { what: path, to, why: why.clone() });
             }
             ended.extend(manifest.clear(&id, now));
-            done.push(Repaired::Dropped { id, why });
+            done.push(Repair::Dropped { id, why });
         }
         if !ended.is_empty() {
             self.record_ends(channel, &ended, now)?;
@@ -157,7 +157,7 @@ impl Handoffs {
             let entry = match (known.remove(&id), archived) {
                 (Some(entry), _) => (Entry { claim: None, ..entry }, true),
                 (None, Some(header)) => (Entry::active(&header, 0), false),
-                // Nothing tells which channel the unreadable document belongs to.
+                // There is no way to know which channel the unreadable document belongs to.
                 (None, None) => continue,
             };
             entries.push(entry);

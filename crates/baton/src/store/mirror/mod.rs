@@ -9,7 +9,7 @@
 //! pinned                    exempt from pruning
 //! ```
 //!
-//! [`take`] is the hot part: it appends what was added, and compares the last bytes of the copy to see whether the
+//! [`take`] is the hot part: it appends new bytes, and compares the last bytes of the copy to see whether the
 //! transcript is still the same one. [`rest`] is the cold part, run by commands only.
 
 mod read;
@@ -27,9 +27,9 @@ use crate::store::record;
 use crate::sys::fs::{self, FileError, PRIVATE, Sync};
 use crate::sys::lock::{Lock, LockError};
 
-pub use read::{Generation, MirroredSession, Part, frames};
+pub use read::{Generation, MirrorPart, MirroredSession, frames};
 pub(crate) use take::CATCH_UP;
-pub use take::{CopyProgress, Origin, PER_HOOK};
+pub use take::{CopyProgress, MirrorOrigin, PER_HOOK};
 
 /// The part that holds the conversation itself.
 pub const MAIN: &str = "main";
@@ -59,7 +59,7 @@ pub struct Meta {
     /// Paths of the parts that are not beside the transcript.
     pub parts: BTreeMap<String, String>,
     /// The compressed generations, by file name.
-    pub resting: BTreeMap<String, Resting>,
+    pub resting: BTreeMap<String, CompressedGeneration>,
     /// The machine and the channel there that it was fetched from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fetched: Option<Fetched>,
@@ -74,7 +74,7 @@ pub struct Fetched {
 
 /// The expected content of a compressed generation, checked when it is read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Resting {
+pub struct CompressedGeneration {
     /// Uncompressed, without the bytes shared with its base.
     pub bytes: u64,
     pub sha256: String,
@@ -82,7 +82,7 @@ pub struct Resting {
 
 /// A generation begins with the first `len` bytes of generation `of`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Base {
+pub struct GenerationBase {
     pub of: u32,
     pub len: u64,
 }

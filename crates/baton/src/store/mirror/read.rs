@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use baton_core::ids::SessionId;
 
-use crate::store::mirror::{Base, MAIN, Meta, base_name};
+use crate::store::mirror::{GenerationBase, MAIN, Meta, base_name};
 use crate::store::record;
 use crate::sys::fs::{self, FileError};
 
@@ -19,12 +19,12 @@ pub struct MirroredSession {
     pub meta: Meta,
     pub pinned: bool,
     /// The conversation itself first, then its subagents by name.
-    pub parts: Vec<Part>,
+    pub parts: Vec<MirrorPart>,
 }
 
 /// The conversation (`main`) or one of its subagents (`agent-…`).
 #[derive(Debug, Clone)]
-pub struct Part {
+pub struct MirrorPart {
     pub name: String,
     /// Oldest first; the last one is the transcript as a hook last saw it.
     pub generations: Vec<Generation>,
@@ -43,7 +43,7 @@ pub struct Generation {
     pub stored: u64,
     pub modified: Option<SystemTime>,
     /// It begins with the first bytes of another generation.
-    pub base: Option<Base>,
+    pub base: Option<GenerationBase>,
 }
 
 impl Generation {
@@ -61,7 +61,7 @@ impl MirroredSession {
             Err(e) => return Err(FileError::new("list", &folder, e)),
         };
         let meta: Meta = record::read(&folder.join("meta.json"))?.unwrap_or_default();
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<MirrorPart> = Vec::new();
         let mut pinned = false;
         for entry in entries {
             let entry = entry.map_err(|e| FileError::new("list", &folder, e))?;
@@ -92,7 +92,7 @@ impl MirroredSession {
             };
             match parts.iter_mut().find(|p| p.name == part) {
                 Some(found) => found.generations.push(generation),
-                None => parts.push(Part { name: part.to_owned(), generations: vec![generation] }),
+                None => parts.push(MirrorPart { name: part.to_owned(), generations: vec![generation] }),
             }
         }
         for part in &mut parts {
@@ -103,12 +103,12 @@ impl MirroredSession {
         Ok(anything.then_some(Self { session, folder, meta, pinned, parts }))
     }
 
-    pub fn main(&self) -> Option<&Part> {
+    pub fn main(&self) -> Option<&MirrorPart> {
         self.parts.first().filter(|p| p.name == MAIN)
     }
 
     /// The conversation as a hook last saw it.
-    pub fn newest(&self) -> Option<(&Part, &Generation)> {
+    pub fn newest(&self) -> Option<(&MirrorPart, &Generation)> {
         let part = self.main()?;
         Some((part, part.generations.last()?))
     }
@@ -124,7 +124,7 @@ impl MirroredSession {
     }
 }
 
-impl Part {
+impl MirrorPart {
     /// Numbers the live generation, which comes last, and reads the base of each generation.
     fn finish(&mut self, folder: &Path) -> Result<(), FileError> {
         self.generations.sort_by_key(|g| (g.number, g.compressed));

@@ -1,4 +1,4 @@
-//! Compresses, checks and removes mirrored conversations that are over. Run by commands, never by a hook.
+//! Compresses, checks and removes mirrored conversations that have ended. Run by commands, never by a hook.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write as _};
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::store::mirror::read::open_own;
 use crate::store::mirror::{
-    Generation, Mirror, MirrorError, MirroredSession, Part, Resting, generation_name,
+    CompressedGeneration, Generation, Mirror, MirrorError, MirrorPart, MirroredSession, generation_name,
 };
 use crate::sys::copy;
 use crate::sys::fs::{self, FileError};
@@ -58,7 +58,7 @@ impl Mirror {
     fn rest_one(
         &self,
         session: &SessionId,
-        part: &Part,
+        part: &MirrorPart,
         generation: &Generation,
         told: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<u64>, MirrorError> {
@@ -79,7 +79,7 @@ impl Mirror {
             if (again, &same) != (bytes, &sum) {
                 return Err(fail(io::Error::other("what was written does not read back as it was")));
             }
-            Ok(Some(Resting { bytes, sha256: sum }))
+            Ok(Some(CompressedGeneration { bytes, sha256: sum }))
         });
         let resting = match written {
             Ok(Some(resting)) => resting,
@@ -157,7 +157,7 @@ impl MirroredSession {
     /// Checks whether a generation can be trusted; the error says why not.
     pub fn check(
         &self,
-        part: &Part,
+        part: &MirrorPart,
         generation: &Generation,
         told: &mut dyn FnMut(u64) -> bool,
     ) -> Result<(), String> {

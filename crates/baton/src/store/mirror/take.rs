@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use baton_core::ids::{SessionId, unsafe_name};
 use rustix::fs::OFlags;
 
-use crate::store::mirror::{Base, MAIN, Mirror, MirrorError, base_name, generation_name, live_name};
+use crate::store::mirror::{
+    GenerationBase, MAIN, Mirror, MirrorError, base_name, generation_name, live_name,
+};
 use crate::store::record;
 use crate::sys::copy;
 use crate::sys::fs::{self, FileError, PRIVATE};
@@ -31,7 +33,7 @@ const PATIENCE: Duration = Duration::from_millis(5);
 
 /// The conversation that is copied.
 #[derive(Debug, Clone, Copy)]
-pub struct Origin<'a> {
+pub struct MirrorOrigin<'a> {
     pub session: &'a SessionId,
     pub provider: &'a str,
     /// The conversation's own file, even if a subagent's file is copied.
@@ -57,14 +59,19 @@ enum CopyOutcome {
 
 impl Mirror {
     /// Copies at most `limit` bytes of the conversation's own file.
-    pub fn take(&self, origin: &Origin<'_>, source: &File, limit: u64) -> Result<CopyProgress, MirrorError> {
+    pub fn take(
+        &self,
+        origin: &MirrorOrigin<'_>,
+        source: &File,
+        limit: u64,
+    ) -> Result<CopyProgress, MirrorError> {
         self.take_part(origin, MAIN, source, limit)
     }
 
     /// Copies at most `limit` bytes of a subagent's file. Skips names that cannot be a subagent's.
     pub(crate) fn take_file(
         &self,
-        origin: &Origin<'_>,
+        origin: &MirrorOrigin<'_>,
         path: &Path,
         limit: u64,
     ) -> Result<CopyProgress, MirrorError> {
@@ -78,7 +85,11 @@ impl Mirror {
     }
 
     /// Copies all of the conversation and its subagents, or as much as `patience` allows.
-    pub fn catch_up(&self, origin: &Origin<'_>, patience: Duration) -> Result<CopyProgress, MirrorError> {
+    pub fn catch_up(
+        &self,
+        origin: &MirrorOrigin<'_>,
+        patience: Duration,
+    ) -> Result<CopyProgress, MirrorError> {
         let began = Instant::now();
         let mut all = CopyProgress::default();
         let mut first = Ok(());
@@ -111,7 +122,7 @@ impl Mirror {
 
     fn catch_up_part(
         &self,
-        origin: &Origin<'_>,
+        origin: &MirrorOrigin<'_>,
         part: &str,
         source: &File,
         began: Instant,
@@ -135,7 +146,7 @@ impl Mirror {
     /// the end of a session asks for it. A difference begins a new generation.
     pub fn compare(
         &self,
-        origin: &Origin<'_>,
+        origin: &MirrorOrigin<'_>,
         source: &File,
         most: u64,
     ) -> Result<CopyProgress, MirrorError> {
@@ -150,7 +161,7 @@ impl Mirror {
 
     fn take_part(
         &self,
-        origin: &Origin<'_>,
+        origin: &MirrorOrigin<'_>,
         part: &str,
         source: &File,
         limit: u64,
@@ -166,7 +177,7 @@ impl Mirror {
     /// Starts a live copy if there is none yet.
     fn begin(
         &self,
-        origin: &Origin<'_>,
+        origin: &MirrorOrigin<'_>,
         part: &str,
         source: &File,
         limit: u64,
@@ -188,7 +199,7 @@ impl Mirror {
     }
 
     /// Creates an empty live copy, or a whole one if the file system shares blocks. The caller holds the lock.
-    fn create(&self, origin: &Origin<'_>, part: &str, source: &File) -> Result<File, MirrorError> {
+    fn create(&self, origin: &MirrorOrigin<'_>, part: &str, source: &File) -> Result<File, MirrorError> {
         let folder = self.folder(origin.session);
         // Left by a process that was killed before it created the matching file.
         fs::remove(&folder.join(base_name(part, self.next_number(origin.session, part)?)))?;
@@ -206,7 +217,7 @@ impl Mirror {
     /// After a mere cut, the new one builds on the bytes that both share.
     fn renew(
         &self,
-        origin: &Origin<'_>,
+        origin: &MirrorOrigin<'_>,
         part: &str,
         source: &File,
         compared: bool,
@@ -229,7 +240,7 @@ impl Mirror {
             let shared = if compared { None } else { cut_at(old, source, len).map_err(fail)? };
             fs::rename_new(&path, &folder.join(generation_name(part, number)))?;
             if let Some(tail) = shared {
-                let base = Base { of: number, len };
+                let base = GenerationBase { of: number, len };
                 record::write(&folder.join(base_name(part, number + 1)), &base)?;
                 self.note(origin, part)?;
                 copy::with_hole(&path, len, &tail)?;
@@ -244,7 +255,7 @@ impl Mirror {
     }
 
     /// Records where the bytes come from.
-    fn note(&self, origin: &Origin<'_>, part: &str) -> Result<(), FileError> {
+    fn note(&self, origin: &MirrorOrigin<'_>, part: &str) -> Result<(), FileError> {
         self.change_meta(origin.session, |meta| {
             origin.provider.clone_into(&mut meta.provider);
             origin.cwd.clone_into(&mut meta.cwd);
@@ -256,8 +267,8 @@ impl Mirror {
         })
     }
 
-    /// The number that the live copy gets when it becomes an earlier generation. A name that is not seen would be given
-    /// again, so this fails if the folder cannot be listed.
+    /// The number that the live copy gets when it becomes an earlier generation. Fails if the folder cannot be listed,
+    /// because a name that we do not see would be used twice.
     pub(super) fn next_number(&self, session: &SessionId, part: &str) -> Result<u32, FileError> {
         let names = fs::names(&self.folder(session))?;
         let last = names.iter().filter_map(|name| number_of(name, part)).max();

@@ -2,7 +2,7 @@
 
 use baton_core::approval::Request;
 use baton_core::reading::tokens;
-use baton_core::transcript::entries::{Act, Entry, ToolResult};
+use baton_core::transcript::entries::{ConversationEntry, EntryKind, ToolResult};
 use serde_json::Value;
 
 use crate::sys::clock::{age, clock};
@@ -139,18 +139,20 @@ fn paragraph(text: &str, columns: usize, style: ratatui_core::style::Style) -> V
     wrap(text, columns).into_iter().map(|line| StyledLine::new(line, style)).collect()
 }
 
-fn said(model: &Model, entry: &Entry, columns: usize) -> Vec<StyledLine> {
+fn said(model: &Model, entry: &ConversationEntry, columns: usize) -> Vec<StyledLine> {
     let look = model.look;
     let (plain, dim) = (look.style(Tone::Plain), look.style(Tone::Dim));
     let (who, text, style, body) = match &entry.act {
-        Act::Tool { text, result, .. } => return vec![tool(model, entry, text, result.as_ref(), columns)],
-        Act::Prompt { from, text } => match from.as_str() {
+        EntryKind::Tool { text, result, .. } => {
+            return vec![tool(model, entry, text, result.as_ref(), columns)];
+        }
+        EntryKind::Prompt { from, text } => match from.as_str() {
             "user" => ("you", text, look.style(Tone::Bold), plain),
             "baton" => ("baton", text, look.style(Tone::Moving), look.style(Tone::Moving)),
             from => (from, text, look.style(Tone::Moving), plain),
         },
-        Act::Reply { text } => ("agent", text, plain, plain),
-        Act::Note { text } => (look.pick("—", "-"), text, dim, dim),
+        EntryKind::Reply { text } => ("agent", text, plain, plain),
+        EntryKind::Note { text } => (look.pick("—", "-"), text, dim, dim),
     };
     let name = fit(who, 7);
     let short: String = text.chars().take(MAX_TEXT).collect();
@@ -162,7 +164,13 @@ fn said(model: &Model, entry: &Entry, columns: usize) -> Vec<StyledLine> {
     lines.collect()
 }
 
-fn tool(model: &Model, entry: &Entry, text: &str, result: Option<&ToolResult>, columns: usize) -> StyledLine {
+fn tool(
+    model: &Model,
+    entry: &ConversationEntry,
+    text: &str,
+    result: Option<&ToolResult>,
+    columns: usize,
+) -> StyledLine {
     let look = model.look;
     let (mark, tone) = match result {
         Some(result) if result.failed => (look.pick("✗", "x"), Tone::Bad),

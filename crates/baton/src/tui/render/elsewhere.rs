@@ -16,7 +16,7 @@ pub(crate) fn draw(model: &Model, buffer: &mut Buffer, area: Rect) {
     let inner = inside(area);
     let lines = lines(model);
     let room = usize::from(inner.height);
-    // The last line tells how much is not shown.
+    // The last line says how many lines are not shown.
     let hidden = if lines.len() > room { lines.len() - room + 1 } else { 0 };
     let columns = usize::from(inner.width);
     for (y, (text, tone)) in lines.iter().take(room - usize::from(hidden > 0)).enumerate() {
@@ -42,7 +42,7 @@ pub(crate) fn title(model: &Model) -> String {
     }
 }
 
-/// A line for each machine and each of its agents; nothing without a fleet, or where the filter leaves nobody.
+/// A line for each machine and each of its agents; empty without a fleet, or if the filter matches nobody.
 pub(crate) fn lines(model: &Model) -> Vec<(String, Tone)> {
     let mut lines = Vec::new();
     let filter = &model.filter;
@@ -83,6 +83,6 @@ fn agent_line(machine: &MachineView, agent: &SharedAgent) -> (String, Tone) {
         fit(&plain_line(&agent.state, 14), 14),
         plain_line(&agent.project, 30)
     );
-    // What a sleeping machine said last may be no longer so.
+    // The last report of a sleeping machine may be out of date.
     (text, if machine.presence == Presence::Awake { Tone::Plain } else { Tone::Dim })
 }

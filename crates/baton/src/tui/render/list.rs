@@ -17,7 +17,7 @@ use crate::views::agent::AgentView;
 pub(crate) const BAR: u64 = 10;
 /// Width of a state with its age.
 const STATE: usize = 14;
-/// Columns that what an agent needs has at least beside its bar.
+/// The least width of an agent's need beside its bar.
 const LEAST_NEED: usize = 36;
 /// Columns between the two: since when, and mail.
 const ASIDE: usize = 14;
@@ -87,7 +87,7 @@ fn line(model: &Model, row: &TreeRow, agent: &AgentView, name: usize, columns: u
         };
         let mail = mail(model, agent);
         let aside = width(&ago) + width(&mail);
-        // What it needs comes first; a bar only where there is room for it.
+        // Its need comes first; a bar is drawn only if there is room for both.
         let room = rest.saturating_sub(ASIDE + usize::try_from(BAR).unwrap_or(10));
         if agent.tokens.is_none() || room < LEAST_NEED || aside > ASIDE {
             let text = cut(&need.text, rest.saturating_sub(aside + 1));
@@ -111,7 +111,7 @@ fn line(model: &Model, row: &TreeRow, agent: &AgentView, name: usize, columns: u
         let said = done.as_deref().or(agent.last_answer.as_deref()).or(agent.now.as_deref());
         let said = said.unwrap_or_default();
         let mail = mail(model, agent);
-        // What it said stands where others have their bar.
+        // Its last words take the place of the bar.
         let gap = if mail.is_empty() { "" } else { "  " };
         let said = cut(said, rest.saturating_sub(gap.len() + width(&mail)));
         return line.with(mail, look.style(Tone::Moving)).with(format!("{gap}{said}"), dim);

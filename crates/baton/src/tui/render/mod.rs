@@ -96,7 +96,7 @@ fn head(model: &Model, buffer: &mut Buffer, area: Rect) {
     let columns = usize::from(area.width);
     let working = format!(" · {} working", count("working"));
     let mut right = format!("{source} · {clock} ");
-    // On a narrow screen, that the daemon is gone matters more than the clock and than who works.
+    // On a narrow screen a lost daemon matters more than the clock and the count of working agents.
     let has_room = used(&line) + width(&working) + width(&right) + 2 <= columns;
     if model.link == Link::Lost && !has_room {
         "daemon gone ".clone_into(&mut right);
@@ -124,7 +124,7 @@ fn head(model: &Model, buffer: &mut Buffer, area: Rect) {
     }
 }
 
-/// What all of them are about: the checkpoint that a person wrote, or else the projects, where there are several.
+/// The subject of the whole screen: the checkpoint that a person wrote, else the projects if there are several.
 fn header_about(model: &Model) -> String {
     let projects = model.projects();
     if let Some(checkpoint) = model.agent().and_then(|agent| agent.checkpoint.clone()) {
@@ -154,7 +154,7 @@ fn foot(model: &Model, buffer: &mut Buffer, area: Rect) {
     let room = columns.saturating_sub(needed + 3);
     if let Some((status, failed)) = &model.status {
         let style = look.style(if *failed { Tone::Bad } else { Tone::Dim });
-        // A failure is told whole, over the keys and what is above them; other news is cut.
+        // A failure is shown in full, over the keys and the rows above them; other news is cut.
         if *failed && width(status) > room {
             return told(buffer, area, status, style);
         }
@@ -164,7 +164,7 @@ fn foot(model: &Model, buffer: &mut Buffer, area: Rect) {
     put(buffer, Rect::new(x, area.y, area.width - x, 1), 0, &right);
 }
 
-/// A text in as many rows as it needs, up to a third of the screen, that end with the foot.
+/// Draws a text that ends in the foot and takes as many rows as it needs, up to a third of the screen.
 fn told(buffer: &mut Buffer, foot: Rect, text: &str, style: ratatui_core::style::Style) {
     let lines = wrap(text, usize::from(foot.width).saturating_sub(2));
     let rows = u16::try_from(lines.len()).unwrap_or(u16::MAX).min(foot.bottom() / 3).max(1);

@@ -4,7 +4,7 @@ use baton_core::approval::Request;
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 
-use crate::tui::keys::{Action, shown};
+use crate::tui::keys::{AgentAction, shown};
 use crate::tui::model::{Mode, Model, SpawnForm};
 use crate::tui::render::style::Tone;
 use crate::tui::render::text::{StyledLine, cut, fit, put, wrap};
@@ -54,7 +54,7 @@ pub(crate) fn draw(model: &Model, buffer: &mut Buffer) {
     }
 }
 
-/// Shrinks the box to the height that so many lines need.
+/// Shrinks the box to the height that this many lines need.
 fn fitted(area: Rect, lines: usize) -> Rect {
     let height = u16::try_from(lines).unwrap_or(u16::MAX).saturating_add(2).min(area.height);
     Rect::new(area.x, area.y + (area.height - height) / 2, area.width, height)
@@ -235,7 +235,7 @@ fn spawn(model: &Model, form: &SpawnForm) -> Vec<StyledLine> {
 fn help(model: &Model) -> Vec<StyledLine> {
     let look = model.look;
     let (key, plain, dim) = (look.style(Tone::Key), look.style(Tone::Plain), look.style(Tone::Dim));
-    let mut lines: Vec<StyledLine> = Action::ALL
+    let mut lines: Vec<StyledLine> = AgentAction::ALL
         .iter()
         .map(|action| {
             let room = columns(model).saturating_sub(36);

@@ -1,11 +1,14 @@
 //! How one fact is written: labels and counts are ours, everything else is verbatim.
 
-use crate::ledger::shell::Kind;
+use crate::ledger::shell::WorkKind;
 use crate::ledger::text::{clip, clip_lines, clip_words, fits, fold, sentences};
-use crate::ledger::{Answer, Command, Failure, File, Outcome, Replaced, Route, Utterance, rule_strength};
+use crate::ledger::{
+    AnsweredQuestion, Command, CommandOutcome, Failure, File, ReplacedApproach, Utterance, UtteranceKind,
+    rule_strength,
+};
 use crate::transcript::Author;
 
-/// Who asked, where that is not the user, and with which slash command.
+/// Who asked, if not the user, and with which slash command.
 pub(super) fn by(said: &Utterance) -> String {
     let with = said.command.as_ref().map_or_else(String::new, |name| format!(" with {}", code(name)));
     match &said.author {
@@ -15,7 +18,7 @@ pub(super) fn by(said: &Utterance) -> String {
     }
 }
 
-/// Words behind their label: at each of `sizes`, the largest first, then on one line of at least `least` characters.
+/// The label and the words: at each of `sizes`, largest first, then on one line of at least `least` characters.
 pub(super) fn quoted(label: &str, said: &Utterance, sizes: &[usize], least: usize) -> Vec<String> {
     let mut forms: Vec<String> = Vec::new();
     for &max in sizes {
@@ -68,7 +71,7 @@ pub(super) fn concluding(label: &str, said: &Utterance, max: usize) -> Option<St
     Some(format!("{label} in part ({left} more characters between)\n{}\n{}", fenced(head), fenced(tail)))
 }
 
-/// Of a long message: how it begins and the sentences that set a rule, each whole.
+/// A long message reduced to its beginning and the sentences that set a rule, each whole.
 pub(super) fn digest(text: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     let mut seen = 0;
@@ -86,7 +89,7 @@ pub(super) fn digest(text: &str) -> String {
     kept.join("\n")
 }
 
-/// The label before somebody's words: how they arrived, and whose they are if not the user's.
+/// The label before quoted words: how they arrived, and who said them if not the user.
 pub(super) fn label(said: &Utterance) -> String {
     let by = match &said.author {
         Author::User => String::new(),
@@ -96,12 +99,15 @@ pub(super) fn label(said: &Utterance) -> String {
     };
     let way = match (&said.asked, said.way) {
         (Some(question), _) => format!("asked \u{201c}{}\u{201d}:", fold(&clip_words(question, 160))),
-        (None, Route::Command) => match &said.command {
+        (None, UtteranceKind::Command) => match &said.command {
             Some(name) => format!("with the command {}:", code(name)),
             None => String::new(),
         },
-        (None, Route::Refusal) => "refusing a call:".to_owned(),
-        (None, Route::Prompt | Route::Task | Route::Queued | Route::Reply) => String::new(),
+        (None, UtteranceKind::Refusal) => "refusing a call:".to_owned(),
+        (
+            None,
+            UtteranceKind::Prompt | UtteranceKind::Task | UtteranceKind::Queued | UtteranceKind::Reply,
+        ) => String::new(),
     };
     format!("- {by} {way}").replace("  ", " ").trim_end().to_owned()
 }
@@ -125,7 +131,7 @@ pub(super) fn bullets(said: &Utterance, whole: usize) -> Vec<String> {
     forms
 }
 
-pub(super) fn answer_forms(answer: &Answer) -> Vec<String> {
+pub(super) fn answer_forms(answer: &AnsweredQuestion) -> Vec<String> {
     [300, 120, 60]
         .map(|size| {
             let question = fold(&clip_words(&answer.question, size));
@@ -164,25 +170,25 @@ pub(super) fn failure(error: &Failure, max: usize, is_named: bool) -> String {
     lines(&format!("- {}{since}{cause}{more} →", outcome(error.outcome)), shown)
 }
 
-pub(super) fn outcome(outcome: Outcome) -> String {
+pub(super) fn outcome(outcome: CommandOutcome) -> String {
     match outcome {
-        Outcome::Exit(0) => "ok (exit 0)".to_owned(),
-        Outcome::Exit(code) => format!("failed (exit {code})"),
-        Outcome::Failed => "failed".to_owned(),
-        Outcome::Unknown => "exit status not seen".to_owned(),
+        CommandOutcome::Exit(0) => "ok (exit 0)".to_owned(),
+        CommandOutcome::Exit(code) => format!("failed (exit {code})"),
+        CommandOutcome::Failed => "failed".to_owned(),
+        CommandOutcome::Unknown => "exit status not seen".to_owned(),
     }
 }
 
-pub(super) fn command_forms(command: &Command, replaced: Option<&Replaced>) -> Vec<String> {
+pub(super) fn command_forms(command: &Command, replaced: Option<&ReplacedApproach>) -> Vec<String> {
     let kind = match command.kind {
-        Kind::Test => "test",
-        Kind::Build => "build",
-        Kind::Lint => "lint",
-        Kind::Run => "run",
+        WorkKind::Test => "test",
+        WorkKind::Build => "build",
+        WorkKind::Lint => "lint",
+        WorkKind::Run => "run",
     };
     let times = if command.runs > 1 { format!(" · ×{}", command.runs) } else { String::new() };
     let status = match command.outcome {
-        Outcome::Exit(0) if command.complains => "exit 0, but its output complains".to_owned(),
+        CommandOutcome::Exit(0) if command.complains => "exit 0, but its output complains".to_owned(),
         other => outcome(other),
     };
     let since = if replaced.is_some() { ", replaced since" } else { "" };

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::form::{changes, code};
 use crate::ledger::{File, Ledger, Name, names_of};
 
-/// Characters of a line after which a new one names the file again: a name stays near its file.
+/// The length at which a line is continued on a new one that repeats the file, so that names stay near their file.
 pub(in crate::handoff) const NEAR: usize = 370;
 
 /// How many files from earlier contexts get an entry.
@@ -28,9 +28,9 @@ pub(in crate::handoff) struct FileLine {
 pub(in crate::handoff) struct MapName {
     pub text: String,
     pub file: Option<usize>,
-    /// It is the path of the file itself, whose line says it.
+    /// The path of the file itself, which the file's own line already shows.
     pub is_path: bool,
-    /// With the line where it was last seen.
+    /// The name with the line where it was last seen.
     pub placed: String,
     /// The newest line that holds it, for a name without a file.
     pub line: Option<usize>,
@@ -61,7 +61,7 @@ pub(super) fn map(ledger: &Ledger) -> Map {
             (false, true) => 420 - 3 * step,
             (false, false) => 300 - 2 * step,
         };
-        // Of the files of contexts long past the last ones will do; the others are counted.
+        // Of files from much earlier contexts, list the latest and count the others.
         let is_old = file.origin.cycle + 1 < ledger.cycle && file.is_touched();
         old += usize::from(is_old);
         let value = if is_old && old > OLD_FILES { 1 } else { value };

@@ -18,18 +18,18 @@ pub(super) use section::Section;
 use std::collections::BTreeMap;
 
 use super::pack::pack_document;
-use crate::ledger::shell::Kind;
+use crate::ledger::shell::WorkKind;
 use crate::ledger::text::{clip, clip_lines, fits, fold, sentences};
 use crate::ledger::{
-    Answered, Command, Commands, Failure, Job, Ledger, Replaced, Route, Task, Utterance, rule_strength,
-    slashed,
+    AnswerState, Command, Commands, Failure, Job, Ledger, ReplacedApproach, Task, Utterance, UtteranceKind,
+    rule_strength, slashed,
 };
 use crate::transcript::{Author, Origin, TodoStatus};
 
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct DocumentEntry {
     pub section: Section,
-    /// What the next turn needs most has the highest.
+    /// Higher means that the next turn needs it more.
     pub value: i32,
     /// The text at full length, then shorter forms of the same; never empty.
     pub forms: Vec<String>,
@@ -48,10 +48,10 @@ impl Share {
     }
 }
 
-/// All entries of a ledger, and how many more facts of a section the ledger saw and let go.
+/// All entries of a ledger, and how many facts of each section the ledger has dropped.
 #[derive(Debug)]
 pub(super) struct Entries {
-    pub list: Vec<Entry>,
+    pub list: Vec<DocumentEntry>,
     pub map: Map,
     /// The lines that name earlier contexts.
     pub contexts: BTreeMap<u32, String>,
@@ -97,7 +97,7 @@ pub(super) fn entries(ledger: &Ledger, budget: usize) -> Entries {
     ];
     let mut list = list.out;
     // The words of the newest context come first; within a context the order stays.
-    let newest = |entry: &Entry| std::cmp::Reverse(entry.context.unwrap_or(u32::MAX));
+    let newest = |entry: &DocumentEntry| std::cmp::Reverse(entry.context.unwrap_or(u32::MAX));
     list.sort_by_key(|entry| {
         let spoken = matches!(entry.section, Section::Words | Section::Said);
         if spoken { newest(entry) } else { std::cmp::Reverse(u32::MAX) }
@@ -121,8 +121,8 @@ fn contexts(ledger: &Ledger) -> BTreeMap<u32, String> {
     out
 }
 
-/// Whether the command that failed has a line of its own, as one that was given up or as one that ran later. Either is
-/// worth more than the error, so it is in every document that has room for the error.
+/// Whether the failed command has a separate line, as one that was given up or as one that ran later. Either is worth
+/// more than the error, so it is in every document that has room for the error.
 fn is_named(commands: &Commands, error: &Failure) -> bool {
     let cause = error.cause.trim();
     commands.replaced.iter().any(|entry| entry.tried.trim() == cause)
@@ -130,22 +130,22 @@ fn is_named(commands: &Commands, error: &Failure) -> bool {
 }
 
 /// Is `command`, as it ran last, the try that `entry` says was given up?
-fn is_try(command: &Command, entry: &Replaced) -> bool {
+fn is_try(command: &Command, entry: &ReplacedApproach) -> bool {
     command.outcome == entry.outcome && command.text == entry.tried.trim()
 }
 
 struct List {
-    out: Vec<Entry>,
+    out: Vec<DocumentEntry>,
     share: Share,
     now: u32,
 }
 
 impl List {
     fn add(&mut self, section: Section, value: i32, mut forms: Vec<String>) {
-        // A text without anything to show gives no entry.
+        // A text with nothing to show gives no entry.
         forms.retain(|form| !form.is_empty());
         if !forms.is_empty() {
-            self.out.push(Entry { section, value, forms, context: None, said: None });
+            self.out.push(DocumentEntry { section, value, forms, context: None, said: None });
         }
     }
 
@@ -233,10 +233,10 @@ impl List {
         if let Some(latest) = latest {
             let state = match words.answered {
                 _ if latest.origin.cycle < self.now => "of an earlier context",
-                Answered::No => "not answered yet",
-                Answered::Working => "the agent was working on it",
-                Answered::Yes => "answered",
-                Answered::Interrupted => "interrupted by the user",
+                AnswerState::No => "not answered yet",
+                AnswerState::Working => "the agent was working on it",
+                AnswerState::Yes => "answered",
+                AnswerState::Interrupted => "interrupted by the user",
             };
             let asked =
                 latest.asked.as_deref().map(|question| format!(", to \u{201c}{}\u{201d}", fold(question)));
@@ -246,7 +246,7 @@ impl List {
         }
         // A call without an outcome is at work only while the turn is.
         let mut in_flight: Vec<String> = Vec::new();
-        for call in ledger.in_flight().filter(|_| words.answered == Answered::Working) {
+        for call in ledger.in_flight().filter(|_| words.answered == AnswerState::Working) {
             let text = format!("- in flight at the end: {}", code(&fold(clip_lines(call, 300))));
             if in_flight.len() < 4 && !in_flight.contains(&text) {
                 in_flight.push(text);
@@ -289,10 +289,12 @@ impl List {
         let whole = self.share.of(9, 420);
         let now = self.now;
         // A session may begin with a command; the first request in plain words counts as well.
-        let plain =
-            words.recent.iter().find(|s| s.origin.cycle == now && s.is_request() && s.way != Route::Command);
+        let plain = words
+            .recent
+            .iter()
+            .find(|s| s.origin.cycle == now && s.is_request() && s.way != UtteranceKind::Command);
         let mut rank = 0;
-        // So many messages are worth more than any list of facts: a small document has room for few.
+        // This many messages are worth more than any list of facts; a small document has room for few.
         let last = i32::try_from((self.share.0 / 450).saturating_sub(7).min(40)).unwrap_or(40);
         for said in words.recent.iter().rev().filter(|s| s.origin.cycle == now && !elsewhere(s)) {
             let user = said.author == Author::User;
@@ -302,7 +304,7 @@ impl List {
                 // The most recent ones come before long lists: files, commands, commits.
                 _ if rank < last => 862 - rank,
                 Some(true) => 850 - 3 * rank,
-                _ if said.way == Route::Refusal => 850 - 3 * rank,
+                _ if said.way == UtteranceKind::Refusal => 850 - 3 * rank,
                 Some(false) => 740 - 3 * rank,
                 None => 720 - 3 * rank,
             };
@@ -341,7 +343,7 @@ impl List {
         }
     }
 
-    /// The words of an earlier agent, where the last one wrote none.
+    /// An earlier agent's words, if the last one wrote none.
     fn own(&mut self, ledger: &Ledger) {
         let Some(narrative) = ledger.narrative.as_ref().filter(|n| n.cycle < self.now) else { return };
         let label = format!("In context {}, {} wrote:", narrative.cycle + 1, narrative.agent);
@@ -359,7 +361,7 @@ impl List {
         }
         // A long last message may be shown only in part, but its question is always shown.
         let reply =
-            ledger.last_reply().filter(|r| ledger.words.answered == Answered::Yes && !fits(&r.text, 300));
+            ledger.last_reply().filter(|r| ledger.words.answered == AnswerState::Yes && !fits(&r.text, 300));
         for question in
             reply.iter().flat_map(|r| sentences(&r.text)).filter(|s| s.ends_with('?') && fits(s, 300)).take(4)
         {
@@ -424,11 +426,11 @@ impl List {
             let forms = [most, most.min(500), most.min(250)].map(|max| failure(error, max, is_named));
             let forms = forms.to_vec();
             self.add(section, value, forms);
-            // Behind a refusal the last real error is still the newest.
+            // After a refusal, the last real error still counts as the newest.
             newest &= error.refusal;
         }
         for (rank, entry) in ledger.commands.replaced.iter().rev().enumerate() {
-            // The command's own line says it.
+            // The command's own line already shows it.
             if ledger.commands.commands.iter().any(|command| is_try(command, entry)) {
                 continue;
             }
@@ -507,7 +509,7 @@ impl List {
     fn commands(&mut self, ledger: &Ledger) {
         let mut ranks = [0_usize; 2];
         for command in ledger.commands.commands.iter().rev() {
-            let check = matches!(command.kind, Kind::Test | Kind::Build);
+            let check = matches!(command.kind, WorkKind::Test | WorkKind::Build);
             let rank = &mut ranks[usize::from(check)];
             let here = if check { 835 } else { 715 };
             let mut value = self.value(command.origin.cycle, here, 400, 3, *rank);
@@ -557,13 +559,13 @@ impl List {
         };
         for (rank, said) in ledger.exchange.iter().rev().filter(|said| !above(said)).enumerate() {
             let who = match (said.way, &said.author) {
-                (Route::Reply, _) => "- assistant:".to_owned(),
+                (UtteranceKind::Reply, _) => "- assistant:".to_owned(),
                 (_, Author::User) => "- user:".to_owned(),
                 _ => form::label(said),
             };
             let value = self.value(said.origin.cycle, 380, 150, 6, rank);
             let forms = quoted(&who, said, &[self.share.of(8, 400), 600], 160);
-            if said.way == Route::Reply {
+            if said.way == UtteranceKind::Reply {
                 self.add(Section::Exchange, value, forms);
             } else {
                 self.message(Section::Exchange, value, forms, said);

@@ -9,11 +9,11 @@ pub(in crate::handoff) struct Quote {
     /// Each line with its white space folded.
     pub words: String,
     pub origin: Origin,
-    /// A sentence out of a message: another message that holds the same sentence says it as well.
+    /// A sentence taken from a message; another message that contains it repeats it.
     pub is_rule: bool,
 }
 
-/// Only a sentence of at least this length counts as repeated: "no" occurs everywhere by accident.
+/// Only a sentence of at least this length counts as repeated: "no" occurs everywhere.
 const TELLING: usize = 20;
 
 impl Quote {
@@ -21,7 +21,7 @@ impl Quote {
         Self { words: fold_lines(words), origin: origin.clone(), is_rule }
     }
 
-    /// Whether `shown`, a text in folded lines with words of the message at `origin`, says this already.
+    /// Whether `shown`, folded lines with words of the message at `origin`, already contains this quote.
     pub(in crate::handoff) fn is_in(&self, shown: &str, origin: &Origin) -> bool {
         if self.origin == *origin {
             return found(shown, &self.words, is_word_end);

@@ -68,8 +68,8 @@ pub struct World<'a> {
     pub alive: &'a dyn Fn(&Process) -> bool,
     /// Whether somebody still needs this handoff: its addressee lives, or its rotation is open.
     pub wanted: &'a dyn Fn(&Entry) -> bool,
-    /// Whether it is addressed to an agent with a task of its own, whose work goes to nobody else even if that agent is
-    /// gone for good.
+    /// Whether it is addressed to an agent that keeps its work to itself: the work goes to nobody else, even if that
+    /// agent is gone for good.
     pub private: &'a dyn Fn(&Entry) -> bool,
 }
 
@@ -131,7 +131,7 @@ impl Manifest {
         self.current.iter_mut().chain(&mut self.waiting).find(|e| &e.id == id)
     }
 
-    /// Makes `entry` the current handoff. Returns the entries whose life ends by it, for the history.
+    /// Makes `entry` the current handoff. Returns the entries that this ends, for the history.
     ///
     /// An addressed handoff that is still wanted does not end: it waits for its addressee. An unaddressed one is ended
     /// only by another unaddressed one, and a person's only by another person's. One that a living session is loading
@@ -330,7 +330,7 @@ fn is_for(entry: &Entry, who: &Claimant<'_>) -> bool {
 }
 
 /// Whether only its addressee may load it. The handoff of a crash goes back to its agent or to nobody, however long the
-/// agent is gone; so does any handoff of an agent with a task of its own.
+/// agent is gone; so does any handoff of an agent that keeps its work to itself.
 fn is_kept_for(entry: &Entry, world: &World<'_>) -> bool {
     entry.is_addressed() && (entry.kind == Kind::Crash || (world.wanted)(entry) || (world.private)(entry))
 }

@@ -276,7 +276,7 @@ proptest! {
     /// Any sequence of seal, load, clear, expire and crash leaves a valid store; nothing is consumed twice;
     /// no handoff disappears without its end being reported.
     #[test]
-    fn any_life_leaves_a_valid_manifest(acts in proptest::collection::vec(act(), 1..60)) {
+    fn any_sequence_of_transitions_leaves_a_valid_manifest(acts in proptest::collection::vec(act(), 1..60)) {
         let mut m = manifest("app");
         let mut now = Setting::at(0);
         let mut sealed = Vec::new();

@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use super::{Choice, chars};
+use super::{Selection, chars};
 use crate::handoff::entries::{Entries, NEAR, Section, code};
 
 /// The words of the chosen entries and lines: a name among them need not be listed.
-pub(super) fn shown_names<'e>(entries: &'e Entries, choice: &Choice) -> HashSet<&'e str> {
+pub(super) fn shown_names<'e>(entries: &'e Entries, choice: &Selection) -> HashSet<&'e str> {
     let part = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '/' | '.' | ':' | '-'));
     let forms =
         entries.list.iter().zip(&choice.entries).filter_map(|(entry, form)| Some(&entry.forms[(*form)?]));
@@ -16,7 +16,7 @@ pub(super) fn shown_names<'e>(entries: &'e Entries, choice: &Choice) -> HashSet<
 }
 
 /// The chosen forms of the chosen entries under their headings. A heading counts when something is missing.
-pub(in crate::handoff) fn assemble(entries: &Entries, choice: &Choice) -> String {
+pub(in crate::handoff) fn assemble(entries: &Entries, choice: &Selection) -> String {
     let mut out = String::new();
     for section in Section::ALL {
         let lines = match section {
@@ -49,7 +49,7 @@ pub(in crate::handoff) fn assemble(entries: &Entries, choice: &Choice) -> String
     out
 }
 
-fn entry_lines(entries: &Entries, choice: &Choice, section: Section) -> Vec<String> {
+fn entry_lines(entries: &Entries, choice: &Selection, section: Section) -> Vec<String> {
     let mut lines = Vec::new();
     let mut context = None;
     for (entry, form) in entries.list.iter().zip(&choice.entries) {
@@ -74,7 +74,7 @@ fn entry_lines(entries: &Entries, choice: &Choice, section: Section) -> Vec<Stri
 fn shares(line: &mut String, next: &str) -> bool {
     let Some((status, command)) = next.split_once(" · ") else { return false };
     let same = line.strip_prefix(status).is_some_and(|rest| rest.starts_with(" · `"));
-    // A result behind an arrow belongs to the one command before it.
+    // A result after an arrow belongs to the one command before it.
     if !same || line.contains('→') || chars(line) + chars(command) > NEAR {
         return false;
     }
@@ -85,7 +85,7 @@ fn shares(line: &mut String, next: &str) -> bool {
 
 /// `- edited · `src/a.rs` · at load:40 · name other_name`; a long list continues below under the file's name. Files
 /// without details share a line with others of their kind.
-fn file_lines(entries: &Entries, choice: &Choice) -> Vec<String> {
+fn file_lines(entries: &Entries, choice: &Selection) -> Vec<String> {
     let map = &entries.map;
     let mut lines = Vec::new();
     let mut plain: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -131,7 +131,7 @@ fn file_lines(entries: &Entries, choice: &Choice) -> Vec<String> {
 /// Files on one line.
 const SHARED: usize = 8;
 
-fn loose_lines(entries: &Entries, choice: &Choice) -> Vec<String> {
+fn loose_lines(entries: &Entries, choice: &Selection) -> Vec<String> {
     let names = entries.map.names.iter().zip(&choice.names);
     let loose: Vec<&str> = names
         .filter(|(name, shown)| **shown && name.file.is_none())
@@ -140,7 +140,7 @@ fn loose_lines(entries: &Entries, choice: &Choice) -> Vec<String> {
     if loose.is_empty() { Vec::new() } else { vec![format!("- {}", loose.join(" "))] }
 }
 
-fn shown(entries: &Entries, choice: &Choice, section: Section) -> usize {
+fn shown(entries: &Entries, choice: &Selection, section: Section) -> usize {
     if section == Section::Files {
         let files = entries.map.files.iter().zip(&choice.files);
         return files.filter(|(file, form)| form.is_some() && file.value > 0).count();
@@ -150,12 +150,12 @@ fn shown(entries: &Entries, choice: &Choice, section: Section) -> usize {
 }
 
 /// How many entries of a section there are to show. Repetitions of other entries do not count.
-fn all(entries: &Entries, choice: &Choice, section: Section) -> usize {
+fn all(entries: &Entries, choice: &Selection, section: Section) -> usize {
     let repeated = choice.repeated.iter().filter(|&&i| entries.list[i].section == section).count();
     entries.all(section) - repeated
 }
 
-pub(super) fn counts(entries: &Entries, choice: &Choice) -> Vec<(String, usize)> {
+pub(super) fn counts(entries: &Entries, choice: &Selection) -> Vec<(String, usize)> {
     let mut dropped = Vec::new();
     for section in Section::ALL {
         let (all, shown) = (all(entries, choice, section), shown(entries, choice, section));

@@ -7,7 +7,7 @@ use crate::handoff::entries::{Entries, Quote, fold_lines};
 
 /// The choice of what goes into a document.
 #[derive(Debug, Clone)]
-pub(in crate::handoff) struct Choice {
+pub(in crate::handoff) struct Selection {
     /// For each entry the form that is shown.
     pub(super) entries: Vec<Option<usize>>,
     /// For each file the form of its line.
@@ -20,11 +20,11 @@ pub(in crate::handoff) struct Choice {
     pub(super) order: Vec<usize>,
     /// Which names come with their line number.
     pub(super) numbered: Vec<bool>,
-    /// Entries whose words another one shows: not chosen, and not left out either.
+    /// Entries whose words another one shows: neither chosen nor counted as left out.
     pub(super) repeated: HashSet<usize>,
 }
 
-impl Choice {
+impl Selection {
     pub(super) fn nothing(entries: &Entries) -> Self {
         Self {
             entries: vec![None; entries.list.len()],
@@ -64,7 +64,7 @@ impl Choice {
             .collect();
         let mut saved = 0;
         for (i, said, text) in &shown {
-            // Of two that say the same the first stays.
+            // Of two with the same words, the first stays.
             let elsewhere = |(j, other, form): &(usize, &Quote, String)| {
                 j != i
                     && self.entries[*j].is_some()

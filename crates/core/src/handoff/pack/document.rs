@@ -117,7 +117,7 @@ fn is_heading(line: &str) -> bool {
     (1..=6).contains(&level) && line[level..].starts_with(' ')
 }
 
-/// Seed words of a handoff, by what the next turn needs.
+/// Ranks a section by the words that titles in handoffs usually have; the next turn needs the first most.
 fn title_rank(title: &str) -> usize {
     const ORDER: [&[&str]; 5] = [
         &["now", "next", "current", "state", "status", "todo", "task", "resume", "immediate"],

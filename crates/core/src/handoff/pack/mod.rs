@@ -13,7 +13,7 @@ use crate::ledger::Ledger;
 
 pub(super) use assemble::assemble;
 use assemble::counts;
-pub(super) use choice::Choice;
+pub(super) use choice::Selection;
 pub use document::pack_document;
 use packer::Packer;
 
@@ -30,8 +30,8 @@ pub fn chars_for_tokens(tokens: usize) -> usize {
     tokens.saturating_mul(4)
 }
 
-/// The ledger (behind the narrative, if there is one) in at most `budget` characters. `pointer` says where the
-/// whole is: a path or a command.
+/// The ledger (after the narrative, if there is one) in at most `budget` characters. `pointer` says where the whole is:
+/// a path or a command.
 pub fn pack(ledger: &Ledger, narrative: Option<&str>, budget: usize, pointer: &str) -> Packed {
     let narrative = narrative.map(str::trim).filter(|n| !n.is_empty());
     let Some(narrative) = narrative else { return pack_facts(ledger, budget, pointer) };
@@ -56,7 +56,7 @@ fn pack_facts(ledger: &Ledger, budget: usize, pointer: &str) -> Packed {
     let entries = entries(ledger, budget);
     // Any section may have to list what it left out, so reserve that line first.
     let whole = footer(&[], pointer);
-    let worst = footer(&counts(&entries, &Choice::nothing(&entries)), pointer);
+    let worst = footer(&counts(&entries, &Selection::nothing(&entries)), pointer);
     let room = budget.saturating_sub(chars(&worst).min(chars(&whole) + 440) + 2);
     let mut packer = Packer::new(&entries, room, budget);
     packer.fill();
@@ -77,9 +77,9 @@ fn pack_facts(ledger: &Ledger, budget: usize, pointer: &str) -> Packed {
         if chars(&text) <= budget {
             return Packed { text, dropped };
         }
-        // The estimate was short of some characters; only a budget that does not hold the footer gives up all.
+        // The estimate was a few characters short; only a budget too small for the footer drops everything.
         if !choice.shorten(chars(&text) - budget, &entries) {
-            let dropped = counts(&entries, &Choice::nothing(&entries));
+            let dropped = counts(&entries, &Selection::nothing(&entries));
             return Packed { text: first_chars(&whole, budget).to_owned(), dropped };
         }
     }

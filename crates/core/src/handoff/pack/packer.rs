@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use super::assemble::shown_names;
-use super::{Choice, chars};
-use crate::handoff::entries::{Entries, Entry, FileLine, NEAR, Section, fold_lines};
+use super::{Selection, chars};
+use crate::handoff::entries::{DocumentEntry, Entries, FileLine, NEAR, Section, fold_lines};
 use crate::transcript::Origin;
 
 /// From this value on an entry is needed rather than useful: as many of these as possible go in, in their shortest
@@ -37,11 +37,11 @@ pub(super) struct Packer<'e> {
     loose: usize,
     headed: HashSet<Section>,
     contexts: HashSet<u32>,
-    /// Characters of names behind each file's line, and how many lines it has.
+    /// Characters of names after each file's line, and how many lines it has.
     widths: Vec<usize>,
     /// Words that are shown already, in folded lines, and the records that they come from.
     shown: Vec<(&'e Origin, String)>,
-    choice: Choice,
+    choice: Selection,
 }
 
 /// `## `, a count like ` (12 of 345)` and the blank lines around a heading.
@@ -60,7 +60,7 @@ impl<'e> Packer<'e> {
             contexts: HashSet::new(),
             widths,
             shown: Vec::new(),
-            choice: Choice::nothing(entries),
+            choice: Selection::nothing(entries),
         }
     }
 
@@ -94,11 +94,11 @@ impl<'e> Packer<'e> {
         self.rest();
     }
 
-    pub(super) fn choice(&self) -> &Choice {
+    pub(super) fn choice(&self) -> &Selection {
         &self.choice
     }
 
-    pub(super) fn into_choice(self) -> Choice {
+    pub(super) fn into_choice(self) -> Selection {
         self.choice
     }
 
@@ -256,7 +256,7 @@ impl<'e> Packer<'e> {
     }
 
     /// Whether another entry that is shown contains this one.
-    fn is_repeated(&self, entry: &Entry) -> bool {
+    fn is_repeated(&self, entry: &DocumentEntry) -> bool {
         let said = entry.said.as_ref();
         said.is_some_and(|said| self.shown.iter().any(|(origin, shown)| said.is_in(shown, origin)))
     }
@@ -352,7 +352,7 @@ impl<'e> Packer<'e> {
                     let line = &self.entries.map.files[file];
                     let head = match self.choice.files[file] {
                         Some(_) => 0,
-                        // Behind others of its kind.
+                        // After others of its kind.
                         None if name.is_path => self.head(Candidate::File(file)) + chars(&line.path) + 5,
                         None => self.head(Candidate::File(file)) + chars(shortest(line)) + 1,
                     };

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::outcomes::OUTPUT;
 use crate::ledger::files::is_temporary;
 use crate::ledger::names::holds_secrets;
-use crate::ledger::words::Answered;
+use crate::ledger::words::AnswerState;
 use crate::ledger::working::{By, Position};
-use crate::ledger::{Ledger, Question, text};
+use crate::ledger::{Ledger, OpenQuestion, text};
 use crate::transcript::{Action, Change, Origin, ScriptCall, Touch};
 
 /// More than this many at once means that outcomes are missing.
@@ -18,7 +18,7 @@ const OPEN: usize = 128;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(in crate::ledger) struct OpenCalls {
     calls: VecDeque<(String, Act)>,
-    /// How many calls the client has reported by itself so far; those need no second look.
+    /// How many calls the client itself has reported so far; those are not recorded twice.
     pub(super) reports: u64,
     /// The working folder of the call whose outcome is being read, if known.
     #[serde(skip)]
@@ -122,7 +122,7 @@ pub(super) fn commands_of(calls: &[ScriptCall]) -> impl Iterator<Item = &str> {
 
 impl Ledger {
     pub(super) fn call(&mut self, id: &str, action: Action<'_>, origin: &Origin, recent: bool) {
-        self.words.answered = Answered::Working;
+        self.words.answered = AnswerState::Working;
         self.working.act += 1;
         let reports = self.open.reports;
         let act = match action {
@@ -191,7 +191,7 @@ impl Ledger {
             }
         };
         if let Act::Asked(questions) = &act {
-            let ask = |q: &String| Question { text: q.clone(), origin: origin.clone() };
+            let ask = |q: &String| OpenQuestion { text: q.clone(), origin: origin.clone() };
             self.questions = questions.iter().take(8).map(ask).collect();
         }
         self.open.open(id, act);

@@ -7,9 +7,9 @@ mod outcomes;
 mod runs;
 
 use crate::ledger::Ledger;
-use crate::ledger::commands::Outcome;
+use crate::ledger::commands::CommandOutcome;
 use crate::ledger::files::relative;
-use crate::ledger::words::{Answered, Route, question_in};
+use crate::ledger::words::{AnswerState, UtteranceKind, question_in};
 use crate::ledger::working::{By, Position};
 use crate::speaker::{Speaker, speaker, without_foreign};
 use crate::transcript::{Author, Item, Origin, Record};
@@ -71,23 +71,23 @@ impl Ledger {
 
     fn item(&mut self, item: Item<'_>, origin: &Origin, recent: bool) {
         match item {
-            Item::Prompt(words) => self.prompted(&words, Route::Prompt, origin, recent),
-            Item::Queued(words) => self.prompted(&words, Route::Queued, origin, recent),
-            Item::Told { author, text } => self.said(&text, Route::Prompt, &author, origin, recent),
+            Item::Prompt(words) => self.prompted(&words, UtteranceKind::Prompt, origin, recent),
+            Item::Queued(words) => self.prompted(&words, UtteranceKind::Queued, origin, recent),
+            Item::Told { author, text } => self.said(&text, UtteranceKind::Prompt, &author, origin, recent),
             Item::Command { name, args } => {
                 if !is_housekeeping(&name) {
                     let words = if args.trim().is_empty() { &name } else { &args };
-                    self.said(words, Route::Command, &Author::User, origin, recent);
+                    self.said(words, UtteranceKind::Command, &Author::User, origin, recent);
                     self.words.with_command(&name, origin);
                 }
             }
-            Item::Interrupted => self.words.answered = Answered::Interrupted,
+            Item::Interrupted => self.words.answered = AnswerState::Interrupted,
             Item::TaskEnded { id, status, result } => {
                 self.names(&result, By::Tool, &Position::NOWHERE, recent);
-                // The client tells how a command ended that it ran in the background.
+                // The client reports how a command in the background ended.
                 let ended = match status.as_ref() {
-                    "completed" => Some(Outcome::Exit(0)),
-                    "failed" => Some(Outcome::Failed),
+                    "completed" => Some(CommandOutcome::Exit(0)),
+                    "failed" => Some(CommandOutcome::Failed),
                     _ => None,
                 };
                 let job = self.jobs.running().find(|job| job.id == id && !job.agent);
@@ -134,8 +134,8 @@ impl Ledger {
                 }
             }
             Item::TurnEnded => {
-                if self.words.answered == Answered::Working {
-                    self.words.answered = Answered::Yes;
+                if self.words.answered == AnswerState::Working {
+                    self.words.answered = AnswerState::Yes;
                 }
             }
             Item::Boundary => self.cycle += 1,
@@ -151,18 +151,20 @@ impl Ledger {
         }
     }
 
-    /// Words in the place of a prompt that the client does not say are someone else's.
-    fn prompted(&mut self, words: &str, way: Route, origin: &Origin, recent: bool) {
+    /// Words in the place of a prompt, unless the client attributes them to someone else.
+    fn prompted(&mut self, words: &str, way: UtteranceKind, origin: &Origin, recent: bool) {
         let typed = without_foreign(words);
         let Speaker::Person(words) = speaker(&typed) else { return };
         let first = !std::mem::replace(&mut self.prompted, true);
         match self.started_by.clone() {
-            Some(agent) if first => self.said(words, Route::Task, &Author::Agent(agent), origin, recent),
+            Some(agent) if first => {
+                self.said(words, UtteranceKind::Task, &Author::Agent(agent), origin, recent);
+            }
             _ => self.said(words, way, &Author::User, origin, recent),
         }
     }
 
-    fn said(&mut self, words: &str, way: Route, author: &Author, origin: &Origin, recent: bool) {
+    fn said(&mut self, words: &str, way: UtteranceKind, author: &Author, origin: &Origin, recent: bool) {
         if words.trim().is_empty() {
             return;
         }
@@ -174,7 +176,7 @@ impl Ledger {
         }
         self.names(words, if user { By::User } else { By::Tool }, &Position::NOWHERE, recent);
         self.seen.scan(words);
-        let asked = self.last_reply().filter(|_| user && self.words.answered == Answered::Yes);
+        let asked = self.last_reply().filter(|_| user && self.words.answered == AnswerState::Yes);
         let question = asked.and_then(|reply| question_in(&reply.text, words));
         self.words.say(words, way, author, question.as_deref(), origin);
         if let Some(said) = self.words.recent.last().cloned()
@@ -190,7 +192,7 @@ impl Ledger {
     }
 }
 
-/// Commands of the client about itself: no request to the agent.
+/// Commands about the client itself, which ask nothing of the agent.
 fn is_housekeeping(name: &str) -> bool {
     const OWN: [&str; 42] = [
         "clear",

@@ -2,12 +2,12 @@
 
 use super::calls::{Act, commands_of};
 use crate::approval::answered_by;
-use crate::ledger::commands::Outcome;
+use crate::ledger::commands::CommandOutcome;
 use crate::ledger::files::{is_kept_output, is_temporary};
 use crate::ledger::jobs;
 use crate::ledger::names::holds_secrets;
 use crate::ledger::shell;
-use crate::ledger::words::{Answered, Route, Utterance};
+use crate::ledger::words::{AnswerState, Utterance, UtteranceKind};
 use crate::ledger::working::{By, Position};
 use crate::ledger::{Ledger, Plan, text};
 use crate::transcript::{self, Author, Body, Hunk, Origin, TodoStatus, Touch};
@@ -19,7 +19,7 @@ impl Ledger {
     pub(super) fn outcome(
         &mut self,
         id: &str,
-        outcome: &transcript::Outcome<'_>,
+        outcome: &transcript::CallOutcome<'_>,
         origin: &Origin,
         recent: bool,
     ) {
@@ -46,15 +46,15 @@ impl Ledger {
     pub(super) fn refused(&mut self, act: &Act, output: &str, refused: &str, origin: &Origin, recent: bool) {
         let said = refused.split_once("the user said:").map(|(_, words)| words.trim()).unwrap_or_default();
         if !act.is_clients() {
-            self.said(said, Route::Refusal, &Author::Unknown, origin, recent);
+            self.said(said, UtteranceKind::Refusal, &Author::Unknown, origin, recent);
             return;
         }
-        self.words.answered = Answered::Interrupted;
-        // A refused question comes back with a text of the client's around it.
+        self.words.answered = AnswerState::Interrupted;
+        // A refused question comes back wrapped in the client's own text.
         let from_client = said.starts_with("The user wants to clarify these questions");
         if !said.is_empty() && !from_client {
-            self.said(said, Route::Refusal, &Author::User, origin, recent);
-            self.words.answered = Answered::No;
+            self.said(said, UtteranceKind::Refusal, &Author::User, origin, recent);
+            self.words.answered = AnswerState::No;
         }
         let cause = act.label().unwrap_or_default();
         self.commands.refused(cause, output, origin);
@@ -67,7 +67,7 @@ impl Ledger {
     pub(super) fn failed(
         &mut self,
         act: Act,
-        outcome: &transcript::Outcome<'_>,
+        outcome: &transcript::CallOutcome<'_>,
         output: &str,
         origin: &Origin,
         recent: bool,
@@ -79,35 +79,45 @@ impl Ledger {
             }
             Act::Script { calls, .. } => {
                 let cause = commands_of(&calls).next().unwrap_or("script");
-                self.commands.failed(cause, Some(shell::topic(cause)), Outcome::Failed, output, origin);
+                self.commands.failed(
+                    cause,
+                    Some(shell::topic(cause)),
+                    CommandOutcome::Failed,
+                    output,
+                    origin,
+                );
             }
             Act::Poll(process) => self.polled(&process, outcome, origin, recent),
             Act::Edit { changes, .. } => {
                 let Some((_, path, _)) = changes.into_iter().next() else { return };
                 let topic = format!("file {path}");
-                self.commands.failed(&path, Some(topic), Outcome::Failed, output, origin);
+                self.commands.failed(&path, Some(topic), CommandOutcome::Failed, output, origin);
             }
-            // A file that could not be read is a look in the wrong place; nothing waits for it.
-            Act::Read { path, .. } => self.commands.failed(&path, None, Outcome::Failed, output, origin),
+            // A failed read only looked in the wrong place; it blocks nothing.
+            Act::Read { path, .. } => {
+                self.commands.failed(&path, None, CommandOutcome::Failed, output, origin);
+            }
             Act::Asked(_) => {}
             Act::Other(name) => {
                 let topic = name.starts_with("mcp__").then(|| format!("tool {name}"));
-                self.commands.failed(&name, topic, Outcome::Failed, output, origin);
+                self.commands.failed(&name, topic, CommandOutcome::Failed, output, origin);
             }
             Act::Agent { what, .. } | Act::TaskCreated(what) => {
-                self.commands.failed(&what, None, Outcome::Failed, output, origin);
+                self.commands.failed(&what, None, CommandOutcome::Failed, output, origin);
             }
             Act::Search { pattern, .. } => {
-                self.commands.failed(&pattern, None, Outcome::Failed, output, origin);
+                self.commands.failed(&pattern, None, CommandOutcome::Failed, output, origin);
             }
-            Act::Stopped(_) | Act::Plan => self.commands.failed("", None, Outcome::Failed, output, origin),
+            Act::Stopped(_) | Act::Plan => {
+                self.commands.failed("", None, CommandOutcome::Failed, output, origin);
+            }
         }
     }
 
     pub(super) fn succeeded(
         &mut self,
         act: Act,
-        outcome: &transcript::Outcome<'_>,
+        outcome: &transcript::CallOutcome<'_>,
         origin: &Origin,
         recent: bool,
     ) {
@@ -246,24 +256,27 @@ impl Ledger {
         }
     }
 
-    /// A call that the user refused from elsewhere, in their words: the client's record does not tell whose they are.
+    /// Records that the user refused a call outside the client, with their words: the client's record does not say
+    /// whose they are.
     pub fn refused_by_user(&mut self, reason: &str) {
         let reason = reason.trim();
         let is_it = |said: &Utterance| {
-            said.way == Route::Refusal && said.author == Author::User && reason.starts_with(&said.text)
+            said.way == UtteranceKind::Refusal
+                && said.author == Author::User
+                && reason.starts_with(&said.text)
         };
         if !reason.is_empty() && !self.words.recent.items.iter().any(is_it) {
             let origin = Origin { cycle: self.cycle, offset: self.read_to, ..Origin::default() };
-            self.said(reason, Route::Refusal, &Author::User, &origin, true);
+            self.said(reason, UtteranceKind::Refusal, &Author::User, &origin, true);
         }
     }
 
-    /// The agent's questions were answered: the client notes which with what. An agent that answered in the user's place
-    /// is named in the answer, and its words are not theirs.
+    /// The agent's questions were answered, and the client has recorded each question with its answer. If an agent
+    /// answered in the user's place, the answer names it, and its words are not the user's.
     pub(super) fn asked(
         &mut self,
         questions: &[String],
-        outcome: &transcript::Outcome<'_>,
+        outcome: &transcript::CallOutcome<'_>,
         origin: &Origin,
         recent: bool,
     ) {
@@ -279,13 +292,13 @@ impl Ledger {
             match answered_by(answer) {
                 Some(agent) => {
                     let said = format!("{question} {answer}");
-                    self.said(&said, Route::Reply, &Author::Agent(agent.to_owned()), origin, recent);
+                    self.said(&said, UtteranceKind::Reply, &Author::Agent(agent.to_owned()), origin, recent);
                 }
                 None => self.words.answer(question, answer, origin),
             }
         }
         if !answers.is_empty() {
-            self.words.answered = Answered::No;
+            self.words.answered = AnswerState::No;
         }
     }
 

@@ -3,7 +3,7 @@
 use super::calls::{Act, commands_of};
 use super::outcomes::OUTPUT;
 use crate::ledger::Ledger;
-use crate::ledger::commands::{self, Outcome};
+use crate::ledger::commands::{self, CommandOutcome};
 use crate::ledger::files::{is_temporary, relative};
 use crate::ledger::git;
 use crate::ledger::jobs;
@@ -19,7 +19,7 @@ impl Ledger {
         calls: Vec<ScriptCall>,
         reports: u64,
         folder: Option<String>,
-        outcome: &transcript::Outcome<'_>,
+        outcome: &transcript::CallOutcome<'_>,
         origin: &Origin,
         recent: bool,
     ) {
@@ -28,13 +28,13 @@ impl Ledger {
         }
         let output = outcome.body.text();
         if let Some(cell) = cell_of(&output) {
-            // It runs on in its cell; the next look finds it under that name.
+            // It keeps running in its cell; the next poll uses the cell's name.
             self.open.open(cell, Act::Script { calls, reports, folder });
             return;
         }
         self.open.folder = folder;
         let results = &outcome.results;
-        // Each call printed its result, or the only one printed its output alone.
+        // Either each call printed its result, or the only call printed just its output.
         if let [call] = calls.as_slice() {
             let result = results.last().cloned().unwrap_or_default();
             let own = if result.output.is_some() {
@@ -59,12 +59,12 @@ impl Ledger {
                 }
                 ScriptCall::Poll(process) => self.jobs.ended(process, "ended", ""),
                 ScriptCall::Command(command) => {
-                    self.commands.ran(command, Outcome::Unknown, "", origin);
+                    self.commands.ran(command, CommandOutcome::Unknown, "", origin);
                     self.written_by(command, origin);
                 }
             }
         }
-        // Nothing tells which of the commands a new process belongs to; the last one ran last.
+        // Nothing says which command a new process belongs to, so assume the last one.
         for process in running {
             if !self.jobs.look(process, origin)
                 && let Some(command) = commands_of(&calls).last()
@@ -90,7 +90,7 @@ impl Ledger {
         origin: &Origin,
         recent: bool,
     ) {
-        let outcome = transcript::Outcome {
+        let outcome = transcript::CallOutcome {
             failed: result.exit.map_or(failed, |code| code != 0),
             exit: result.exit,
             body: result.output.as_deref().map_or(Body::Empty, |text| Body::Text(text.into())),
@@ -101,7 +101,7 @@ impl Ledger {
             (ScriptCall::Command(command), Some(process)) => {
                 self.commands.used(command);
                 self.jobs.left(process, command, origin);
-                self.commands.ran(command, Outcome::Unknown, "", origin);
+                self.commands.ran(command, CommandOutcome::Unknown, "", origin);
             }
             (ScriptCall::Command(command), None) => self.ran(command, false, &outcome, origin, recent),
             (ScriptCall::Poll(process), Some(_)) => {
@@ -112,23 +112,23 @@ impl Ledger {
         }
     }
 
-    /// One more look at a process.
+    /// A process was polled once more.
     pub(super) fn polled(
         &mut self,
         process: &str,
-        outcome: &transcript::Outcome<'_>,
+        outcome: &transcript::CallOutcome<'_>,
         origin: &Origin,
         recent: bool,
     ) {
         let output = outcome.body.text();
         if let Some(cell) = cell_of(&output) {
             if cell != process {
-                // The look itself runs on in a cell.
+                // The poll itself keeps running in a cell.
                 self.open.open(cell, Act::Poll(process.to_owned()));
             }
             return;
         }
-        // A look that was cut short shows nothing.
+        // An aborted poll shows nothing.
         if output.starts_with("aborted by user") {
             return;
         }
@@ -153,11 +153,11 @@ impl Ledger {
         self.process_ended(process, outcome, origin, recent);
     }
 
-    /// A look at a process does not show that it runs: it has ended, with the status that was printed, if one was.
+    /// A poll did not show the process running: it has ended, with the printed status, if any.
     pub(super) fn process_ended(
         &mut self,
         process: &str,
-        outcome: &transcript::Outcome<'_>,
+        outcome: &transcript::CallOutcome<'_>,
         origin: &Origin,
         recent: bool,
     ) {
@@ -191,7 +191,7 @@ impl Ledger {
         &mut self,
         command: &str,
         background: bool,
-        outcome: &transcript::Outcome<'_>,
+        outcome: &transcript::CallOutcome<'_>,
         origin: &Origin,
         recent: bool,
     ) {
@@ -209,15 +209,17 @@ impl Ledger {
             } else {
                 self.jobs.started(id, command, false, origin);
             }
-            self.commands.ran(command, Outcome::Unknown, "", origin);
+            self.commands.ran(command, CommandOutcome::Unknown, "", origin);
             return;
         }
         let status = match (outcome.exit, outcome.failed) {
-            (Some(code), _) => Outcome::Exit(code),
-            (None, true) => commands::exit_code(&output).map_or(Outcome::Failed, Outcome::Exit),
+            (Some(code), _) => CommandOutcome::Exit(code),
+            (None, true) => commands::exit_code(&output).map_or(CommandOutcome::Failed, CommandOutcome::Exit),
             // Where a script hides the status, not every client says that it failed.
-            (None, false) if self.provider().is_some_and(|of| !of.marks_failures()) => Outcome::Unknown,
-            (None, false) => Outcome::Exit(0),
+            (None, false) if self.provider().is_some_and(|of| !of.marks_failures()) => {
+                CommandOutcome::Unknown
+            }
+            (None, false) => CommandOutcome::Exit(0),
         };
         if git {
             let at_home = git::tells_branch(&output) && self.is_at_home(command);
@@ -266,7 +268,7 @@ impl Ledger {
         self.names(rest, By::Tool, &place(None), true);
     }
 
-    /// A file that a command printed; a temporary one is nobody's work.
+    /// A file that a command printed; temporary files are not work.
     pub(super) fn looked_at(&mut self, path: &str, origin: &Origin) -> Option<u32> {
         let path = self.path(path);
         (!is_temporary(&path)).then(|| self.files.touch(Touch::Read, &path, self.working.act, origin))
@@ -296,8 +298,8 @@ fn without_head(output: &str) -> &str {
     }
 }
 
-/// How many bytes of `output` each of `parts` printed; nothing where its lines do not add up, as when a file ended
-/// early or the client left lines out.
+/// How many bytes of `output` each of `parts` printed; `None` if the lines do not add up, as when a file ended early or
+/// the client left lines out.
 fn ends(parts: &[shell::Stretch], output: &str) -> Option<Vec<usize>> {
     let (last, before) = parts.split_last()?;
     if output.contains("tokens truncated") || output.contains("chars truncated") {

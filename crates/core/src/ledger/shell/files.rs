@@ -182,7 +182,7 @@ pub(in crate::ledger) fn range(line: &str) -> Option<(u32, u32)> {
     })
 }
 
-/// How PowerShell names a number of lines from the beginning.
+/// PowerShell's parameters for a number of lines from the beginning.
 const FIRST: [&str; 3] = ["-first", "-totalcount", "-head"];
 
 fn is_of_powershell(words: &[String]) -> bool {
@@ -190,13 +190,14 @@ fn is_of_powershell(words: &[String]) -> bool {
     matches!(name.as_str(), "select-object" | "select" | "get-content" | "gc")
 }
 
-/// The number behind one of the parameters `names`.
+/// The number after one of the parameters `names`.
 fn value_of(words: &[String], names: &[&str]) -> Option<u32> {
     let at = words.iter().position(|word| names.contains(&word.to_ascii_lowercase().as_str()))?;
     words.get(at + 1)?.parse().ok()
 }
 
-/// A stretch of a command's output: whose text it is, where that begins in the file, and how many lines it may have.
+/// A stretch of a command's output: the file it comes from, where in the file it begins, and how many lines it may
+/// have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::ledger) struct Stretch {
     pub file: Option<String>,

@@ -7,7 +7,7 @@ use super::syntax::simple_commands;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum WorkKind {
     Test,
     Build,
     Lint,
@@ -15,7 +15,7 @@ pub enum Kind {
 }
 
 /// The kind of work that `line` does; its most telling command decides.
-pub(in crate::ledger) fn kind(line: &str) -> Option<Kind> {
+pub(in crate::ledger) fn kind(line: &str) -> Option<WorkKind> {
     simple_commands(line).iter().filter_map(|words| kind_of(program(words), 0)).min()
 }
 
@@ -39,7 +39,7 @@ const VALUED: [&str; 13] = [
 /// How many words of options may precede the command that a container runs.
 const INSIDE: usize = 24;
 
-/// The words behind the program `name`, without the values of its options.
+/// The words after the program `name`, without the values of its options.
 fn operands<'w>(name: &str, words: &'w [String]) -> Vec<&'w str> {
     let mut rest: Vec<&str> = Vec::with_capacity(words.len());
     let mut valued = false;
@@ -53,8 +53,8 @@ fn operands<'w>(name: &str, words: &'w [String]) -> Vec<&'w str> {
     rest
 }
 
-fn kind_of(words: &[String], depth: u32) -> Option<Kind> {
-    use Kind::{Build, Lint, Run, Test};
+fn kind_of(words: &[String], depth: u32) -> Option<WorkKind> {
+    use WorkKind::{Build, Lint, Run, Test};
     if let Some(script) = inner(words).filter(|_| depth < 3) {
         return simple_commands(&script).iter().filter_map(|words| kind_of(program(words), depth + 1)).min();
     }
@@ -200,7 +200,7 @@ fn kind_of(words: &[String], depth: u32) -> Option<Kind> {
 }
 
 /// The kind of work in the name of a task or script: `test:ci`, `lint`, `build-release`.
-fn target(name: &str) -> Option<Kind> {
+fn target(name: &str) -> Option<WorkKind> {
     if name.starts_with('-') {
         return None;
     }
@@ -208,11 +208,11 @@ fn target(name: &str) -> Option<Kind> {
     let parts: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     let has = |words: &[&str]| parts.iter().any(|part| words.contains(part));
     if has(&["test", "tests", "e2e", "spec", "check", "ci", "verify", "coverage", "itest", "unittest"]) {
-        Some(Kind::Test)
+        Some(WorkKind::Test)
     } else if has(&["build", "compile", "bundle", "dist", "release", "assemble", "generate", "codegen"]) {
-        Some(Kind::Build)
+        Some(WorkKind::Build)
     } else if has(&["lint", "fmt", "format", "vet", "clippy", "typecheck", "types", "style"]) {
-        Some(Kind::Lint)
+        Some(WorkKind::Lint)
     } else {
         None
     }

@@ -10,5 +10,5 @@ mod syntax;
 mod tests;
 
 pub(super) use files::{Stretch, changed, folders, prints, range, reads};
-pub use kind::Kind;
+pub use kind::WorkKind;
 pub(super) use kind::{kind, topic};

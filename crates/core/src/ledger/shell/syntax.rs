@@ -88,7 +88,7 @@ pub(super) fn simple_commands(line: &str) -> Vec<Vec<String>> {
                 word.push(c);
             }
             '(' => {}
-            // It ends a group of commands; behind `call(` it is part of the word.
+            // It ends a group of commands; after `call(` it is part of the word.
             ')' if !(in_word && called) => {
                 end_word(&mut words, &mut word, &mut in_word);
                 end_command(&mut commands, &mut words);

@@ -51,10 +51,10 @@ struct Files {
     journal: Vec<Rotation>,
     given_up: u32,
     /// The mark of a stashed draft.
-    put_by: Option<Mark>,
+    put_by: Option<DraftMark>,
     /// When its usage limit ends.
     limit: Option<Timestamp>,
-    /// Messages that a hook gave with the prompt of this turn.
+    /// Messages that a hook delivered with the prompt of this turn.
     given: Vec<usize>,
 }
 
@@ -108,7 +108,7 @@ enum Bug {
     NobodyUnparks,
     /// A prompt that Esc had taken back counted as a turn, whose end never came.
     WaitsForATurnThatNeverBegan,
-    /// What a hook gave with such a prompt counted as seen.
+    /// Messages that a hook delivered with such a prompt counted as seen.
     ForgetsWhatWasDropped,
 }
 
@@ -603,7 +603,7 @@ impl World {
         let is_idle = self.files.turn == Turn::Idle || self.client.taken_back;
         holds(is_idle, "an agent stands at a limit that has ended")?;
         holds(self.files.request.is_none(), "a rotation is stuck")?;
-        // Those that a person began are theirs to prompt.
+        // Contexts that a person began are theirs to prompt.
         let led_here = |r: &&Rotation| r.from == sid(self.files.session - 1);
         let is_rotated = self
             .files
@@ -680,7 +680,7 @@ fn a_hundred_thousand_panes_destroy_no_draft_repeat_nothing_and_come_to_rest() {
 }
 
 #[test]
-fn where_nothing_fails_each_handoff_is_one_clear_one_load_and_one_word_to_continue() {
+fn without_faults_each_handoff_is_one_clear_one_load_and_one_continuation() {
     for seed in 1..=10_000u64 {
         let world = play(seed, false, false, false);
         let n = world.handoffs as usize;

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn news_of_a_later_client_are_reported_by_name() {
+    fn fields_of_a_later_client_are_reported_by_name() {
         let json = r#"{"hook_event_name":"Stop","session_id":"a","mood":1,"effort":{"level":"high","why":"x"},
             "background_tasks":[{"id":"1","eta":5},{"id":"2","eta":6}],"session_crons":[]}"#;
         let mut found = unknown_fields(json);

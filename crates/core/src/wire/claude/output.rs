@@ -51,7 +51,7 @@ impl<'a> HookOutput<'a> {
         Self { event, decision: None, reason: None, system_message: None, specific: None }
     }
 
-    /// Text for the model. Omitted if the event cannot carry it.
+    /// Adds text for the model. Omitted if the event cannot carry it.
     #[must_use]
     pub fn context(mut self, text: impl Into<String>) -> Self {
         if HEARS_CONTEXT.contains(&self.event) {

@@ -50,14 +50,14 @@ pub struct ContextWindow {
     #[serde(default, deserialize_with = "lax::count")]
     pub context_window_size: Option<u64>,
     #[serde(default, deserialize_with = "lax::object")]
-    pub current_usage: Option<Usage>,
+    pub current_usage: Option<ApiUsage>,
     #[serde(default, deserialize_with = "lax::count")]
     pub used_percentage: Option<u64>,
 }
 
 /// The API's usage of the last answer; the transcript's records carry the same object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub struct Usage {
+pub struct ApiUsage {
     #[serde(default, deserialize_with = "lax::count")]
     pub input_tokens: Option<u64>,
     #[serde(default, deserialize_with = "lax::count")]
@@ -68,7 +68,7 @@ pub struct Usage {
     pub output_tokens: Option<u64>,
 }
 
-impl Usage {
+impl ApiUsage {
     /// Input and cache: the size of the context. A context is never empty, so zero means unknown too.
     pub fn input(&self) -> Option<u64> {
         let parts = [self.input_tokens, self.cache_creation_input_tokens, self.cache_read_input_tokens];

@@ -99,7 +99,7 @@ impl Setup {
 
 /// A newly started thread.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Started {
+pub struct StartedThread {
     pub id: String,
     /// Its rollout file, created by the first prompt.
     #[serde(default)]
@@ -107,7 +107,7 @@ pub struct Started {
 }
 
 /// The thread in the answer to [`Setup::start`].
-pub fn started(answer: &Value) -> Option<Started> {
+pub fn started(answer: &Value) -> Option<StartedThread> {
     serde_json::from_value(answer.get("thread")?.clone()).ok()
 }
 

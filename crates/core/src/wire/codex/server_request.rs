@@ -158,7 +158,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::approval::{Author, Closing, Door, Request, answers};
+    use crate::approval::{AnswerAuthor, Closing, Door, Request, answers};
     use crate::ids::{AgentId, SessionId};
     use crate::wire::codex::app::{ServerMessage, read};
 
@@ -185,7 +185,7 @@ mod tests {
     }
 
     fn answer(verdict: Verdict) -> Answer {
-        Answer { at: Timestamp::UNIX_EPOCH, author: Author::User, door: Door::Cli, verdict }
+        Answer { at: Timestamp::UNIX_EPOCH, author: AnswerAuthor::User, door: Door::Cli, verdict }
     }
 
     fn reply(asked: &ServerRequest, verdict: Verdict) -> Option<Value> {

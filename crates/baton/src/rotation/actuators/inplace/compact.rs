@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use baton_core::agent::RotationRequest;
-use baton_core::companion::tail::{Row, TailState, keep};
-use baton_core::companion::wire::{Answer, Compaction as Asked, VERSION};
+use baton_core::companion::tail::{MessageRow, TailState, keep};
+use baton_core::companion::wire::{Compaction as Asked, CompactionAnswer, VERSION};
 use baton_core::handoff::pack::chars_for_tokens;
 use baton_core::handoff::render::narrative_of;
 use baton_core::handoff::{HandoffId, Kind};
@@ -23,11 +23,11 @@ use baton_core::session::{Duty, PreCompact, Session};
 use baton_core::transcript::tail::Tail;
 use serde_json::json;
 
-use crate::config::{Compaction, Narrative};
+use crate::config::{CompactionChoice, NarrativeSource};
 use crate::handoffs::attach;
 use crate::handoffs::frame;
 use crate::handoffs::seal::{self, Sealing};
-use crate::project::memory::backups::Why;
+use crate::project::memory::backups::BackupReason;
 use crate::rotation::journal;
 use crate::sessions::backup;
 use crate::sessions::compaction::{self, Witness};
@@ -60,12 +60,12 @@ pub(super) fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn answer(asked: &Asked) -> anyhow::Result<Answer> {
+fn answer(asked: &Asked) -> anyhow::Result<CompactionAnswer> {
     anyhow::ensure!(asked.v == VERSION, "version {} of the mod's protocol is not known here", asked.v);
     let store = Store::new(&Paths::from_env()?);
     let id = SessionId::new(asked.session.as_str())?;
     let Some(session) = store.sessions().get(&id)? else {
-        return Ok(Answer::Next { why: "no hook has registered this session".to_owned() });
+        return Ok(CompactionAnswer::Next { why: "no hook has registered this session".to_owned() });
     };
     let ctx = Context::of(&session).context("there is no home folder")?;
     let measured = gauge::measure(&ctx, &session);
@@ -78,17 +78,22 @@ fn answer(asked: &Asked) -> anyhow::Result<Answer> {
     }
     let (handoff, text) = rotate(asked, &ctx, &session, &measured)?;
     let keep = if asked.trigger == "manual" { Vec::new() } else { tail(&ctx, &handoff, &asked.rows) };
-    let answer = Answer::Handoff { handoff, text, keep };
+    let answer = CompactionAnswer::Handoff { handoff, text, keep };
     log(&ctx, &session, asked, &measured, &answer);
     Ok(answer)
 }
 
 /// Returns the answer if this compaction is not ours to replace.
-fn somebody_else(asked: &Asked, ctx: &Context, session: &Session, measured: &Measurement) -> Option<Answer> {
+fn somebody_else(
+    asked: &Asked,
+    ctx: &Context,
+    session: &Session,
+    measured: &Measurement,
+) -> Option<CompactionAnswer> {
     let manual = asked.trigger == "manual";
-    let next = |why: &str| Some(Answer::Next { why: why.to_owned() });
+    let next = |why: &str| Some(CompactionAnswer::Next { why: why.to_owned() });
     if asked.trigger == "precompute" {
-        return Some(Answer::Skip {
+        return Some(CompactionAnswer::Skip {
             why: "baton: nothing to prepare, a handoff is ready at once".to_owned(),
         });
     }
@@ -99,11 +104,11 @@ fn somebody_else(asked: &Asked, ctx: &Context, session: &Session, measured: &Mea
         return next("another tool's scripts hand over here");
     }
     match ctx.config.compaction {
-        Compaction::Client => return next("compaction = \"client\""),
-        Compaction::Ask if !manual => return next("compaction = \"ask\" and nobody asked"),
-        Compaction::Handoff | Compaction::Ask => {}
+        CompactionChoice::Client => return next("compaction = \"client\""),
+        CompactionChoice::Ask if !manual => return next("compaction = \"ask\" and nobody asked"),
+        CompactionChoice::Handoff | CompactionChoice::Ask => {}
     }
-    // Our handoff is the context, the model has not answered since, and the client wants to compact again.
+    // Our handoff is already the context, the model has not answered since, and the client wants to compact again.
     let ours = session.precompact.as_ref().is_some_and(|p| p.answered);
     if !manual && ours && matches!(measured.tail, Some(Tail::Compacted(_))) {
         return next("the last compaction was ours and nothing has been answered since");
@@ -112,13 +117,13 @@ fn somebody_else(asked: &Asked, ctx: &Context, session: &Session, measured: &Mea
 }
 
 /// Asks the session's model for a narrative, once, if the user wants one and the agent wrote nothing in this cycle.
-fn fork(asked: &Asked, ctx: &Context, session: &Session) -> Option<Answer> {
-    let wanted = ctx.config.narrative == Narrative::Fork && asked.fork.is_none();
+fn fork(asked: &Asked, ctx: &Context, session: &Session) -> Option<CompactionAnswer> {
+    let wanted = ctx.config.narrative == NarrativeSource::Fork && asked.fork.is_none();
     if !wanted || own_words(ctx, session).is_some() {
         return None;
     }
     let ms = u64::try_from(FORK_PATIENCE.as_millis()).unwrap_or(u64::MAX);
-    Some(Answer::Fork { prompt: FORK.to_owned(), ms })
+    Some(CompactionAnswer::Fork { prompt: FORK.to_owned(), ms })
 }
 
 /// Seals, consumes and records the handoff. Returns its id and the text of the new context.
@@ -156,7 +161,7 @@ fn rotate(
     journal(asked, ctx, session, &id)?;
     gauge::empty(ctx, session);
     // PreCompact does not fire here, so make the backup now; the handoff that was just loaded settles it.
-    backup::back_up(ctx, session, Why::PreCompact);
+    backup::back_up(ctx, session, BackupReason::PreCompact);
     backup::settle_carried(ctx, session);
     if asked.trigger == "auto" {
         compaction::observe(ctx, session, measured, Witness::Client);
@@ -233,7 +238,7 @@ fn journal(asked: &Asked, ctx: &Context, session: &Session, id: &HandoffId) -> a
         wait_for_idle: false,
         at_once: false,
     };
-    let me = process::identify(std::process::id()).context("this process is not to be found in /proc")?;
+    let me = process::identify(std::process::id()).context("this process was not found in /proc")?;
     let mut rotation = Rotation::new(&agent, &request, Actuator::InPlace, &me, ctx.now);
     (rotation.step, rotation.new) = (Step::Done, agent.process.clone());
     journal::record(&ctx.store, &rotation)?;
@@ -241,7 +246,7 @@ fn journal(asked: &Asked, ctx: &Context, session: &Session, id: &HandoffId) -> a
 }
 
 /// Selects the rows to hand back. Stores shortened results whole in the state folder.
-fn tail(ctx: &Context, handoff: &HandoffId, rows: &[Row]) -> Vec<TailState> {
+fn tail(ctx: &Context, handoff: &HandoffId, rows: &[MessageRow]) -> Vec<TailState> {
     let dir = ctx.store.state.join("tails").join(handoff.as_str());
     let file = |id: &str| -> PathBuf {
         dir.join(if unsafe_name(id).is_none() { format!("{id}.txt") } else { "result.txt".to_owned() })
@@ -265,21 +270,21 @@ fn tail(ctx: &Context, handoff: &HandoffId, rows: &[Row]) -> Vec<TailState> {
     kept
 }
 
-fn log(ctx: &Context, session: &Session, asked: &Asked, measured: &Measurement, answer: &Answer) {
+fn log(ctx: &Context, session: &Session, asked: &Asked, measured: &Measurement, answer: &CompactionAnswer) {
     let mut line = ctx.line("compaction", session);
     line.detail = json!({
         "trigger": asked.trigger,
         "tokens": measured.gauge.reading.map(|r| r.tokens),
         "answer": match answer {
-            Answer::Handoff { .. } => "handoff",
-            Answer::Fork { .. } => "fork",
-            Answer::Next { .. } => "client",
-            Answer::Skip { .. } => "skip",
+            CompactionAnswer::Handoff { .. } => "handoff",
+            CompactionAnswer::Fork { .. } => "fork",
+            CompactionAnswer::Next { .. } => "client",
+            CompactionAnswer::Skip { .. } => "skip",
         },
-        "handoff": match answer { Answer::Handoff { handoff, .. } => Some(handoff), _ => None },
-        "why": match answer { Answer::Next { why } | Answer::Skip { why } => Some(why), _ => None },
+        "handoff": match answer { CompactionAnswer::Handoff { handoff, .. } => Some(handoff), _ => None },
+        "why": match answer { CompactionAnswer::Next { why } | CompactionAnswer::Skip { why } => Some(why), _ => None },
         "fork": asked.fork.as_ref().map(|f| json!({ "chars": f.text.chars().count(), "usage": f.usage })),
-        "rows": match answer { Answer::Handoff { keep, .. } => keep.len(), _ => 0 },
+        "rows": match answer { CompactionAnswer::Handoff { keep, .. } => keep.len(), _ => 0 },
     });
     ctx.log(&line);
 }

@@ -4,8 +4,7 @@
 //! baton companion          for the life of the client; prints orders, listens on a socket
 //! baton companion tell S   one event of the mod, passed on to the companion at socket S
 //! baton companion compact  answers one compaction and ends
-//! ```
-//! The mod decides nothing by itself; `core::companion` decides. A compaction is answered by a process of its own, so
+//! ``` The mod decides nothing by itself; `core::companion` decides. A separate process answers each compaction, so
 //! that a companion that hangs or has died cannot affect it. `docs/companion.md` has the protocol.
 
 mod compact;

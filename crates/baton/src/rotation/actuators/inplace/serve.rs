@@ -52,7 +52,7 @@ pub(super) fn run() -> anyhow::Result<()> {
     anyhow::ensure!(hello.v == VERSION, "version {} of the mod's protocol is not known here", hello.v);
     let store = Store::new(&Paths::from_env()?);
     let client = process::identify(process::parent_pid()).context("the client is gone")?;
-    let me = process::identify(std::process::id()).context("this process is not to be found in /proc")?;
+    let me = process::identify(std::process::id()).context("this process was not found in /proc")?;
     let companions = store.companions();
     let path = |kind: &str| companions.path(client.pid, kind);
     companions.sweep();
@@ -69,8 +69,8 @@ pub(super) fn run() -> anyhow::Result<()> {
         silent: None,
         interrupted_for: companions.interrupted_for(&client),
     };
-    // Say hello before the record makes us visible. A companion that hangs in between must not be known to others while
-    // the mod does not know its socket.
+    // Say hello before the record makes us visible. If the companion hangs in between, others must not know about it
+    // while the mod does not know its socket.
     let socket = path("sock").display().to_string();
     print(&ModLine::Hello { v: VERSION, socket: socket.into() })?;
     companions.put(&about)?;
@@ -303,7 +303,7 @@ impl Companion {
             _ => None,
         };
         let is_fresh = request.as_ref().is_some_and(|r| agent.session.as_ref() != Some(&r.session));
-        // A record that cannot be read now may be of a context that began just now.
+        // A record that cannot be read may belong to a context that began just now.
         let under_way = is_fresh.then(|| session.as_ref().map_or_else(Timestamp::now, |s| s.started));
         let continues = session.as_ref().and_then(|s| s.continues.clone());
         let mail = if at_limit { 0 } else { Mail::of(&self.store).waiting(&agent.id) };

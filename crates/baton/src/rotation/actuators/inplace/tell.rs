@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use baton_core::companion::wire::{ModLine, ModMessage};
 use baton_core::gauge::Report;
 use baton_core::ids::SessionId;
-use baton_core::reading::{Reading, Source};
+use baton_core::reading::{Reading, ReadingSource};
 use baton_core::session::{Session, Turn};
 
 use crate::sessions::context::Context;
@@ -54,7 +54,7 @@ fn note(told: &ModMessage) {
         ModMessage::Measure { session, tokens, window } if *tokens > 0 && *window > 0 => {
             if let Some((ctx, session)) = context_of(session) {
                 let (tokens, window, at) = (*tokens, *window, ctx.now);
-                let reading = Reading { tokens, output: 0, window, base: 0, at, source: Source::Mod };
+                let reading = Reading { tokens, output: 0, window, base: 0, at, source: ReadingSource::Mod };
                 gauge::take(&ctx, &session, &Report::of(reading));
             }
         }

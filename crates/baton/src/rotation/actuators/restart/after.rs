@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use baton_core::handoff::{HandoffId, Kind};
-use baton_core::launch::{Grammar, Launch, Now};
+use baton_core::launch::{CurrentChoices, Grammar, Launch};
 use baton_core::prompt;
 use baton_core::rotation::{Event, Rotation, Step};
 use baton_core::session::Session;
@@ -27,12 +27,12 @@ const AT_ONCE: Duration = Duration::from_secs(3);
 const MOST_CRASHES: u32 = 5;
 
 /// The next client: its arguments, and how long to wait before it.
-pub(crate) struct Next {
+pub(crate) struct NextClient {
     pub args: Vec<String>,
     pub pause: Duration,
 }
 
-impl From<Vec<String>> for Next {
+impl From<Vec<String>> for NextClient {
     fn from(args: Vec<String>) -> Self {
         Self { args, pause: Duration::ZERO }
     }
@@ -40,7 +40,11 @@ impl From<Vec<String>> for Next {
 
 impl Supervisor {
     /// Returns the next client to start after one has ended, or `None` when the agent is over.
-    pub(crate) fn after(&mut self, ended: &ClientEnd, crashes: &mut u32) -> anyhow::Result<Option<Next>> {
+    pub(crate) fn after(
+        &mut self,
+        ended: &ClientEnd,
+        crashes: &mut u32,
+    ) -> anyhow::Result<Option<NextClient>> {
         self.confirm();
         match &ended.purpose {
             Some(Purpose::Rotate) => {
@@ -102,7 +106,7 @@ impl Supervisor {
     }
 
     /// After a headless turn, continues if a handoff is pending or the usage limit has ended.
-    fn next_context(&mut self, ended: &ClientEnd) -> anyhow::Result<Option<Next>> {
+    fn next_context(&mut self, ended: &ClientEnd) -> anyhow::Result<Option<NextClient>> {
         let Some(agent) = self.record() else { return Ok(None) };
         let session = self.session(&agent);
         if let (Some(limit), Some(session)) = (self.limit(&agent, session.as_ref())?, &session) {
@@ -141,7 +145,7 @@ impl Supervisor {
     }
 
     /// Restarts after a crash, with a backoff that doubles with each immediate death.
-    fn after_crash(&mut self, ended: &ClientEnd, crashes: &mut u32) -> Option<Next> {
+    fn after_crash(&mut self, ended: &ClientEnd, crashes: &mut u32) -> Option<NextClient> {
         *crashes = if ended.lived < AT_ONCE { *crashes + 1 } else { 1 };
         // Without a handoff there was no conversation to continue, and no reason to expect a better start.
         let handoff = self.record().and_then(|a| a.last_handoff)?;
@@ -157,7 +161,7 @@ impl Supervisor {
         self.output.next_context();
         let prompt = self.with_files(&prompt::continuation(&handoff, None), &handoff);
         let args = self.with_choices(|launch, grammar, now| launch.fresh(grammar, &prompt, now));
-        Some(Next { args, pause })
+        Some(NextClient { args, pause })
     }
 
     pub(crate) fn fresh_args(&self, rotation: &Rotation) -> Vec<String> {
@@ -170,9 +174,12 @@ impl Supervisor {
     }
 
     /// Builds the arguments with the permission mode that the person has chosen since the start.
-    fn with_choices(&self, make: impl FnOnce(&Launch, &Grammar, &Now<'_>) -> Vec<String>) -> Vec<String> {
+    fn with_choices(
+        &self,
+        make: impl FnOnce(&Launch, &Grammar, &CurrentChoices<'_>) -> Vec<String>,
+    ) -> Vec<String> {
         let session = self.record().and_then(|a| self.session(&a));
-        let now = Now {
+        let now = CurrentChoices {
             // Pass the model only if the command line named one, so that a better default applies.
             model: None,
             permission_mode: session.as_ref().and_then(|s| s.permission_mode.as_deref()),
@@ -223,13 +230,13 @@ impl Supervisor {
                     self.log("fault", &e.to_string());
                 }
                 self.to_say.push(format!(
-                    "baton: {} ended without a word; what its transcript proves{} is kept in handoff {id}",
+                    "baton: {} ended unexpectedly; what its transcript proves{} is kept in handoff {id}",
                     self.agent,
                     if guessed { " (the newest one of the folder, a guess)" } else { "" }
                 ));
             }
             Err(e) => self.to_say.push(format!(
-                "baton: {} ended without a word, and nothing could be sealed: {e:#}",
+                "baton: {} ended unexpectedly, and nothing could be sealed: {e:#}",
                 self.agent
             )),
         }
@@ -263,7 +270,7 @@ impl Supervisor {
     }
 
     /// Waits before the next start. Returns `false` if told to end meanwhile.
-    pub(crate) fn ready(&mut self, next: &Next) -> bool {
+    pub(crate) fn ready(&mut self, next: &NextClient) -> bool {
         next.pause.is_zero() || self.pause(next.pause)
     }
 }

@@ -45,7 +45,7 @@ use signals::Signals;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The user's options.
-pub(crate) struct Options {
+pub(crate) struct RunOptions {
     pub provider: &'static Provider,
     /// The exact program, if the user named one.
     pub program: Option<PathBuf>,
@@ -64,7 +64,7 @@ pub(crate) struct Options {
 pub(crate) struct Supervisor {
     store: Store,
     config: Config,
-    options: Options,
+    options: RunOptions,
     program: PathBuf,
     prefix: Vec<String>,
     launch: Launch,
@@ -96,7 +96,7 @@ pub(crate) struct Supervisor {
 }
 
 /// Runs an agent until it is over. Returns how its last client ended.
-pub(crate) fn run(store: Store, config: Config, options: Options) -> anyhow::Result<Change> {
+pub(crate) fn run(store: Store, config: Config, options: RunOptions) -> anyhow::Result<Change> {
     let named = options.program.clone().map(|program| (program, Vec::new()));
     let (program, prefix) = named.or_else(|| options.provider.locate()).with_context(|| {
         format!(
@@ -106,7 +106,7 @@ pub(crate) fn run(store: Store, config: Config, options: Options) -> anyhow::Res
     })?;
     let launch = Launch::parse(&options.provider.grammar, &options.args);
     let headless = launch.is_headless(&options.provider.grammar);
-    let me = process::identify(std::process::id()).context("this process is not to be found in /proc")?;
+    let me = process::identify(std::process::id()).context("this process was not found in /proc")?;
     let signals = Signals::listen()?;
 
     let found = recover::open_rotations(&store, &config, &options, &launch)?;

@@ -6,12 +6,12 @@ use baton_core::agent::Agent;
 use baton_core::handoff::Status;
 use baton_core::ids::AgentId;
 use baton_core::launch::Launch;
-use baton_core::rotation::{Effect, Event, Facts, Rotation, Step};
+use baton_core::rotation::{Effect, Event, RecoveryFacts, Rotation, Step};
 use jiff::Timestamp;
 
 use crate::config::Config;
 use crate::project;
-use crate::rotation::actuators::restart::{Options, PATIENCE};
+use crate::rotation::actuators::restart::{PATIENCE, RunOptions};
 use crate::rotation::journal;
 use crate::sessions::register::name_is_free;
 use crate::sessions::{caller, rights};
@@ -34,7 +34,7 @@ pub(super) struct Recovery {
 pub(super) fn open_rotations(
     store: &Store,
     config: &Config,
-    options: &Options,
+    options: &RunOptions,
     launch: &Launch,
 ) -> anyhow::Result<Recovery> {
     let mut found = Recovery { adopt: None, to_say: Vec::new() };
@@ -50,7 +50,7 @@ pub(super) fn open_rotations(
         let Some(agent) = store.agents().get(&rotation.agent)? else { continue };
         let facts = match facts(store, config, &agent, &rotation) {
             Ok(facts) => facts,
-            // The handoff may have been loaded; another client would be the second at work on one task.
+            // The handoff may have been loaded, and then a second client would work on the same task.
             Err(e) => {
                 found.to_say.push(format!(
                     "baton: a rotation of {} was cut short and is left as it is, because handoff {} cannot be looked \
@@ -96,7 +96,12 @@ pub(super) fn open_rotations(
     Ok(found)
 }
 
-fn facts(store: &Store, config: &Config, agent: &Agent, rotation: &Rotation) -> Result<Facts, StoreError> {
+fn facts(
+    store: &Store,
+    config: &Config,
+    agent: &Agent,
+    rotation: &Rotation,
+) -> Result<RecoveryFacts, StoreError> {
     if let Some(old) = rotation.old.as_ref().filter(|_| rotation.step == Step::Stopping) {
         // It may have been told to end just before its supervisor was killed.
         child::wait_for_end(old, TIME_TO_DIE);
@@ -107,7 +112,7 @@ fn facts(store: &Store, config: &Config, agent: &Agent, rotation: &Rotation) -> 
         entry.status == Status::Consumed
             || entry.claim.as_ref().and_then(|c| c.process.as_ref()).is_some_and(process::is_alive)
     });
-    Ok(Facts {
+    Ok(RecoveryFacts {
         old_alive: alive(&rotation.old) && rotation.old != rotation.new,
         new_alive: alive(&rotation.new) || (rotation.new.is_none() && alive(&agent.process)),
         loaded,
@@ -117,7 +122,7 @@ fn facts(store: &Store, config: &Config, agent: &Agent, rotation: &Rotation) -> 
 fn channel(
     store: &Store,
     config: &Config,
-    options: &Options,
+    options: &RunOptions,
 ) -> anyhow::Result<baton_core::ids::ChannelName> {
     let paths = crate::sys::paths::Paths::from_env()?;
     let env = std::env::var("BATON_CHANNEL").ok();
@@ -126,7 +131,7 @@ fn channel(
 }
 
 /// Registers the agent under the name asked for, or the next free one of the project.
-pub(super) fn new_agent(store: &Store, config: &Config, options: &Options) -> anyhow::Result<AgentId> {
+pub(super) fn new_agent(store: &Store, config: &Config, options: &RunOptions) -> anyhow::Result<AgentId> {
     let channel = channel(store, config, options)?;
     let now = Timestamp::now();
     let cwd = options.cwd.display().to_string();

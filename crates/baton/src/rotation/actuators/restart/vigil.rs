@@ -3,7 +3,7 @@
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
-use baton_core::agent::{Agent, Order, RotationRequest, STALE};
+use baton_core::agent::{Agent, RotationRequest, STALE, SupervisorOrder};
 use baton_core::handoff::Kind;
 use baton_core::rotation::{Event, Step};
 use baton_core::session::due_at;
@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use crate::handoffs::seal;
 use crate::rotation::actuators::restart::limits::until;
 use crate::rotation::actuators::restart::{PATIENCE, Supervisor};
-use crate::rotation::pending::{self, Outcome};
+use crate::rotation::pending::{self, SealOutcome};
 use crate::rotation::request::{self, When, Wish};
 use crate::sessions::context::Context;
 use crate::store::companions::CompanionState;
@@ -220,29 +220,31 @@ impl Supervisor {
             vigil.look_at = Some(Instant::now() + PATIENCE);
         }
         match &agent.order {
-            Some(Order::Clear { session, prompt, .. })
+            Some(SupervisorOrder::Clear { session, prompt, .. })
                 if agent.session.as_ref() == Some(session) && self.leaving.as_ref() != Some(session) =>
             {
                 self.leaving = Some(session.clone());
                 let prompt = prompt.clone();
                 // The prompt comes with the start, not as a message after it.
                 self.store.agents().update(&self.agent, PATIENCE, |a| {
-                    if let Some(Order::Clear { prompt, .. }) = &mut a.order {
+                    if let Some(SupervisorOrder::Clear { prompt, .. }) = &mut a.order {
                         *prompt = None;
                     }
                 })?;
                 return self.stop(child, vigil, Purpose::Clear { prompt }).map(Some);
             }
             // Under way: until the first hook the record shows the old conversation.
-            Some(Order::Clear { .. }) => return Ok(None),
-            Some(Order::Retire) => return self.stop(child, vigil, Purpose::Retire).map(Some),
-            Some(Order::Undo { session }) if agent.session.as_ref() == Some(session) => {
+            Some(SupervisorOrder::Clear { .. }) => return Ok(None),
+            Some(SupervisorOrder::Retire) => return self.stop(child, vigil, Purpose::Retire).map(Some),
+            Some(SupervisorOrder::Undo { session }) if agent.session.as_ref() == Some(session) => {
                 self.undoing = None;
                 self.store.agents().update(&self.agent, PATIENCE, |a| a.order = None)?;
             }
             // On its way back: until the first hook the record shows the conversation that it left.
-            Some(Order::Undo { session }) if self.undoing.as_ref() == Some(session) => return Ok(None),
-            Some(Order::Undo { session }) => {
+            Some(SupervisorOrder::Undo { session }) if self.undoing.as_ref() == Some(session) => {
+                return Ok(None);
+            }
+            Some(SupervisorOrder::Undo { session }) => {
                 let back = Purpose::Resume { session: session.to_string(), prompt: None };
                 self.undoing = Some(session.clone());
                 // A request of the conversation that it leaves would wait forever.
@@ -290,7 +292,7 @@ impl Supervisor {
             return Ok(None);
         }
         if agent.session.as_ref().is_some_and(|s| *s != request.session) {
-            // The hooks of the fresh context load it; where they could not, its companion prompts it.
+            // The hooks of the fresh context load it; if they could not, its companion prompts it.
             let unloaded = session.as_ref().filter(|s| s.turn_since.is_none()).map(|s| s.started + UNLOADED);
             let now = Timestamp::now();
             match unloaded {
@@ -299,7 +301,7 @@ impl Supervisor {
                     vigil.look_at = Some(Instant::now() + until(from, now));
                     return Ok(None);
                 }
-                // Neither happened: nothing is lost with a context that nobody has prompted.
+                // Neither happened, and nothing is lost with a context that nobody has prompted.
                 Some(_) => {}
             }
         }
@@ -348,7 +350,7 @@ impl Supervisor {
         let done = pending::carry_out(&Context::of(session)?, session, braked, "the agent");
         // Once sealed, its request for a fresh context is on record. Otherwise it failed, or someone else is sealing
         // it.
-        (!matches!(done, Some(Outcome::Sealed { .. }))).then(|| Instant::now() + PATIENCE)
+        (!matches!(done, Some(SealOutcome::Sealed { .. }))).then(|| Instant::now() + PATIENCE)
     }
 
     fn stop(&self, child: &Child, vigil: &mut Vigil, purpose: Purpose) -> anyhow::Result<Purpose> {

@@ -14,7 +14,7 @@ use baton_core::handoff::Status;
 use baton_core::ids::{AgentId, SessionId};
 use baton_core::process::Process;
 use baton_core::prompt::MAIL_WAITING;
-use baton_core::reading::{Reading, Source};
+use baton_core::reading::{Reading, ReadingSource};
 use baton_core::rotation::{Actuator, Rotation};
 use baton_core::session::due_at;
 use baton_core::session::{Session, Turn};
@@ -24,7 +24,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::mail::maildir::Mail;
 use crate::rotation::actuators::record_watch::RecordWatch;
 use crate::rotation::actuators::thread::link::ServerLink;
-use crate::rotation::actuators::thread::requests::Requests;
+use crate::rotation::actuators::thread::requests::ThreadRequests;
 use crate::rotation::actuators::thread::rotation;
 use crate::rotation::{journal, pending, request};
 use crate::sessions::context::Context;
@@ -85,7 +85,7 @@ pub(crate) struct ThreadAttendant {
     agents: BTreeMap<AgentId, ThreadAgent>,
     /// Sessions that no shared server runs. Their records change at every turn; remembering them saves reading those.
     unshared: HashSet<SessionId>,
-    requests: Requests,
+    requests: ThreadRequests,
     me: Process,
 }
 
@@ -94,7 +94,7 @@ impl ThreadAttendant {
         let me = crate::sys::process::identify(std::process::id());
         let me = me.context("could not find this process in /proc")?;
         Ok(Self {
-            requests: Requests::new(store, &me)?,
+            requests: ThreadRequests::new(store, &me)?,
             store: store.clone(),
             // The daemon has made the folders of the records. If they are gone, so is the daemon's state.
             records: RecordWatch::new(store)?,
@@ -365,7 +365,7 @@ impl ThreadAttendant {
         let Some(session) = session else { return };
         let Some(ctx) = Context::of(&session) else { return };
         let (base, at) = (ctx.provider.hooks.base, at.unwrap_or(ctx.now));
-        let reading = Reading { tokens, output: 0, window, base, at, source: Source::AppServer };
+        let reading = Reading { tokens, output: 0, window, base, at, source: ReadingSource::AppServer };
         gauge::take(&ctx, &session, &Report::of(reading));
     }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use baton_core::approval::{Answer, Author, Closing, Request, RequestId, Verdict};
+use baton_core::approval::{Answer, AnswerAuthor, Closing, Request, RequestId, Verdict};
 use baton_core::ids::{AgentId, SessionId};
 use baton_core::message::Urgency;
 use baton_core::process::Process;
@@ -39,7 +39,7 @@ struct Pending {
     is_over: bool,
 }
 
-pub(super) struct Requests {
+pub(super) struct ThreadRequests {
     store: Store,
     me: Process,
     /// Watches the folders of open requests, where an answer appears as a new file.
@@ -49,7 +49,7 @@ pub(super) struct Requests {
     patches: BTreeMap<(String, String), String>,
 }
 
-impl Requests {
+impl ThreadRequests {
     pub(super) fn new(store: &Store, me: &Process) -> std::io::Result<Self> {
         Ok(Self {
             store: store.clone(),
@@ -183,7 +183,7 @@ impl Requests {
         Ok(())
     }
 
-    /// Handles the server's report that a request was answered, by us or by whoever sits at the thread.
+    /// Handles the server's report that a request was answered, by us or by a person at the thread.
     pub(super) fn resolved(&mut self, thread: &str, id: &serde_json::Value) {
         let now = Timestamp::now();
         let is_it = |p: &Pending| p.asked.thread == thread && p.asked.id == *id;
@@ -256,7 +256,7 @@ fn tell_reason(
     now: Timestamp,
 ) -> anyhow::Result<()> {
     match &answer.author {
-        Author::Agent(author) => {
+        AnswerAuthor::Agent(author) => {
             let Some(agent) = store.agents().get(&pending.agent)? else { return Ok(()) };
             let words = answer.words(reason);
             let draft = Draft { urgency: Urgency::Important, ..Draft::new(author.as_str(), &words) };

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
-use baton_core::agent::{Agent, Order, RotationRequest, STALE};
+use baton_core::agent::{Agent, RotationRequest, STALE, SupervisorOrder};
 use baton_core::pane::Look;
 use baton_core::session::{Session, Turn};
 use jiff::{SignedDuration, Timestamp};
@@ -54,7 +54,8 @@ pub(super) fn look(store: &Store, config: &Config, agent: &Agent, now: Timestamp
         return found;
     };
     found.look.ready = true;
-    found.look.clear = matches!(&agent.order, Some(Order::Clear { session: of, .. }) if *of == session.id);
+    found.look.clear =
+        matches!(&agent.order, Some(SupervisorOrder::Clear { session: of, .. }) if *of == session.id);
     found.look.turn = turn::observed(&session, now);
     let limit = session.parked().filter(|_| config.run.park).map(|parked| parked.until);
     if limit.is_some_and(|until| until <= now) {

@@ -9,10 +9,10 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 
-use crate::rotation::actuators::tmux::server::{Facts, RecordedPane};
+use crate::rotation::actuators::tmux::server::{PaneState, RecordedPane};
 
 /// The condition that the pane is as we saw it. The server evaluates it together with the command that follows.
-fn is_as(seen: &Facts) -> String {
+fn is_as(seen: &PaneState) -> String {
     format!(
         "#{{&&:#{{==:#{{pane_in_mode}},{}}},#{{&&:#{{==:#{{pane_pid}},{}}},#{{&&:#{{==:#{{cursor_x}},{}}},#{{==:#{{cursor_y}},{}}}}}}}}}",
         u8::from(seen.in_mode),
@@ -24,14 +24,14 @@ fn is_as(seen: &Facts) -> String {
 
 impl RecordedPane<'_> {
     /// Leaves copy mode, or another mode that takes the keys, if the pane still runs the same process.
-    pub(crate) fn leave_mode(&self, seen: &Facts) -> anyhow::Result<()> {
+    pub(crate) fn leave_mode(&self, seen: &PaneState) -> anyhow::Result<()> {
         let (pane, same) = (&self.pane.id, format!("#{{==:#{{pane_pid}},{}}}", seen.process));
         let leave = format!("send-keys -X -t {pane} cancel");
         self.server.run(&["if-shell", "-F", "-t", pane, &same, &leave]).map(drop)
     }
 
     /// Sends one key by its tmux name. Returns `false`, and sends nothing, if the pane is no longer as `seen`.
-    pub(crate) fn key(&self, key: &str, seen: &Facts) -> anyhow::Result<bool> {
+    pub(crate) fn key(&self, key: &str, seen: &PaneState) -> anyhow::Result<bool> {
         let pane = &self.pane.id;
         let send = format!("send-keys -t {pane} {key} ; display-message -p sent");
         let said = self.server.run(&[
@@ -47,7 +47,7 @@ impl RecordedPane<'_> {
     }
 
     /// Types the text in `file` and Enter. Returns `false`, and types nothing, if the pane is no longer as `seen`.
-    pub(crate) fn type_file(&self, file: &Path, seen: &Facts) -> anyhow::Result<bool> {
+    pub(crate) fn type_file(&self, file: &Path, seen: &PaneState) -> anyhow::Result<bool> {
         let pane = &self.pane.id;
         let buffer = format!("baton-{}", pane.trim_start_matches('%'));
         let same = is_as(seen);

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::providers::{self, Provider};
 use crate::rotation::actuators::Integrate;
-use crate::rotation::actuators::tmux::server::{Facts, RecordedPane, Server};
+use crate::rotation::actuators::tmux::server::{PaneState, RecordedPane, Server};
 use crate::store::agents::is_reserved;
 use crate::store::{Store, record};
 use crate::sys::fs;
@@ -30,7 +30,7 @@ const START: Duration = Duration::from_secs(20);
 pub(crate) const MAX_PROMPT: usize = 100_000;
 
 /// The agent to start.
-pub(crate) struct Spec {
+pub(crate) struct PaneSpec {
     pub name: AgentId,
     pub provider: &'static Provider,
     pub channel: ChannelName,
@@ -82,7 +82,7 @@ pub(crate) fn ensure_there(provider: &Provider) -> anyhow::Result<()> {
 }
 
 /// Registers the agent and starts its client in a new pane.
-pub(crate) fn start(store: &Store, spec: &Spec) -> anyhow::Result<Agent> {
+pub(crate) fn start(store: &Store, spec: &PaneSpec) -> anyhow::Result<Agent> {
     ensure!(!is_reserved(&spec.name), "no agent may be called {}; choose another name", spec.name);
     ensure_there(spec.provider)?;
     let before = register(store, spec)?;
@@ -91,13 +91,13 @@ pub(crate) fn start(store: &Store, spec: &Spec) -> anyhow::Result<Agent> {
 }
 
 /// Starts the agent's client again, in the pane that it had if that is still there.
-pub(crate) fn start_again(store: &Store, spec: &Spec) -> anyhow::Result<Agent> {
+pub(crate) fn start_again(store: &Store, spec: &PaneSpec) -> anyhow::Result<Agent> {
     let before = register(store, spec)?;
     let started = start_pane(store, spec, before.as_ref(), Place::Same);
     or_end(store, spec, started)
 }
 
-fn or_end(store: &Store, spec: &Spec, started: anyhow::Result<Agent>) -> anyhow::Result<Agent> {
+fn or_end(store: &Store, spec: &PaneSpec, started: anyhow::Result<Agent>) -> anyhow::Result<Agent> {
     if started.is_err() {
         // Nobody must wait for a client that did not start.
         store.agents().update(&spec.name, PATIENCE, |a| {
@@ -109,8 +109,8 @@ fn or_end(store: &Store, spec: &Spec, started: anyhow::Result<Agent>) -> anyhow:
 }
 
 /// Takes the name; only one of two concurrent starts gets it. Returns the pane of the agent's earlier life.
-fn register(store: &Store, spec: &Spec) -> anyhow::Result<Option<Pane>> {
-    let me = process::identify(std::process::id()).context("this process is not to be found in /proc")?;
+fn register(store: &Store, spec: &PaneSpec) -> anyhow::Result<Option<Pane>> {
+    let me = process::identify(std::process::id()).context("this process was not found in /proc")?;
     let cwd = spec.cwd.display().to_string();
     let mut new =
         Agent::new(spec.name.clone(), spec.provider.name, spec.channel.clone(), cwd, Timestamp::now());
@@ -174,11 +174,11 @@ enum Place {
     Same,
 }
 
-fn start_pane(store: &Store, spec: &Spec, before: Option<&Pane>, place: Place) -> anyhow::Result<Agent> {
+fn start_pane(store: &Store, spec: &PaneSpec, before: Option<&Pane>, place: Place) -> anyhow::Result<Agent> {
     let before = before.filter(|pane| pane.spawned && process::is_alive(&pane.server));
     let same = before.filter(|pane| {
         // Another program may run in a pane of that number by now.
-        let is_left = |f: &Facts| f.dead || f.process == pane.process.pid;
+        let is_left = |f: &PaneState| f.dead || f.process == pane.process.pid;
         place == Place::Same && Server::of(pane).facts(&pane.id).as_ref().is_some_and(is_left)
     });
     if let (None, Some(pane)) = (same, before) {
@@ -188,7 +188,7 @@ fn start_pane(store: &Store, spec: &Spec, before: Option<&Pane>, place: Place) -
     let ticket = store.state.join("run").join(format!("{}.start", spec.name));
     let told = Ticket { agent: spec.name.clone(), args: spec.args.clone(), env: environment() };
     record::write(&ticket, &told)?;
-    let program = std::env::current_exe().context("this program is not to be found any more")?;
+    let program = std::env::current_exe().context("this program no longer exists")?;
     let words: [OsString; 2] = ["pane".into(), ticket.clone().into()];
     let started = match same {
         Some(pane) => Server::of(pane).restart(&pane.id, &spec.cwd, &program, &words),
@@ -206,7 +206,11 @@ fn start_pane(store: &Store, spec: &Spec, before: Option<&Pane>, place: Place) -
                 return Ok(agent);
             }
             ensure!(process::pid_exists(facts.process), "the pane closed before the client had started");
-            ensure!(Instant::now() < until, "the pane {} did not say who it is within {START:?}", facts.pane);
+            ensure!(
+                Instant::now() < until,
+                "the pane {} did not report its client within {START:?}",
+                facts.pane
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
     });
@@ -226,7 +230,7 @@ pub(crate) fn become_client(
         fs::read(ticket, 4 << 20)?.context("there is nothing to start; this command is baton's own")?;
     fs::remove(ticket)?;
     let ticket: Ticket = record::parse(ticket, &text)?.context("what to start cannot be understood")?;
-    let me = process::identify(std::process::id()).context("this process is not to be found in /proc")?;
+    let me = process::identify(std::process::id()).context("this process was not found in /proc")?;
     let pane = own_pane(&me, true)?;
     let agent = store
         .agents()

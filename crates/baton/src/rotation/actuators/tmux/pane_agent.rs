@@ -8,7 +8,7 @@ use baton_core::agent::Agent;
 use baton_core::ids::SessionId;
 use baton_core::pane::draft;
 use baton_core::pane::screen::{Composer, PaneCapture, Screen};
-use baton_core::pane::{Effect, Input, Mark, RESUME, State, Text, Unfinished};
+use baton_core::pane::{DraftMark, Effect, Input, RESUME, State, Text, Unfinished};
 use baton_core::process::Process;
 use baton_core::prompt;
 use baton_core::rotation::{Actuator, Event, Rotation};
@@ -23,7 +23,7 @@ use crate::mail::maildir::{Claimed, Mail};
 use crate::mail::notify;
 use crate::providers;
 use crate::providers::face::{self, Typing};
-use crate::rotation::actuators::tmux::server::{Facts, RecordedPane};
+use crate::rotation::actuators::tmux::server::{PaneState, RecordedPane};
 use crate::rotation::actuators::tmux::{facts, takeover};
 use crate::rotation::{journal, pending, request};
 use crate::sessions::clear;
@@ -56,7 +56,7 @@ pub(crate) struct PaneAgent {
     rotation: Option<Rotation>,
     end: Option<Handle>,
     /// The pane at the last read.
-    facts: Option<Facts>,
+    facts: Option<PaneState>,
     /// The text in the composer at that time.
     draft: String,
     again: Option<Timestamp>,
@@ -112,7 +112,7 @@ impl PaneAgent {
             None => State::default(),
         };
         let put_by = fs::read(&put_by_path(store, &agent), 64).ok().flatten();
-        let put_by = put_by.map(|text| Mark(String::from_utf8_lossy(&text).trim().parse().unwrap_or(0)));
+        let put_by = put_by.map(|text| DraftMark(String::from_utf8_lossy(&text).trim().parse().unwrap_or(0)));
         let state = state.with_put_by(put_by, now);
         let inherits = Mail::of(store).has_abandoned(&agent.id).then_some(now + RESUME);
         Some(Self {
@@ -201,7 +201,7 @@ impl PaneAgent {
         }
         let mut look = found.look;
         if is_early {
-            // Later messages wait for those that may come again.
+            // Later messages wait for those that may be queued again.
             look.mail = if look.turn == Turn::Idle { 0 } else { look.mail };
             let later = now + SignedDuration::from_secs(1);
             self.again = Some(self.again.map_or(later, |again| again.min(later)));
@@ -442,7 +442,7 @@ impl PaneAgent {
 
     /// Puts the draft aside and waits until the client shows that. Records it first, so that the next attendant does
     /// not put a second draft in its place.
-    fn stash(&mut self, store: &Store, mark: Mark) -> anyhow::Result<()> {
+    fn stash(&mut self, store: &Store, mark: DraftMark) -> anyhow::Result<()> {
         let note = put_by_path(store, &self.agent);
         fs::replace(&note, mark.0.to_string().as_bytes(), PRIVATE, Sync::No)?;
         if !self.key(self.typing.stash)? {

@@ -33,7 +33,7 @@ enum Socket {
 
 /// The current state of a pane, from its server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub(crate) struct PaneState {
     pub pane: String,
     pub server: u32,
     pub process: u32,
@@ -45,7 +45,7 @@ pub(crate) struct Facts {
 
 const FACTS: &str = "#{pane_id}\t#{pid}\t#{pane_pid}\t#{pane_dead}\t#{pane_in_mode}\t#{cursor_x}\t#{cursor_y}\t#{socket_path}";
 
-impl Facts {
+impl PaneState {
     fn parse(line: &str) -> Option<Self> {
         let mut fields = line.trim_end().split('\t');
         let mut next = || fields.next();
@@ -130,8 +130,8 @@ impl Server {
     }
 
     /// The state of a pane; `None` if there is no such pane or no server.
-    pub(crate) fn facts(&self, pane: &str) -> Option<Facts> {
-        Facts::parse(&self.run(&["display-message", "-p", "-t", pane, FACTS]).ok()?)
+    pub(crate) fn facts(&self, pane: &str) -> Option<PaneState> {
+        PaneState::parse(&self.run(&["display-message", "-p", "-t", pane, FACTS]).ok()?)
             .filter(|f| f.pane == pane)
     }
 
@@ -142,9 +142,9 @@ impl Server {
     }
 
     /// All panes of this server.
-    pub(crate) fn panes(&self) -> Vec<Facts> {
+    pub(crate) fn panes(&self) -> Vec<PaneState> {
         let listed = self.run(&["list-panes", "-a", "-F", FACTS]).unwrap_or_default();
-        listed.lines().filter_map(Facts::parse).collect()
+        listed.lines().filter_map(PaneState::parse).collect()
     }
 
     /// Starts `program` in a new session.
@@ -154,7 +154,7 @@ impl Server {
         cwd: &Path,
         program: &Path,
         args: &[OsString],
-    ) -> anyhow::Result<Facts> {
+    ) -> anyhow::Result<PaneState> {
         // Session names are for people, but these two characters have a meaning in targets.
         let name = name.replace(['.', ':'], "_");
         let mut words: Vec<OsString> =
@@ -167,7 +167,7 @@ impl Server {
         // Set this in the same call, so that the output of a client that fails at once stays readable.
         words.extend([";", "set-option", "-w", "remain-on-exit", "failed"].iter().map(OsString::from));
         let told = self.run(&words)?;
-        Facts::parse(&told).with_context(|| format!("tmux gave no pane for {name}: {told:?}"))
+        PaneState::parse(&told).with_context(|| format!("tmux gave no pane for {name}: {told:?}"))
     }
 
     /// Keeps a pane open when its program ends.
@@ -182,7 +182,7 @@ impl Server {
         cwd: &Path,
         program: &Path,
         args: &[OsString],
-    ) -> anyhow::Result<Facts> {
+    ) -> anyhow::Result<PaneState> {
         let mut words: Vec<OsString> =
             ["respawn-pane", "-k", "-t", pane, "-c"].iter().map(OsString::from).collect();
         words.extend([cwd.into(), "--".into(), program.into()]);
@@ -191,7 +191,8 @@ impl Server {
             .extend([";", "set-option", "-p", "-u", "-t", pane, "remain-on-exit"].iter().map(OsString::from));
         words.extend([";", "display-message", "-p", "-t", pane, FACTS].iter().map(OsString::from));
         let told = self.run(&words)?;
-        Facts::parse(&told).with_context(|| format!("tmux did not start anything in pane {pane}: {told:?}"))
+        PaneState::parse(&told)
+            .with_context(|| format!("tmux did not start anything in pane {pane}: {told:?}"))
     }
 }
 
@@ -221,7 +222,7 @@ impl<'a> RecordedPane<'a> {
     }
 
     /// The pane's current state; `None` if it, its server or its process is gone.
-    pub(crate) fn facts(&self) -> Option<Facts> {
+    pub(crate) fn facts(&self) -> Option<PaneState> {
         if !process::is_alive(&self.pane.server) || !process::is_alive(&self.pane.process) {
             return None;
         }

@@ -32,11 +32,11 @@ pub(crate) fn make(store: &Store, cwd: &Path, name: &AgentId) -> anyhow::Result<
     offer::prepare(store, root)?;
     let folder = offer::work_trees(store, root)?.with_context(|| {
         format!(
-            "{}/.baton is not baton's own, so no work tree can lie there; move it away, or spawn without --worktree",
+            "{}/.baton is not baton's own, so no work tree can be made there; move it away, or spawn without --worktree",
             shown(root)
         )
     })?;
-    // What comes with a repository may be a pipe, and git would wait for it.
+    // These may be pipes that came with the repository, and git would wait for them.
     for file in ["info/exclude", "info/attributes"] {
         let file = channel::common_git_dir(root)?.join(file);
         let is_sound = std::fs::metadata(&file).map_or(true, |about| about.is_file());
@@ -48,7 +48,7 @@ pub(crate) fn make(store: &Store, cwd: &Path, name: &AgentId) -> anyhow::Result<
             && channel::common_git_dir(&path).ok() == channel::common_git_dir(root).ok();
         ensure!(
             is_of_this_repository,
-            "{} is there and is no work tree of this repository; remove it, or choose another name",
+            "{} exists and is not a work tree of this repository; remove it, or choose another name",
             shown(&path)
         );
         return Ok(path);
@@ -72,7 +72,7 @@ fn shown(path: &Path) -> String {
 
 /// The outcome of removing a worktree.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Removal {
+pub(crate) enum WorktreeRemoval {
     Removed,
     /// It stays, for this reason.
     Kept(String),
@@ -81,11 +81,11 @@ pub(crate) enum Removal {
 }
 
 /// Removes a worktree in which everything is committed. Its branch stays.
-pub(crate) fn remove(path: &Path) -> Removal {
+pub(crate) fn remove(path: &Path) -> WorktreeRemoval {
     if !path.join(".git").exists() {
-        return Removal::Gone;
+        return WorktreeRemoval::Gone;
     }
-    let kept = |why: String| Removal::Kept(why);
+    let kept = |why: String| WorktreeRemoval::Kept(why);
     match git(path, &["status", "--porcelain"]) {
         Ok((true, changes)) if changes.is_empty() => {}
         Ok((true, changes)) => {
@@ -102,7 +102,7 @@ pub(crate) fn remove(path: &Path) -> Removal {
         return kept("git does not say which repository it belongs to".to_owned());
     };
     match git(Path::new(&common), &["worktree", "remove", target]) {
-        Ok((true, _)) => Removal::Removed,
+        Ok((true, _)) => WorktreeRemoval::Removed,
         Ok((false, said)) => kept(said),
         Err(e) => kept(format!("{e:#}")),
     }

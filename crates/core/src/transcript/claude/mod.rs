@@ -1,5 +1,7 @@
 //! Claude Code's transcript lines. The shapes are those of versions 2.0 to 2.1; unknown fields and types are harmless.
 
+mod tools;
+
 use std::borrow::Cow;
 use std::fmt;
 
@@ -7,10 +9,12 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::parser::{Parsed, Provider};
-use super::record::{Action, Author, Body, Change, Hunk, Item, Outcome, Record, Todo, TodoStatus, Touch};
+use self::tools::action;
+pub(crate) use self::tools::{answers, hunks};
 use crate::marks;
 use crate::speaker::{Speaker, is_object, speaker};
+use crate::transcript::parser::{Dialect, Parsed};
+use crate::transcript::record::{Author, Body, CallOutcome, Item, Record};
 
 type Str<'a> = Cow<'a, str>;
 
@@ -148,7 +152,7 @@ const SILENT: &[&str] = &[
     "bridge-session",
 ];
 
-pub(super) fn parse(line: &[u8]) -> Option<Parsed<'_>> {
+pub(in crate::transcript) fn parse(line: &[u8]) -> Option<Parsed<'_>> {
     let line: TranscriptRecord<'_> = serde_json::from_slice(line).ok()?;
     let kind = line.kind.as_deref()?;
     let mut items = Vec::new();
@@ -162,7 +166,7 @@ pub(super) fn parse(line: &[u8]) -> Option<Parsed<'_>> {
                 let kind = line.origin.and_then(|origin| origin.kind);
                 let foreign = kind.as_deref().is_some_and(|kind| kind != "human");
                 user(said.content, line.meta == Some(true), foreign, line.note, &mut items);
-                // A notification tells how a task ended, and that is all it tells.
+                // A notification only reports how a task ended.
                 if kind.is_some_and(|kind| kind == "task-notification") {
                     items.retain(|item| !matches!(item, Item::Told { .. }));
                 }
@@ -199,7 +203,7 @@ pub(super) fn parse(line: &[u8]) -> Option<Parsed<'_>> {
         sidechain: line.sidechain == Some(true),
         items,
     };
-    Some(Parsed { provider: Provider::Claude, record, message, known })
+    Some(Parsed { provider: Dialect::Claude, record, message, known })
 }
 
 fn own(body: &Body<'_>) -> String {
@@ -230,7 +234,7 @@ fn user<'a>(
                     }
                     Some("tool_result") => items.push(Item::Outcome {
                         id: block.tool_use_id.unwrap_or_default(),
-                        outcome: Outcome {
+                        outcome: CallOutcome {
                             failed: block.is_error == Some(true),
                             exit: None,
                             body: Body::raw(block.content),
@@ -264,7 +268,7 @@ fn assistant<'a>(content: Content<'a>, api_error: bool, items: &mut Vec<Item<'a>
 }
 
 /// The text of a user record: the user's words, a command, or something that others put there.
-pub(super) fn prompt(text: Str<'_>, queued: bool) -> Option<Item<'_>> {
+pub(in crate::transcript) fn prompt(text: Str<'_>, queued: bool) -> Option<Item<'_>> {
     let trimmed = text.trim_start();
     if trimmed.is_empty() {
         return None;
@@ -349,173 +353,4 @@ fn attachment<'a>(raw: Option<&'a RawValue>, items: &mut Vec<Item<'a>>) {
         }
         _ => {}
     }
-}
-
-/// Every input field that any tool we understand has; one struct, so that a tool that gains a field stays readable.
-#[derive(Deserialize, Default)]
-struct Input<'a> {
-    #[serde(borrow)]
-    command: Option<Str<'a>>,
-    run_in_background: Option<bool>,
-    #[serde(borrow)]
-    file_path: Option<Str<'a>>,
-    #[serde(borrow)]
-    notebook_path: Option<Str<'a>>,
-    #[serde(borrow)]
-    old_string: Option<Str<'a>>,
-    #[serde(borrow)]
-    new_string: Option<Str<'a>>,
-    #[serde(borrow)]
-    new_source: Option<Str<'a>>,
-    /// A text in `Write`; other tools put other shapes here.
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
-    #[serde(borrow)]
-    edits: Option<Vec<EditInput<'a>>>,
-    #[serde(borrow)]
-    pattern: Option<Str<'a>>,
-    #[serde(borrow)]
-    path: Option<Str<'a>>,
-    /// Numbers, but some models write them as strings.
-    #[serde(borrow)]
-    offset: Option<&'a RawValue>,
-    #[serde(borrow)]
-    limit: Option<&'a RawValue>,
-    #[serde(borrow)]
-    todos: Option<Vec<TodoInput<'a>>>,
-    #[serde(borrow)]
-    subject: Option<Str<'a>>,
-    #[serde(borrow, rename = "taskId")]
-    task: Option<Str<'a>>,
-    #[serde(borrow)]
-    status: Option<Str<'a>>,
-    #[serde(borrow)]
-    description: Option<Str<'a>>,
-    #[serde(borrow)]
-    questions: Option<Vec<Question<'a>>>,
-    #[serde(borrow)]
-    plan: Option<Str<'a>>,
-    #[serde(borrow)]
-    task_id: Option<Str<'a>>,
-    #[serde(borrow)]
-    shell_id: Option<Str<'a>>,
-}
-
-#[derive(Deserialize)]
-struct EditInput<'a> {
-    #[serde(borrow, default)]
-    old_string: Option<Str<'a>>,
-    #[serde(borrow, default)]
-    new_string: Option<Str<'a>>,
-}
-
-#[derive(Deserialize)]
-struct TodoInput<'a> {
-    #[serde(borrow)]
-    content: Str<'a>,
-    #[serde(borrow)]
-    status: Str<'a>,
-}
-
-#[derive(Deserialize)]
-struct Question<'a> {
-    #[serde(borrow)]
-    question: Str<'a>,
-}
-
-/// Tools whose input matters only for the names in it.
-const OPAQUE: &[&str] = &["WebFetch", "WebSearch", "LSP", "Skill", "ToolSearch", "TaskList", "TaskGet"];
-
-fn action<'a>(name: Str<'a>, input: Option<&'a RawValue>) -> Action<'a> {
-    let other = |name| Action::Other { name, input: Body::raw(input) };
-    if OPAQUE.contains(&name.as_ref()) || name.starts_with("mcp__") {
-        return other(name);
-    }
-    let Some(Ok(it)) = input.map(|raw| serde_json::from_str::<Input<'a>>(raw.get())) else {
-        return other(name);
-    };
-    let change = |touch, path: Option<Str<'a>>, texts: Vec<Option<Str<'a>>>| {
-        let texts = texts.into_iter().flatten().collect();
-        path.map(|path| Action::Edit(vec![Change { touch, path, texts, hunks: Vec::new() }]))
-    };
-    let known = match name.as_ref() {
-        "Bash" | "PowerShell" => it.command.map(|command| {
-            let background = it.run_in_background == Some(true);
-            Action::Shell { command, background, folder: None }
-        }),
-        "Edit" => change(Touch::Edited, it.file_path, vec![it.old_string, it.new_string]),
-        "MultiEdit" => {
-            let edits = it.edits.into_iter().flatten();
-            let texts = edits.flat_map(|edit| [edit.old_string, edit.new_string]).collect();
-            change(Touch::Edited, it.file_path, texts)
-        }
-        "NotebookEdit" => change(Touch::Edited, it.notebook_path.or(it.file_path), vec![it.new_source]),
-        "Write" => {
-            let content = it.content.map(|raw| Cow::Owned(own(&Body::raw(Some(raw)))));
-            change(Touch::Created, it.file_path, vec![content])
-        }
-        "Read" => {
-            let number = |raw: Option<&RawValue>| raw?.get().trim_matches('"').parse().ok();
-            let (from, lines) = (number(it.offset), number(it.limit));
-            it.file_path.map(|path| Action::Read { path, from, lines })
-        }
-        "Grep" | "Glob" => it.pattern.map(|pattern| Action::Search { pattern, path: it.path }),
-        "TodoWrite" => it.todos.map(|todos| {
-            let todo = |t: TodoInput<'a>| Todo { text: t.content, status: TodoStatus::parse(&t.status) };
-            Action::Todos(todos.into_iter().map(todo).collect())
-        }),
-        "TaskCreate" => it.subject.map(|subject| Action::TaskCreated { subject }),
-        "TaskUpdate" => it.task.map(|id| Action::TaskUpdated {
-            id,
-            status: it.status.as_deref().map(TodoStatus::parse),
-            subject: it.subject,
-        }),
-        "Task" | "Agent" => it
-            .description
-            .map(|description| Action::Agent { description, background: it.run_in_background == Some(true) }),
-        "KillShell" | "KillBash" | "TaskStop" => it.shell_id.or(it.task_id).map(|id| Action::Stopped { id }),
-        "AskUserQuestion" => it.questions.map(|q| Action::Asked(q.into_iter().map(|q| q.question).collect())),
-        "ExitPlanMode" => it.plan.map(Action::Plan),
-        _ => None,
-    };
-    known.unwrap_or_else(|| other(name))
-}
-
-/// The client's note on an edit: where the file was changed.
-pub(crate) fn hunks(note: &RawValue) -> Vec<Hunk> {
-    #[derive(Deserialize)]
-    struct Note<'a> {
-        #[serde(borrow, rename = "structuredPatch", default)]
-        patch: Vec<Patched<'a>>,
-    }
-    #[derive(Deserialize)]
-    struct Patched<'a> {
-        #[serde(rename = "newStart", default)]
-        line: u32,
-        #[serde(rename = "newLines", default)]
-        new: i32,
-        #[serde(rename = "oldLines", default)]
-        old: i32,
-        #[serde(borrow, default)]
-        lines: Vec<Str<'a>>,
-    }
-    let Ok(note) = serde_json::from_str::<Note<'_>>(note.get()) else { return Vec::new() };
-    let hunk =
-        |it: Patched<'_>| super::patch::hunk(it.line, it.old, it.new, it.lines.iter().map(AsRef::as_ref));
-    note.patch.into_iter().map(hunk).collect()
-}
-
-/// The user's answers to the agent's questions, as the client notes them beside the result.
-pub(crate) fn answers(note: &RawValue) -> Vec<(String, String)> {
-    #[derive(Deserialize)]
-    struct Note {
-        #[serde(default)]
-        answers: serde_json::Map<String, serde_json::Value>,
-    }
-    let Ok(note) = serde_json::from_str::<Note>(note.get()) else { return Vec::new() };
-    let text = |value: serde_json::Value| match value {
-        serde_json::Value::String(text) => text,
-        other => other.to_string(),
-    };
-    note.answers.into_iter().map(|(question, answer)| (question, text(answer))).collect()
 }
