@@ -101,11 +101,9 @@ fn stands(store: &Store, name: &AgentId) -> anyhow::Result<Standing> {
     if !store.is_running(name) || !agent.process.as_ref().is_some_and(process::is_alive) {
         return Ok(Standing::Resting(AgentState::of(&agent, None, false, false), None));
     }
-    let read = || agent.session.as_ref().map(|id| store.sessions().get(id)).transpose();
-    let Some(mut session) = read()?.flatten() else { return Ok(Standing::Busy(None)) };
-    if pending::end_untold(store, &session, Timestamp::now()) {
-        session = read()?.flatten().unwrap_or(session);
-    }
+    let session = agent.session.as_ref().map(|id| store.sessions().get(id)).transpose()?.flatten();
+    let Some(session) = session else { return Ok(Standing::Busy(None)) };
+    let session = pending::caught_up(store, session);
     let presence = store.presence(&agent);
     match session.turn {
         Turn::Blocked => {

@@ -16,7 +16,8 @@ use crate::mail::remind;
 use crate::providers::{self, Provider};
 use crate::rotation::{pending, request};
 use crate::sessions::context::{Context, cwd_of};
-use crate::sessions::{claim, done, mirror, register, turn};
+use crate::sessions::turn::{self, Settler};
+use crate::sessions::{claim, done, mirror, register};
 use crate::setup::install::ours::PROVIDER_FLAG;
 use crate::store::Store;
 use crate::store::log::LogLine;
@@ -188,6 +189,7 @@ fn answer(ctx: &Context, event: &HookEvent<'_>, payload: &[u8]) -> Option<Answer
         }
         Event::Interrupted => {
             // No Stop comes, so this is the end of the turn.
+            let session = turn::settled(ctx, &session, Settler::Calm);
             ctx.set_turn(&session, Turn::Idle);
             pending::carry_out(ctx, &session, false, "the agent");
             done::tell(ctx, &session, None);
@@ -208,13 +210,10 @@ fn answer(ctx: &Context, event: &HookEvent<'_>, payload: &[u8]) -> Option<Answer
         Event::Notification { kind, .. } => {
             // After Esc no Stop comes, so this is the first sign that the agent is idle.
             if kind == "idle_prompt" {
+                let session = turn::settled(ctx, &session, Settler::Calm);
                 // A disk that was full for the whole turn has room now.
                 if claim::has_acted(&session) {
                     claim::consume(ctx, &session);
-                }
-                if !session.given.is_empty() {
-                    let given = turn::requeue_dropped(&ctx.store, &session, ctx.now);
-                    ctx.update(&session, |s| s.given = given);
                 }
                 // At a usage limit it stays parked.
                 if session.turn != Turn::Limit {
@@ -282,6 +281,8 @@ fn current(ctx: &Context, mut session: Session, event: &HookEvent<'_>) -> Sessio
         session.permission_mode = Some(mode.to_owned());
     }
     ctx.update(&session, |s| {
+        // What was given is at another place in another file.
+        s.given_from = s.given_from.filter(|_| transcript.is_none());
         s.transcript.clone_from(&session.transcript);
         s.permission_mode.clone_from(&session.permission_mode);
         if revived {

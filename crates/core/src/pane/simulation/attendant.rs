@@ -62,7 +62,7 @@ impl World {
         let interrupted =
             (self.files.turn == Turn::Working && self.client.interrupted) || self.is_taken_back();
         if interrupted || self.files.turn == Turn::Idle {
-            self.requeue_dropped();
+            self.settle_given();
         }
         let only_stop_seals = self.bug == Some(Bug::OnlyStopSeals);
         if self.scheduled && !only_stop_seals && (interrupted || self.is_due()) {
