@@ -179,8 +179,7 @@ fn mail_that_came_with_a_prompt_reaches_codex_once_and_again_if_esc_took_the_pro
     panes.wait_for_state("alpha", &shown, "delivered")?;
     panes.wait_for_requests(3)?;
     let dropped = panes.send("alpha", &["SECOND-MAIL"])?;
-    // The hooks of this turn can tell only some seconds after its prompt.
-    std::thread::sleep(std::time::Duration::from_secs(4));
+    panes.wait_until_written("alpha")?;
     place.write_project("two", "")?;
     panes.wait_for_requests(4)?;
     panes.wait_for_turn("alpha", "idle")?;
@@ -192,7 +191,7 @@ fn mail_that_came_with_a_prompt_reaches_codex_once_and_again_if_esc_took_the_pro
     panes.wait_for_state("alpha", &dropped, "delivered")?;
     panes.keys("alpha", &["Escape"])?;
     panes.wait_for_turn("alpha", "idle")?;
-    std::thread::sleep(std::time::Duration::from_secs(4));
+    panes.wait_until_written("alpha")?;
     place.write_project("go", "")?;
     panes.person_types("alpha", "FOURTH-PROMPT")?;
     panes.keys("alpha", &["Enter"])?;
@@ -202,5 +201,8 @@ fn mail_that_came_with_a_prompt_reaches_codex_once_and_again_if_esc_took_the_pro
         ensure!(asked.matches(words).count() == 1, "{words}: {asked}");
         panes.wait_for_state("alpha", id, "delivered")?;
     }
+    let receipts = std::fs::read_to_string(panes.scene.state().join("mail/alpha/receipts.jsonl"))?;
+    let queued_again: Vec<&str> = receipts.lines().filter(|line| line.contains("taken back")).collect();
+    ensure!(queued_again.len() == 1 && queued_again[0].contains(&dropped), "{receipts}");
     Ok(())
 }

@@ -155,6 +155,16 @@ impl<C: Client> Panes<C> {
         self.wait_for(&format!("{name} to be {turn}"), || (self.turn(name)? == turn).then_some(()))
     }
 
+    /// Waits until hooks may judge what the last prompt was given: a client may take some seconds to write it.
+    pub(super) fn wait_until_written(&self, name: &str) -> Result<()> {
+        let id = self.agent(name)["session"].as_str().context("a session")?.to_owned();
+        let since = self.scene.session_record(&id)["turn_since"].as_str().context("a turn")?.to_owned();
+        let since: jiff::Timestamp = since.parse()?;
+        self.wait_for("the time to write", || {
+            (jiff::Timestamp::now() > since + jiff::SignedDuration::from_secs(3)).then_some(())
+        })
+    }
+
     pub(super) fn wait_for<T>(&self, what: &str, look: impl FnMut() -> Option<T>) -> Result<T> {
         poll(LONG, look).with_context(|| {
             let panes = self.tmux(&["list-panes", "-a", "-F", "#{pane_id}"]).unwrap_or_default();
