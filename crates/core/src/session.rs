@@ -221,6 +221,11 @@ impl Session {
         self.claim.as_ref().is_some_and(|claim| self.given.iter().any(|id| id == claim.as_str()))
     }
 
+    /// Whether it was given its handoff when it began, and no prompt has come since.
+    pub fn awaits_first_prompt(&self) -> bool {
+        self.claim.is_some() && !self.is_claim_unsettled()
+    }
+
     /// The usage limit that it has reached, if any.
     pub fn parked(&self) -> Option<Parked> {
         self.parked.filter(|_| self.turn == Turn::Limit)

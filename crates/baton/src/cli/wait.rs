@@ -137,7 +137,7 @@ fn stands(store: &Store, name: &AgentId) -> anyhow::Result<Standing> {
             Standing::Busy(Some(format!("handoff {handoff} waits for a fresh context")))
         });
     }
-    let starts = session.ended.is_some() || session.claim.is_some();
+    let starts = session.ended.is_some() || session.awaits_first_prompt();
     if starts || is_about_to_begin(&agent, session.turn_since.is_some()) {
         return Ok(Standing::Busy(None));
     }

@@ -101,6 +101,10 @@ fn settle_given(ctx: &Context, mut session: Session, settler: Settler, is_early:
         };
         settle(&mut session);
         ctx.update(&session, settle);
+        // A handoff that the transcript shows has been read.
+        if claim::has_acted(&session) {
+            claim::consume(ctx, &session);
+        }
     }
     session
 }

@@ -104,7 +104,8 @@ impl World {
             clear: false,
             unseen: self.mail.iter().filter(|m| m.place == MailPlace::Held(number)).count(),
             continues: files.continues.clone(),
-            heard: in_transcript || (files.claim.is_none() && files.turn_since.is_some()),
+            heard: in_transcript
+                || ((files.claim.is_none() || files.late.is_some()) && files.turn_since.is_some()),
         };
         self.feed(Input::Looked(look));
         if late {

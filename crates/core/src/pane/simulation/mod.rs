@@ -344,8 +344,12 @@ impl World {
 
     /// Takes back what the client dropped with a prompt that Esc took back.
     fn settle_given(&mut self) {
-        if self.files.late.take() == Some(true) && self.bug != Some(Bug::ForgetsWhatWasDropped) {
-            (self.files.claim, self.files.continues, self.files.unloaded) = (None, None, true);
+        match self.files.late.take() {
+            Some(true) if self.bug != Some(Bug::ForgetsWhatWasDropped) => {
+                (self.files.claim, self.files.continues, self.files.unloaded) = (None, None, true);
+            }
+            Some(_) => self.consume(self.files.session),
+            None => {}
         }
         for id in std::mem::take(&mut self.files.given) {
             let is_shown = self.client.shown.iter().any(|(shown, _)| *shown == id);

@@ -316,6 +316,7 @@ impl Companion {
         let began = working.and_then(|s| s.turn_since);
         // The claim stays open until the fresh context gets its first prompt.
         let owed = session
+            .filter(Session::awaits_first_prompt)
             .and_then(|s| s.claim)
             .filter(|id| journal::was_carried_out(&self.store, &agent, Actuator::InPlace, id));
         self.agent = Some(agent);
