@@ -267,6 +267,28 @@ fn wait_names_mail_that_only_a_person_can_bring_and_does_not_wait_for_them() {
     assert!(said.contains("idle (1 message waits for the next prompt in its terminal)"), "{said}");
 }
 
+/// Nobody but its person prompts a plain client, or an agent that was spawned again without a prompt.
+#[test]
+fn wait_does_not_wait_for_a_first_prompt_that_only_a_person_can_give() {
+    let home = Home::new(BATON);
+    let mut client = Client::new(&home);
+    client.starts("startup").silent();
+    client.says("Port the tests.");
+    client.hook("UserPromptSubmit").ok();
+    client.answers(20_000);
+    client.hook("Stop").ok();
+    let agent = client.agent();
+    home.run(&format!("rotate {agent}")).ok();
+    client.clears();
+    let claim = client.kept()["claim"].as_str().unwrap().to_owned();
+    let said = home.run(&format!("wait {agent} --timeout 30s")).ok();
+    let waits = format!("handoff {claim} is loaded and waits for the first prompt in its terminal");
+    assert!(said.contains(&format!("idle ({waits})")), "{said}");
+    home.run(&format!("send {agent} hello")).ok();
+    let said = home.run(&format!("wait {agent} --timeout 30s")).ok();
+    assert!(said.contains(&waits) && said.contains("; 1 message waits"), "{said}");
+}
+
 #[test]
 fn sequential_mail_waits_for_idle_and_important_mail_comes_at_the_next_tool_call() {
     let home = Home::new(BATON);

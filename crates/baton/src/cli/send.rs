@@ -83,6 +83,7 @@ pub(super) fn run(app: &App, args: &SendArgs) -> anyhow::Result<Outcome> {
         }
         return Ok(Outcome::Done);
     };
+    app.keep_attended(&agent);
     let sent = mail::send(&store, &agent, &draft, None, now)?;
     if args.notify {
         // The daemon watches for the end of the turn.
