@@ -32,6 +32,7 @@ mod help;
 mod hooks;
 mod hostile;
 mod hostile_sockets;
+mod hot;
 mod identity;
 mod install;
 mod kill;

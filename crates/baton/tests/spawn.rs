@@ -462,6 +462,45 @@ fn the_first_agent_brings_the_daemon_which_attends_to_its_pane() {
     );
 }
 
+/// A daemon that was killed left mail and rotations to a person's next prompt.
+#[test]
+fn a_killed_daemon_is_back_with_the_next_command_that_needs_it_for_a_pane() {
+    let Some(world) = World::unattended(QUIET) else { return };
+    let attended = |args: &[&str]| {
+        let mut command = world.command_for("alpha", args);
+        run(command.env("BATON_PANES_ATTEND", "true"))
+    };
+    attended(&["spawn", "alpha", "--provider", "demo"]).ok();
+    let kill = || {
+        let status = world.baton(&["serve", "--status", "--json"]).json();
+        let pid = status["pid"].as_i64().unwrap_or_else(|| panic!("{status}"));
+        let killed = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
+        assert!(killed.success());
+        wait_for_or(
+            "its end",
+            || world.told("alpha"),
+            || (world.baton(&["agents", "--json"]).json()[0]["actuator"] == "you").then_some(()),
+        );
+    };
+    world.wait_for_screen("alpha", "❯");
+    kill();
+    attended(&["send", "alpha", "hello"]).ok();
+    world.wait_for_prompt("alpha", "hello");
+    assert_eq!(attended(&["wait", "alpha", "--timeout", "30s"]).ok(), "alpha: idle\n");
+    kill();
+    world.send("alpha", &["are you there"]);
+    assert_eq!(attended(&["wait", "alpha", "--timeout", "30s"]).ok(), "alpha: idle\n");
+    world.wait_for_prompt("alpha", "are you there");
+    kill();
+    attended(&["rotate", "alpha"]).ok();
+    wait_for_or(
+        "the fresh context",
+        || world.told("alpha"),
+        || (world.agent("alpha")["sessions"].as_array()?.len() == 2).then_some(()),
+    );
+    world.baton(&["serve", "--stop"]).ok();
+}
+
 #[test]
 fn work_given_to_a_new_agent_continues_in_a_pane_where_one_is_asked_for_or_the_giver_has_one() {
     // The heir has the same script, and must not give the work on.

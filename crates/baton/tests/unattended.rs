@@ -267,6 +267,28 @@ fn wait_names_mail_that_only_a_person_can_bring_and_does_not_wait_for_them() {
     assert!(said.contains("idle (1 message waits for the next prompt in its terminal)"), "{said}");
 }
 
+/// Nobody but its person prompts a plain client, or an agent that was spawned again without a prompt.
+#[test]
+fn wait_does_not_wait_for_a_first_prompt_that_only_a_person_can_give() {
+    let home = Home::new(BATON);
+    let mut client = Client::new(&home);
+    client.starts("startup").silent();
+    client.says("Port the tests.");
+    client.hook("UserPromptSubmit").ok();
+    client.answers(20_000);
+    client.hook("Stop").ok();
+    let agent = client.agent();
+    home.run(&format!("rotate {agent}")).ok();
+    client.clears();
+    let claim = client.kept()["claim"].as_str().unwrap().to_owned();
+    let said = home.run(&format!("wait {agent} --timeout 30s")).ok();
+    let waits = format!("handoff {claim} is loaded and waits for the first prompt in its terminal");
+    assert!(said.contains(&format!("idle ({waits})")), "{said}");
+    home.run(&format!("send {agent} hello")).ok();
+    let said = home.run(&format!("wait {agent} --timeout 30s")).ok();
+    assert!(said.contains(&waits) && said.contains("; 1 message waits"), "{said}");
+}
+
 #[test]
 fn sequential_mail_waits_for_idle_and_important_mail_comes_at_the_next_tool_call() {
     let home = Home::new(BATON);
@@ -458,7 +480,7 @@ fn a_prompt_that_esc_took_back_before_its_turn_began_holds_neither_mail_nor_a_ro
 }
 
 /// A plain client with a turn by its record, of which its transcript has shown nothing for `seconds`.
-fn took_back(client: &Client<'_>, seconds: i64) {
+pub(crate) fn took_back(client: &Client<'_>, seconds: i64) {
     assert_eq!(client.kept()["turn"], "working");
     let ago = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(seconds);
     let mut kept = client.kept();
@@ -551,6 +573,20 @@ fn a_plain_client_that_esc_interrupted_is_idle_at_once_and_the_next_prompt_is_wo
     );
     client.hook("UserPromptSubmit").ok();
     assert!(home.run("agents").ok().contains("working"), "the transcript still ends with the interruption");
+}
+
+/// The next prompt is a turn of its own, also while the transcript still ends with the interruption of the last one.
+#[test]
+fn a_prompt_after_esc_is_work_for_who_looks_before_the_client_has_written_it() {
+    let home = Home::new(BATON);
+    let client = Client::new(&home);
+    client.starts("startup").silent();
+    client.hook("UserPromptSubmit").ok();
+    client.says("Port the tests.");
+    client.says("[Request interrupted by user]");
+    client.hook_with("UserPromptSubmit", json!({ "prompt": "Port the docs." })).ok();
+    assert!(home.run("agents").ok().contains("working"));
+    assert_eq!(client.kept()["turn"], "working");
 }
 
 /// The client drops what hooks gave with such a prompt: seen with the real one, see `clients::tmux`.
@@ -663,7 +699,7 @@ fn a_handoff_whose_consumption_could_not_be_written_is_consumed_later_and_never_
 }
 
 /// Runs `what` while nothing can be sealed or loaded, as on a full disk.
-fn while_the_disk_is_full(home: &Home, what: impl FnOnce()) {
+pub(crate) fn while_the_disk_is_full(home: &Home, what: impl FnOnce()) {
     let (folder, aside) = (home.store(), home.path().join("aside"));
     std::fs::rename(&folder, &aside).unwrap();
     std::fs::write(&folder, "full").unwrap();
@@ -697,11 +733,83 @@ fn a_handoff_that_a_start_could_not_load_comes_with_the_first_prompt_that_can() 
     assert!(prompted.out.contains("=== HANDOFF LOADED"), "{}", prompted.out);
     assert!(prompted.out.contains("Port the tests."), "{}", prompted.out);
     assert!(rotation(&client)["rotation"].is_null());
-    assert!(client.kept()["claim"].is_null(), "a prompt is a sign of life: {}", client.kept());
+    client.hook("Stop").ok();
+    assert!(client.kept()["claim"].is_null(), "a turn that shows it is a sign of life: {}", client.kept());
     let handoffs = home.run("handoffs --json").json();
     assert_eq!(handoffs[0]["status"], "consumed", "{handoffs}");
     let again = client.hook("UserPromptSubmit").ok();
     assert!(!again.out.contains("=== HANDOFF LOADED"), "once: {}", again.out);
+}
+
+/// A fresh context without its handoff, which was sealed and could not be loaded.
+fn cleared_while_the_disk_was_full<'a>(home: &'a Home) -> Client<'a> {
+    let mut client = Client::new(home);
+    client.starts("startup").ok();
+    client.says("Port the tests.");
+    client.hook("UserPromptSubmit").ok();
+    client.answers(20_000);
+    client.hook("Stop").ok();
+    home.run(&format!("rotate {}", client.agent())).ok();
+    while_the_disk_is_full(home, || {
+        client.clears();
+    });
+    client
+}
+
+fn state_of_newest(home: &Home) -> String {
+    home.run("handoffs --json").json()[0]["status"].as_str().unwrap().to_owned()
+}
+
+/// The client drops what the hook gave with such a prompt, and with it the only copy that the context was given.
+#[test]
+fn a_handoff_that_came_with_a_prompt_that_esc_took_back_comes_with_the_next_one_and_once() {
+    let home = Home::new(BATON);
+    let client = cleared_while_the_disk_was_full(&home);
+    let first = client.taken_back("UserPromptSubmit", json!({})).context().unwrap();
+    assert!(first.contains("=== HANDOFF LOADED"), "{first}");
+    assert_eq!(state_of_newest(&home), "active", "nobody has read it yet");
+    took_back(&client, 4);
+    let second = client.hook("UserPromptSubmit").context().unwrap();
+    assert!(second.contains("=== HANDOFF LOADED") && second.contains("Port the tests."), "{second}");
+    client.hook("PostToolUse").silent();
+    took_back(&client, 4);
+    client.hook("PostToolUse").silent();
+    assert_eq!(state_of_newest(&home), "consumed");
+    assert!(client.kept()["claim"].is_null(), "{}", client.kept());
+    client.hook("Stop").ok();
+    let again = client.hook("UserPromptSubmit").ok();
+    assert!(!again.out.contains("=== HANDOFF LOADED"), "{}", again.out);
+}
+
+/// The second prompt came too early to tell, and its turn runs without the handoff.
+#[test]
+fn a_handoff_that_a_turn_runs_without_comes_with_the_prompt_after_it() {
+    let home = Home::new(BATON);
+    let client = cleared_while_the_disk_was_full(&home);
+    client.taken_back("UserPromptSubmit", json!({})).ok();
+    assert!(!client.hook("UserPromptSubmit").ok().out.contains("=== HANDOFF LOADED"));
+    client.says("Port the docs.");
+    client.answers(20_000);
+    took_back(&client, 4);
+    client.hook("Stop").ok();
+    assert_eq!(state_of_newest(&home), "active", "{}", client.kept());
+    let next = client.hook("UserPromptSubmit").context().unwrap();
+    assert!(next.contains("=== HANDOFF LOADED"), "{next}");
+    took_back(&client, 4);
+    client.hook("Stop").ok();
+    assert_eq!(state_of_newest(&home), "consumed", "{}", client.kept());
+}
+
+#[test]
+fn a_session_that_ends_after_such_a_prompt_gives_the_handoff_back() {
+    let home = Home::new(BATON);
+    let mut client = cleared_while_the_disk_was_full(&home);
+    client.taken_back("UserPromptSubmit", json!({})).ok();
+    took_back(&client, 4);
+    let fresh = client.clears().context().unwrap_or_default();
+    assert!(fresh.contains("=== HANDOFF LOADED") && fresh.contains("Port the tests."), "{fresh}");
+    client.hook("UserPromptSubmit").ok();
+    assert_eq!(state_of_newest(&home), "consumed");
 }
 
 /// The same in a pane: nobody but the attendant prompts the fresh context.

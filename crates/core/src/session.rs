@@ -94,10 +94,13 @@ pub struct Session {
     /// When that limit ends, as far as known; kept until a turn ends well, so that guesses grow.
     #[serde(default)]
     pub parked: Option<Parked>,
-    /// Messages that a hook gave the agent with a prompt of this turn. If Esc takes that prompt back before its turn
-    /// begins, the client drops them.
+    /// What hooks gave the agent with prompts of this turn: messages, and a handoff that the session's start could not
+    /// load. If Esc takes such a prompt back before its turn begins, the client drops them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub given: Vec<String>,
+    /// The transcript's length when the first of them was given: it shows them behind this, if at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_from: Option<u64>,
     /// The senders whose message or spawn this turn answers; they are notified when it ends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked_by: Vec<String>,
@@ -178,6 +181,7 @@ impl Session {
             limit: None,
             parked: None,
             given: Vec::new(),
+            given_from: None,
             asked_by: Vec::new(),
             answer: None,
             asked: None,
@@ -196,6 +200,30 @@ impl Session {
     /// Whether another tool's scripts do this here.
     pub fn leaves(&self, duty: Duty) -> bool {
         self.left_to_others.contains(&duty)
+    }
+
+    /// Remembers what a hook gives with a prompt. Nobody takes a prompt of a headless client back.
+    pub fn give(&mut self, ids: impl IntoIterator<Item = String>, transcript_len: u64) {
+        if !self.headless {
+            self.given.extend(ids);
+            self.given_from = self.given_from.or(Some(transcript_len)).filter(|_| !self.given.is_empty());
+        }
+    }
+
+    /// Forgets these, because what became of them is known.
+    pub fn settle(&mut self, ids: &[String]) {
+        self.given.retain(|id| !ids.contains(id));
+        self.given_from = self.given_from.filter(|_| !self.given.is_empty());
+    }
+
+    /// Whether its handoff came with a prompt that Esc may have taken back.
+    pub fn is_claim_unsettled(&self) -> bool {
+        self.claim.as_ref().is_some_and(|claim| self.given.iter().any(|id| id == claim.as_str()))
+    }
+
+    /// Whether it was given its handoff when it began, and no prompt has come since.
+    pub fn awaits_first_prompt(&self) -> bool {
+        self.claim.is_some() && !self.is_claim_unsettled()
     }
 
     /// The usage limit that it has reached, if any.

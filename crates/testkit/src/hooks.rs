@@ -222,8 +222,8 @@ impl<'a> Client<'a> {
         self.hook_with(event, json!({}))
     }
 
-    /// Sends the usual payload with some fields changed. Like the client, notes in the transcript which messages a prompt
-    /// or its hook has shown to the model.
+    /// Sends the usual payload with some fields changed. Like the client, notes in the transcript which messages or handoff
+    /// a prompt or its hook has shown to the model.
     #[track_caller]
     pub fn hook_with(&self, event: &str, fields: Value) -> HookOutput {
         let prompt =
@@ -235,7 +235,10 @@ impl<'a> Client<'a> {
             if let Some(prompt) = prompt {
                 self.says(&prompt);
             }
-            if let Some(context) = answer.context().filter(|context| context.contains("[baton message ")) {
+            let shows = |context: &String| {
+                ["[baton message ", "=== HANDOFF LOADED"].iter().any(|head| context.contains(head))
+            };
+            if let Some(context) = answer.context().filter(shows) {
                 let content = json!({ "type": "hook_additional_context", "content": [context] });
                 self.record(&json!({ "type": "attachment", "attachment": content }));
             }

@@ -19,6 +19,7 @@ pub(super) fn run(app: &App, args: &ClearArgs) -> anyhow::Result<Outcome> {
         eprintln!("baton: {} has no conversation yet", agent.id);
         return Ok(Outcome::Nothing);
     };
+    app.keep_attended(&agent);
     let Some(carrier) = clear::carrier(&store, &agent) else {
         eprintln!(
             "baton: the context of {} cannot be cleared from here: it runs neither in a pane that is attended nor under \

@@ -94,6 +94,9 @@ pub(super) fn run(app: &App, args: &HandoffArgs) -> anyhow::Result<Outcome> {
     let path = (!from_stdin).then_some(path.as_path());
     let scheduled = app.store().requests().schedule(&session.id, path, &text, Timestamp::now())?;
     anyhow::ensure!(scheduled, "the session's record vanished meanwhile; run it again");
+    if let Some(agent) = app.store().agents().readable(&session.agent) {
+        app.keep_attended(&agent);
+    }
     if let Some(outcome) = carry_out_while_idle(app, &session)? {
         return Ok(outcome);
     }

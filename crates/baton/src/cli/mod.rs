@@ -81,6 +81,7 @@ use crate::sessions::caller::{self, Caller};
 use crate::store::Store;
 use crate::store::handoffs::Handoffs;
 use crate::sys::paths::Paths;
+use crate::sys::process;
 
 /// How a command without an error ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -344,6 +345,15 @@ impl App {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         store.has_pane_attendant()
+    }
+
+    /// Starts the daemon again if it was killed and this agent lives in a pane: nobody else types into that. `false` if it
+    /// does not start.
+    fn keep_attended(&self, agent: &Agent) -> bool {
+        let is_in_pane = agent.pane.as_ref().is_some_and(|pane| process::is_alive(&pane.process));
+        let is_attended =
+            !is_in_pane || !self.resolved.config.panes.attend || self.store().has_pane_attendant();
+        is_attended || self.ensure_attendant()
     }
 
     /// The agent that a command refers to: the named one, the one it runs in, else the project's only one.

@@ -83,6 +83,7 @@ pub(super) fn run(app: &App, args: &SendArgs) -> anyhow::Result<Outcome> {
         }
         return Ok(Outcome::Done);
     };
+    app.keep_attended(&agent);
     let sent = mail::send(&store, &agent, &draft, None, now)?;
     if args.notify {
         // The daemon watches for the end of the turn.
@@ -93,11 +94,8 @@ pub(super) fn run(app: &App, args: &SendArgs) -> anyhow::Result<Outcome> {
             &json!({ "id": sent.id, "from": from, "to": agent.id, "at": now, "urgency": urgency, "text": text }),
         )?;
     } else {
-        let read = || agent.session.as_ref().map(|id| store.sessions().get(id)).transpose();
-        let mut session = read()?.flatten();
-        if session.as_ref().is_some_and(|s| pending::end_untold(&store, s, Timestamp::now())) {
-            session = read()?.flatten();
-        }
+        let session = agent.session.as_ref().map(|id| store.sessions().get(id)).transpose()?.flatten();
+        let session = session.map(|session| pending::caught_up(&store, session));
         let when = if sent.wake.succeeds_within(TIME_TO_WAKE) {
             "it was idle and has been woken".to_owned()
         } else {

@@ -195,11 +195,8 @@ pub(super) struct Row {
 impl Row {
     pub(super) fn of(app: &App, agent: Agent) -> Self {
         let store = app.store();
-        let read = || agent.session.as_ref().and_then(|id| store.sessions().readable(id));
-        let mut session = read();
-        if session.as_ref().is_some_and(|s| pending::end_untold(&store, s, Timestamp::now())) {
-            session = read();
-        }
+        let session = agent.session.as_ref().and_then(|id| store.sessions().readable(id));
+        let mut session = session.map(|session| pending::caught_up(&store, session));
         if let Some(asked) = session.as_mut().and_then(|s| s.asked.as_mut()) {
             // The record has it unredacted.
             *asked = redact(&plain(asked)).text.into_owned();

@@ -18,7 +18,8 @@ use crate::cli::ui::{print, print_json};
 use crate::cli::{App, Outcome};
 use crate::mail::maildir::Mail;
 use crate::providers;
-use crate::rotation::pending;
+use crate::rotation::{journal, pending};
+use crate::sessions::claim;
 use crate::store::Store;
 use crate::sys::clock::clock;
 use crate::sys::process;
@@ -31,15 +32,18 @@ const ERROR: usize = 200;
 
 pub(super) fn run(app: &App, args: &WaitArgs) -> anyhow::Result<Outcome> {
     let store = app.store();
-    let mut names = Vec::new();
+    let (mut names, mut in_panes) = (Vec::new(), Vec::new());
     for name in &args.agents {
         let Some(agent) = app.named_agent(name)? else { return Ok(Outcome::Nothing) };
-        names.push(agent.id);
+        names.push(agent.id.clone());
+        in_panes.extend(agent.pane.is_some().then_some(agent));
     }
     let mut watch = Watch::folders(&[store.agents().folder(), store.sessions().folder()])?;
     let timeout = args.timeout.map(Duration::try_from).transpose()?;
     let until = timeout.map(|t| Instant::now() + t);
     loop {
+        // The daemon may be killed while we wait. One that does not start is no reason to try again and again.
+        in_panes.retain(|agent| app.keep_attended(agent));
         let mut states = Vec::new();
         for name in &names {
             states.push((name, standing(&store, name, args.done)?));
@@ -101,11 +105,9 @@ fn stands(store: &Store, name: &AgentId) -> anyhow::Result<Standing> {
     if !store.is_running(name) || !agent.process.as_ref().is_some_and(process::is_alive) {
         return Ok(Standing::Resting(AgentState::of(&agent, None, false, false), None));
     }
-    let read = || agent.session.as_ref().map(|id| store.sessions().get(id)).transpose();
-    let Some(mut session) = read()?.flatten() else { return Ok(Standing::Busy(None)) };
-    if pending::end_untold(store, &session, Timestamp::now()) {
-        session = read()?.flatten().unwrap_or(session);
-    }
+    let session = agent.session.as_ref().map(|id| store.sessions().get(id)).transpose()?.flatten();
+    let Some(session) = session else { return Ok(Standing::Busy(None)) };
+    let session = pending::caught_up(store, session);
     let presence = store.presence(&agent);
     match session.turn {
         Turn::Blocked => {
@@ -139,8 +141,11 @@ fn stands(store: &Store, name: &AgentId) -> anyhow::Result<Standing> {
             Standing::Busy(Some(format!("handoff {handoff} waits for a fresh context")))
         });
     }
-    let starts = session.ended.is_some() || session.claim.is_some();
-    if starts || is_about_to_begin(&agent, session.turn_since.is_some()) {
+    let loaded = session.claim.as_ref().filter(|_| !claim::has_acted(&session));
+    // Whoever gave it a fresh context prompts it, too.
+    let is_prompted = presence.actuator().is_some()
+        && loaded.is_some_and(|handoff| journal::was_rotated(store, &agent, handoff));
+    if session.ended.is_some() || is_prompted || is_about_to_begin(&agent, session.turn_since.is_some()) {
         return Ok(Standing::Busy(None));
     }
     let mail = messages(unseen);
@@ -148,12 +153,18 @@ fn stands(store: &Store, name: &AgentId) -> anyhow::Result<Standing> {
         return Ok(Standing::Busy(mail));
     }
     let mail = mail.map(|messages| format!("{messages} for the next prompt in its terminal"));
+    if let Some(handoff) = loaded {
+        let text = format!("handoff {handoff} is loaded and waits for the first prompt in its terminal");
+        return Ok(Standing::Resting(AgentState::Idle, joined([Some(text), mail])));
+    }
     let Some(error) = &session.error else { return Ok(Standing::Resting(AgentState::Idle, mail)) };
     let error = plain_line(&redact(&plain(error)).text, ERROR);
-    Ok(Standing::Resting(
-        AgentState::Error,
-        Some([Some(error), mail].into_iter().flatten().collect::<Vec<_>>().join("; ")),
-    ))
+    Ok(Standing::Resting(AgentState::Error, joined([Some(error), mail])))
+}
+
+fn joined(reasons: [Option<String>; 2]) -> Option<String> {
+    let reasons: Vec<String> = reasons.into_iter().flatten().collect();
+    (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
 fn messages(unseen: usize) -> Option<String> {

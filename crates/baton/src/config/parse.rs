@@ -69,14 +69,15 @@ enum Scope {
 
 pub(super) fn user_file(resolved: &mut ResolvedConfig, paths: &Paths) -> Result<(), ConfigError> {
     let path = &paths.config;
-    // A dotfile manager may link the configuration; follow that link here, and only here.
-    let real = match std::fs::symlink_metadata(path) {
-        // The usual case on every hook, and a single system call.
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Ok(meta) if meta.is_symlink() => std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
-        _ => path.to_owned(),
+    let read = match fs::read(path, MAX) {
+        // A dotfile manager may link the configuration; follow that link here, and only here.
+        Err(e) if e.is_link() => {
+            fs::read(&std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()), MAX)
+        }
+        read => read,
     };
-    let Some(bytes) = fs::read(&real, MAX)? else { return Ok(()) };
+    // Usually there is none, which every hook finds out by a single system call.
+    let Some(bytes) = read? else { return Ok(()) };
     apply(resolved, path, &bytes, Scope::User, paths)
 }
 

@@ -16,7 +16,8 @@ use crate::mail::remind;
 use crate::providers::{self, Provider};
 use crate::rotation::{pending, request};
 use crate::sessions::context::{Context, cwd_of};
-use crate::sessions::{claim, done, mirror, register, turn};
+use crate::sessions::turn::{self, Settler};
+use crate::sessions::{claim, done, mirror, register};
 use crate::setup::install::ours::PROVIDER_FLAG;
 use crate::store::Store;
 use crate::store::log::LogLine;
@@ -233,6 +234,7 @@ fn stopped(ctx: &Context, session: &Session, event: &Event<'_>) -> Answer {
 /// The person pressed Esc. No Stop comes, so this is the end of the turn.
 #[cold]
 fn interrupted(ctx: &Context, session: &Session) {
+    let session = &*turn::settled(ctx, session, Settler::Calm);
     ctx.set_turn(session, Turn::Idle);
     pending::carry_out(ctx, session, false, "the agent");
     done::tell(ctx, session, None);
@@ -253,13 +255,10 @@ fn notified(ctx: &Context, session: &Session, kind: &str) {
 /// After Esc no Stop comes, so the notification is the first sign that the agent is idle.
 #[cold]
 fn became_idle(ctx: &Context, session: &Session) {
+    let session = &*turn::settled(ctx, session, Settler::Calm);
     // A disk that was full for the whole turn has room now.
     if claim::has_acted(session) {
         claim::consume(ctx, session);
-    }
-    if !session.given.is_empty() {
-        let given = turn::requeue_dropped(&ctx.store, session, ctx.now);
-        ctx.update(session, |s| s.given = given);
     }
     // At a usage limit it stays parked.
     if session.turn != Turn::Limit {
@@ -322,6 +321,8 @@ fn updated(
         session.permission_mode = Some(mode.to_owned());
     }
     ctx.update(&session, |s| {
+        // What was given is at another place in another file.
+        s.given_from = s.given_from.filter(|_| transcript.is_none());
         s.transcript.clone_from(&session.transcript);
         s.permission_mode.clone_from(&session.permission_mode);
         if revived {

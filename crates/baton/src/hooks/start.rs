@@ -5,7 +5,6 @@ use baton_core::say;
 use baton_core::session::{Duty, Session, SessionEnd, Turn};
 use serde_json::json;
 
-use crate::handoffs::attach::PendingFiles;
 use crate::hooks::answer::{Answer, output};
 use crate::hooks::window;
 use crate::mail::deliver::{self, Occasion};
@@ -14,7 +13,8 @@ use crate::providers::Integration;
 use crate::rotation::pending;
 use crate::sessions::claim::StartContext;
 use crate::sessions::context::Context;
-use crate::sessions::{SEAL_PATIENCE, backup, claim, clear, done, gauge, mirror, register, turn};
+use crate::sessions::turn::{self, Settler};
+use crate::sessions::{SEAL_PATIENCE, backup, claim, clear, done, gauge, mirror, register};
 use crate::setup::migrate::{self, find};
 use crate::store::published;
 use crate::sys::process;
@@ -143,19 +143,15 @@ fn source_name<'a>(source: &'a StartSource<'_>) -> &'a str {
 pub(super) fn session_end(ctx: &Context, session: &Session, reason: &str) {
     mirror::ended(ctx, session);
     backup::back_up(ctx, session, BackupReason::End(reason));
+    let settled = turn::settled(ctx, session, Settler::Last);
+    let session = &*settled;
     if claim::has_acted(session) {
         // If none of its own hooks could record the use, consume it now, so that nobody else starts with it.
         claim::consume(ctx, session);
     } else if let Some(id) = &session.claim {
-        // It was never prompted: drop the waiting files; the next session that loads the handoff reads them again.
-        PendingFiles::take(&ctx.store, &session.id);
-        let mut handoffs = ctx.store.handoffs(&ctx.config);
-        handoffs.patience = SEAL_PATIENCE;
-        if let Err(e) = handoffs.release(&session.channel, id, &session.id, ctx.now) {
-            ctx.fault("give back the handoff", &e);
-        }
+        // It was never prompted.
+        claim::give_back(ctx, session, id);
     }
-    turn::requeue_dropped(&ctx.store, session, ctx.now);
     // Carry out a handoff that is still pending, so that the next context begins with it.
     ctx.set_turn(session, Turn::Idle);
     pending::carry_out(ctx, session, false, "the agent");

@@ -22,7 +22,8 @@ use crate::sessions::context::Context;
 use crate::sessions::done;
 use crate::sessions::gauge::measure;
 use crate::sessions::nudge::{self, Surroundings};
-use crate::sessions::{claim, mirror, turn};
+use crate::sessions::turn::{self, Settler};
+use crate::sessions::{claim, mirror};
 use crate::sys::clock;
 
 pub(super) fn stop(
@@ -32,6 +33,8 @@ pub(super) fn stop(
     last_message: Option<&str>,
     background: Vec<String>,
 ) -> Answer {
+    let settled = turn::settled(ctx, session, Settler::Calm);
+    let session = &*settled;
     claim::consume(ctx, session);
     let measured = measure(ctx, session);
     mirror::turn_ended(ctx, session);
@@ -51,13 +54,11 @@ pub(super) fn stop(
     let context = StopContext { hook_active, rotatable };
     let total = gauge.reading.as_ref().map(baton_core::reading::Reading::total);
 
-    let given = turn::requeue_dropped(&ctx.store, session, ctx.now);
     // One change of the record decides, so that only one of two concurrent Stops finds the latch open.
     let (request, then) = ctx
         .update(session, |s| {
             (s.turn, s.turn_since) = (Turn::Idle, Some(ctx.now));
             s.background.clone_from(&background);
-            s.given.clone_from(&given);
             s.parked = None;
             if let Some(total) = total {
                 s.turn_ends.push(total);
@@ -217,6 +218,8 @@ fn seal(ctx: &Context, session: &Session, last_message: Option<&str>, rotate: bo
 /// The turn ended in an API error. No Stop follows, so this is the end of the turn.
 #[cold]
 pub(super) fn failure(ctx: &Context, session: &Session, error: &str, message: Option<&str>) {
+    let settled = turn::settled(ctx, session, Settler::Calm);
+    let session = &*settled;
     // A turn has run, and a full disk may have kept its earlier hooks from recording that.
     claim::consume(ctx, session);
     let turn = if error == "rate_limit" { Turn::Limit } else { Turn::Idle };
@@ -224,9 +227,7 @@ pub(super) fn failure(ctx: &Context, session: &Session, error: &str, message: Op
     let message = message.map(|text| redact(&plain(text)).text.into_owned());
     let said = (turn == Turn::Limit).then(|| message.clone().unwrap_or_default());
     let failed = (turn == Turn::Idle).then(|| notice::beginning(message.as_deref().unwrap_or(error)));
-    let given = turn::requeue_dropped(&ctx.store, session, ctx.now);
     ctx.update(session, |s| {
-        s.given.clone_from(&given);
         if let Some(said) = &said {
             let parked = limit::parked(said, s.parked, ctx.now, &clock::zone);
             s.parked = Some(Parked { began: s.turn_since.filter(|_| s.turn == Turn::Working), ..parked });

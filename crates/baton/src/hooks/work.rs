@@ -1,5 +1,7 @@
 //! After a prompt and after a tool call: measures, sends the text that is due, delivers mail.
 
+use std::borrow::Cow;
+
 use baton_core::gauge::Gauge;
 use baton_core::handoff::Kind;
 use baton_core::latch::Say;
@@ -18,40 +20,30 @@ use crate::rotation::request::{self, When, Wish};
 use crate::sessions::claim::{self, StartContext};
 use crate::sessions::context::Context;
 use crate::sessions::done;
-use crate::sessions::gauge::measure;
+use crate::sessions::gauge::{measure, transcript_len};
 use crate::sessions::nudge;
-use crate::sessions::turn;
+use crate::sessions::turn::{self, Settler};
 use crate::sys::deadline::{self, Deadline};
 
 pub(super) fn prompted(ctx: &Context, session: &Session, text: &str) -> Answer {
-    if session.unloaded {
-        return prompted_late(ctx, session.clone(), text);
+    let settled =
+        if session.given.is_empty() { Cow::Borrowed(session) } else { prompted_again(ctx, session) };
+    if settled.unloaded {
+        return prompted_late(ctx, settled.into_owned(), text);
     }
-    if session.turn == Turn::Working || !session.given.is_empty() {
-        after_a_prompt(ctx, session);
-    }
+    let session = &*settled;
     begin(ctx, session, text);
     carry(ctx, session, "UserPromptSubmit", StartContext::default(), waiting(ctx, session).map(|f| (f, text)))
 }
 
-/// Esc may have taken the prompt before this one back, which no hook reports: then a turn begins only now, and what came
-/// with that prompt comes again.
+/// Esc may have taken the prompt before this one back, which no hook reports: what came with it comes again.
 #[cold]
-fn after_a_prompt(ctx: &Context, session: &Session) {
-    let begins = session.turn == Turn::Working && turn::never_began(session);
-    requeue_dropped(ctx, session);
-    if begins {
-        ctx.update(session, |s| s.turn_since = Some(ctx.now));
+fn prompted_again<'a>(ctx: &Context, session: &'a Session) -> Cow<'a, Session> {
+    if !session.is_claim_unsettled() {
+        return turn::settled(ctx, session, Settler::Hot);
     }
-}
-
-/// Queues messages again that the agent never saw, before others are given.
-#[cold]
-fn requeue_dropped(ctx: &Context, session: &Session) {
-    let given = turn::requeue_dropped(&ctx.store, session, ctx.now);
-    if given != session.given {
-        ctx.update(session, |s| s.given = given);
-    }
+    deadline::exit_after(Deadline::SEALING);
+    turn::settled(ctx, session, Settler::Calm)
 }
 
 /// The session's start could not load its handoff, so this prompt does.
@@ -83,7 +75,8 @@ fn begin(ctx: &Context, session: &Session, text: &str) {
         Mail::of(&ctx.store).seen(&session.agent, id, &evidence, ctx.now);
     }
     if !shown.is_empty() {
-        ctx.update(session, |s| s.given.extend(shown.iter().map(|id| (*id).to_owned())));
+        let len = transcript_len(session);
+        ctx.update(session, |s| s.give(shown.iter().map(|id| (*id).to_owned()), len));
     }
     if session.done.is_some() {
         let mail = Mail::of(&ctx.store);
@@ -136,9 +129,8 @@ fn first_askers(ctx: &Context, session: &Session) -> Vec<String> {
 pub(super) fn tool_used(ctx: &Context, session: &Session, failed: bool) -> Answer {
     // A tool that ran is work, even after a permission dialog or if we saw no prompt.
     ctx.set_turn(session, Turn::Working);
-    if !session.given.is_empty() {
-        requeue_dropped(ctx, session);
-    }
+    let settled = turn::settled(ctx, session, Settler::Hot);
+    let session = &*settled;
     claim::consume(ctx, session);
     let event = if failed { "PostToolUseFailure" } else { "PostToolUse" };
     carry(ctx, session, event, StartContext::default(), waiting(ctx, session).map(|files| (files, "")))
@@ -194,7 +186,7 @@ fn carry(
         }
         ctx.update(session, |s| {
             if event == "UserPromptSubmit" {
-                s.given.extend(mail.iter().map(|claimed| claimed.message.id.clone()));
+                s.give(mail.iter().map(|claimed| claimed.message.id.clone()), measured.transcript_len);
             }
             for asker in mail.iter().map(|m| &m.message.from) {
                 if asker != "baton" && !s.asked_by.contains(asker) {

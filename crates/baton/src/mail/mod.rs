@@ -10,6 +10,7 @@ pub(crate) mod maildir;
 pub(crate) mod notify;
 pub(crate) mod remind;
 pub(crate) mod reply;
+pub(crate) mod shown;
 pub(crate) mod user;
 
 use baton_core::agent::Agent;

@@ -7,7 +7,6 @@ mod codex;
 pub(crate) mod face;
 pub(crate) mod settings;
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +20,7 @@ use baton_core::transcript::Dialect;
 use baton_core::transcript::tail::Tail;
 
 use crate::sys::paths::Paths;
+use crate::sys::positioned::Positioned;
 
 pub(crate) use claude::folder as claude_folder;
 
@@ -87,7 +87,7 @@ pub(crate) enum Program {
 pub(crate) struct Hooks {
     pub read: for<'a> fn(&'a [u8]) -> Result<HookEvent<'a>, String>,
     /// The last usage in its transcript, found from the end.
-    pub tail: fn(&mut File, u64) -> io::Result<Tail>,
+    pub tail: fn(&mut Positioned<'_>, u64) -> io::Result<Tail>,
     /// The tokens that its own percentage leaves out, of usage and window.
     pub base: u64,
     /// How many characters one hook may show to the agent.

@@ -124,6 +124,12 @@ fn was_loaded(store: &Store, agent: &Agent, rotation: &Rotation) -> bool {
     since.into_iter().any(continues)
 }
 
+/// Whether an actuator gave the agent a context for this handoff, as far as can be read.
+pub(crate) fn was_rotated(store: &Store, agent: &Agent, handoff: &HandoffId) -> bool {
+    let is_this = |r: &Rotation| r.agent == agent.id && r.handoff == *handoff && r.step != Step::Failed;
+    store.rotations().has(is_this).unwrap_or(true)
+}
+
 /// Whether `actuator` made the last attempt for this handoff; only that actuator sends the continuation. An attempt
 /// that was given up counts too, because it may have succeeded after all.
 pub(crate) fn was_carried_out(store: &Store, agent: &Agent, actuator: Actuator, handoff: &HandoffId) -> bool {

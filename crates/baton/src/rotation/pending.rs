@@ -19,8 +19,9 @@ use jiff::tz::TimeZone;
 use crate::handoffs::seal::{self, Sealing};
 use crate::mail::{announce, notify};
 use crate::rotation::request::{self, When, Wish};
+use crate::sessions::claim;
 use crate::sessions::context::Context;
-use crate::sessions::turn;
+use crate::sessions::turn::{self, Settler};
 use crate::store::Store;
 
 /// The result of carrying out a pending handoff.
@@ -63,8 +64,11 @@ pub(crate) fn carry_out_left_behind(ctx: &Context, session: &Session) -> Option<
         ctx.fault("read the record of the conversation before", &e);
         None
     })?;
-    // Its end was not reported, or came before anybody looked.
-    turn::requeue_dropped(&ctx.store, &before, ctx.now);
+    // Its end was not reported, or nothing could be written then.
+    let before = turn::settled(ctx, &before, Settler::Last);
+    if claim::has_acted(&before) {
+        claim::consume(ctx, &before);
+    }
     let copy = before.request.as_ref()?.copy.clone();
     match carry_out(ctx, &before, false, "the agent")? {
         SealOutcome::Sealed { .. } => None,
@@ -109,7 +113,6 @@ pub(crate) fn end_untold(store: &Store, session: &Session, now: Timestamp) -> bo
         let is_same = s.turn == session.turn && s.turn_since == session.turn_since;
         if is_same {
             (s.turn, s.turn_since, s.blocked_on) = (Turn::Idle, Some(now), None);
-            s.given.clear();
         }
         is_same
     });
@@ -117,10 +120,19 @@ pub(crate) fn end_untold(store: &Store, session: &Session, now: Timestamp) -> bo
         return false;
     }
     ctx.log(&ctx.line("turn-ended-untold", session));
-    turn::requeue_dropped(store, session, now);
+    turn::settled(&ctx, session, Settler::Calm);
     carry_out(&ctx, session, ctx.is_braked(&session.agent), "the agent");
     announce::wake_listeners(&store.state, &session.agent);
     true
+}
+
+/// The session after [`end_untold`], for those who look at it only now and then.
+pub(crate) fn caught_up(store: &Store, session: Session) -> Session {
+    if !end_untold(store, &session, Timestamp::now()) {
+        return session;
+    }
+    // What was read before is better than nothing.
+    store.sessions().readable(&session.id).unwrap_or(session)
 }
 
 /// Marks the session, so that nobody else carries out its request. [`seal`] must follow.

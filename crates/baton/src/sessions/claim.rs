@@ -12,7 +12,7 @@ use crate::handoffs::attach::{self, PendingFiles};
 use crate::handoffs::frame;
 use crate::project::channel;
 use crate::sessions::context::Context;
-use crate::sessions::{SEAL_PATIENCE, crash};
+use crate::sessions::{SEAL_PATIENCE, crash, gauge};
 use crate::store::handoffs::LoadedHandoff;
 
 /// The context for a starting session.
@@ -89,7 +89,7 @@ pub(crate) fn give_at_start(ctx: &Context, session: &Session, source: &StartSour
 }
 
 /// Loads the handoff that the hook of the session's start could not, with a prompt. Another failure leaves it to the next
-/// prompt.
+/// prompt. The claim stays one until the transcript shows the handoff: Esc may take the prompt back.
 #[cold]
 pub(crate) fn give_late(ctx: &Context, session: &mut Session) -> StartContext {
     ctx.update(session, |s| s.unloaded = false);
@@ -100,7 +100,25 @@ pub(crate) fn give_late(ctx: &Context, session: &mut Session) -> StartContext {
     }
     let given = give_at_start(ctx, session, &StartSource::Clear);
     session.claim = given.handoff.as_deref().and_then(|id| HandoffId::new(id).ok());
+    if let Some(id) = &given.handoff {
+        let len = gauge::transcript_len(session);
+        session.give([id.clone()], len);
+        ctx.update(session, |s| s.give([id.clone()], len));
+    }
     given
+}
+
+/// Gives back a handoff that the context has never seen. Returns whether that could be recorded.
+pub(crate) fn give_back(ctx: &Context, session: &Session, id: &HandoffId) -> bool {
+    // Drop the files that wait with it; the next session that loads it reads them again.
+    PendingFiles::take(&ctx.store, &session.id);
+    let mut handoffs = ctx.store.handoffs(&ctx.config);
+    handoffs.patience = SEAL_PATIENCE;
+    let released = handoffs.release(&session.channel, id, &session.id, ctx.now);
+    if let Err(e) = &released {
+        ctx.fault("give back the handoff", e);
+    }
+    released.is_ok()
 }
 
 /// Whether the agent's rotation waits for this context to load the handoff.
@@ -250,7 +268,7 @@ pub(crate) fn has_acted(session: &Session) -> bool {
 
 /// The first sign of life turns a claim into consumption.
 pub(crate) fn consume(ctx: &Context, session: &Session) {
-    let Some(id) = &session.claim else { return };
+    let Some(id) = session.claim.as_ref().filter(|_| !session.is_claim_unsettled()) else { return };
     let mut handoffs = ctx.store.handoffs(&ctx.config);
     handoffs.patience = ctx.patience();
     let pid = session.process.as_ref().map_or(0, |p| p.pid);

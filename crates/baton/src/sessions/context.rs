@@ -152,14 +152,10 @@ impl Context {
             let end = words.char_indices().nth(SHOWN).map_or(words.len(), |(end, _)| end);
             words[..end].to_owned()
         });
-        if session.turn == Turn::Working && (beginning.is_none() || beginning == session.asked) {
-            return;
-        }
         let now = self.now;
         self.update(session, |s| {
-            if s.turn != Turn::Working {
-                (s.turn, s.turn_since) = (Turn::Working, Some(now));
-            }
+            // No hook reports an end by Esc, so the turn that the record shows may be an earlier one.
+            (s.turn, s.turn_since) = (Turn::Working, Some(now));
             (s.blocked_on, s.error) = (None, None);
             s.asked = beginning.or(s.asked.take());
         });

@@ -14,6 +14,7 @@ use crate::sessions::context::Context;
 use crate::sessions::mirror;
 use crate::store::{Store, published};
 use crate::sys::fs;
+use crate::sys::positioned::Positioned;
 
 /// The result of a measurement.
 pub(crate) struct Measurement {
@@ -109,12 +110,12 @@ fn log_clamps(ctx: &Context, session: &Session, gauge: &Gauge) {
 fn tail(ctx: &Context, session: &Session, gauge: &mut Gauge) -> (Option<Tail>, u64) {
     let Some(path) = session.transcript.as_deref() else { return (None, 0) };
     // A dotfile manager may link the client's folder, but the transcript itself must be a regular file.
-    let Ok((mut file, about)) = fs::open_regular(std::path::Path::new(path)) else { return (None, 0) };
+    let Ok((file, about)) = fs::open_regular(std::path::Path::new(path)) else { return (None, 0) };
     let (len, inode) = (about.len(), Some(about.ino()));
     let replaced = gauge.inode.is_some() && gauge.inode != inode;
     gauge.inode = inode;
-    mirror::grown(ctx, session, &file, replaced);
-    ((ctx.provider.hooks.tail)(&mut file, REACH).ok(), len)
+    mirror::grown(ctx, session, &file, len, replaced);
+    ((ctx.provider.hooks.tail)(&mut Positioned::new(&file, len), REACH).ok(), len)
 }
 
 fn level(ctx: &Context, session: &Session, gauge: &Gauge, by_bytes: Option<Level>) -> Level {

@@ -32,8 +32,8 @@ fn note(ctx: &Context, took: Result<CopyProgress, MirrorError>) {
     }
 }
 
-/// Copies what was appended. `replaced` means that another file took the transcript's place.
-pub(crate) fn grown(ctx: &Context, session: &Session, file: &File, replaced: bool) {
+/// Copies what was appended to the transcript, which has `len` bytes. `replaced` means that another file took the transcript's place.
+pub(crate) fn grown(ctx: &Context, session: &Session, file: &File, len: u64, replaced: bool) {
     if !ctx.config.mirror.enabled {
         return;
     }
@@ -42,7 +42,7 @@ pub(crate) fn grown(ctx: &Context, session: &Session, file: &File, replaced: boo
     if replaced {
         note(ctx, mirror.compare(&origin, file, COMPARED));
     }
-    note(ctx, mirror.take(&origin, file, PER_HOOK));
+    note(ctx, mirror.take_of(&origin, file, len, PER_HOOK));
 }
 
 /// Copies what subagents wrote during the turn that has ended.

@@ -3,15 +3,18 @@
 //! Esc fires no hook. In the middle of a turn it leaves a record in the transcript. Before the turn has begun it takes
 //! the prompt back into the composer: our hook has recorded a turn by then, and the client tells nobody.
 
+use std::borrow::Cow;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use baton_core::session::{Session, Turn};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::mail::deliver;
+use crate::mail::maildir::Mail;
+use crate::mail::shown::{self, Reach, Verdict};
 use crate::providers::face::{self, Typing};
-use crate::store::Store;
+use crate::sessions::claim;
+use crate::sessions::context::Context;
 use crate::sys::fs;
 
 /// How long the client may take to begin the turn of a prompt that our hook has seen: other hooks may see it too.
@@ -42,24 +45,76 @@ pub(crate) fn untold_from(session: &Session) -> Option<Timestamp> {
     since.and_then(|since| since.checked_add(UNTOLD).ok())
 }
 
-/// Whether the transcript shows nothing of the turn yet.
-pub(crate) fn never_began(session: &Session) -> bool {
-    is_taken_back(session, SignedDuration::ZERO, Timestamp::MAX)
+/// Who settles what hooks gave with prompts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settler {
+    /// A hook that runs at every prompt or tool call: it searches little, and gives no handoff back, which syncs.
+    Hot,
+    /// Anybody else.
+    Calm,
+    /// Whoever finds that the conversation has ended: nothing more will be written.
+    Last,
 }
 
-/// Queues messages again that a hook gave with a prompt and that the transcript does not show: Esc took the prompt back,
-/// and the client dropped them with it. Returns those of which it is too early to tell.
-pub(crate) fn requeue_dropped(store: &Store, session: &Session, now: Timestamp) -> Vec<String> {
-    // Nobody presses Esc there, and it may keep no transcript.
-    if session.headless {
-        return Vec::new();
+/// Settles what hooks gave with prompts, as far as that is possible by now: the transcript shows it, or Esc took its
+/// prompt back and the client dropped it. Then messages are queued again, and the next prompt loads the handoff again.
+/// Returns the session with these changes.
+pub(crate) fn settled<'a>(ctx: &Context, session: &'a Session, settler: Settler) -> Cow<'a, Session> {
+    if session.given.is_empty() {
+        return Cow::Borrowed(session);
     }
-    let is_early = || session.turn_since.is_some_and(|since| now < since + WRITTEN);
-    if session.given.is_empty() || is_early() {
-        return session.given.clone();
+    let is_recent = session.turn_since.is_some_and(|since| ctx.now < since + WRITTEN);
+    match settler {
+        Settler::Hot if is_recent => Cow::Borrowed(session),
+        Settler::Hot => Cow::Owned(settle_given(ctx, session.clone(), settler, false)),
+        Settler::Calm => Cow::Owned(settle_given(ctx, session.clone(), settler, is_recent)),
+        Settler::Last => Cow::Owned(settle_given(ctx, session.clone(), settler, false)),
     }
-    deliver::requeue_dropped(store, session, now);
-    Vec::new()
+}
+
+/// `is_early`: the client may not have written it yet.
+#[cold]
+fn settle_given(ctx: &Context, mut session: Session, settler: Settler, is_early: bool) -> Session {
+    let reach = if settler == Settler::Hot { Reach::Hot } else { Reach::Far };
+    let verdict = shown::since_given(&ctx.store, &session, reach);
+    let (mut settled, mut given_back) = (Vec::new(), None);
+    for id in &session.given {
+        let is_over = match (verdict(id), session.claim.as_ref().filter(|claim| claim.as_str() == id)) {
+            (Verdict::Shown, _) => true,
+            (Verdict::Unknown, _) => false,
+            (Verdict::Dropped, _) if is_early => false,
+            (Verdict::Dropped, Some(claim)) => {
+                let is_back = settler != Settler::Hot && claim::give_back(ctx, &session, claim);
+                given_back = Some(claim.clone()).filter(|_| is_back);
+                is_back
+            }
+            (Verdict::Dropped, None) => queue_again(ctx, &session, id),
+        };
+        settled.extend(is_over.then(|| id.clone()));
+    }
+    if !settled.is_empty() {
+        let settle = |s: &mut Session| {
+            s.settle(&settled);
+            if given_back.is_some() && s.claim == given_back {
+                (s.claim, s.continues, s.unloaded) = (None, None, true);
+            }
+        };
+        settle(&mut session);
+        ctx.update(&session, settle);
+        // A handoff that the transcript shows has been read.
+        if claim::has_acted(&session) {
+            claim::consume(ctx, &session);
+        }
+    }
+    session
+}
+
+fn queue_again(ctx: &Context, session: &Session, id: &str) -> bool {
+    let queued = Mail::of(&ctx.store).requeue(&session.agent, id, "its prompt was taken back", ctx.now);
+    if let Err(e) = &queued {
+        ctx.fault("queue a message again", e);
+    }
+    queued.is_ok()
 }
 
 /// Whether the transcript ends with the interruption of this very turn.

@@ -43,10 +43,15 @@ impl FileError {
         Self { action, path: path.to_owned(), source: source.into() }
     }
 
+    /// Whether a symbolic link was refused.
+    pub(crate) fn is_link(&self) -> bool {
+        self.source.raw_os_error() == Some(Errno::LOOP.raw_os_error())
+    }
+
     /// Whether a file that could not be read may be sound: the operating system failed to read it. A link, a folder or
     /// an oversized file in its place is not the file.
     pub(crate) fn may_be_sound(&self) -> bool {
-        self.source.raw_os_error().is_some_and(|code| code != Errno::LOOP.raw_os_error())
+        self.source.raw_os_error().is_some() && !self.is_link()
     }
 }
 
@@ -519,10 +524,7 @@ pub(crate) fn is_in(dir: &Path, name: &str) -> bool {
     rustix::fs::stat(&path).is_ok()
 }
 
-/// Whether `path` still names `file`.
-pub(crate) fn same_file(file: &File, path: &Path) -> bool {
-    match (file.metadata(), std::fs::symlink_metadata(path)) {
-        (Ok(open), Ok(named)) => open.dev() == named.dev() && open.ino() == named.ino(),
-        _ => false,
-    }
+/// Whether `path` still names the file with these metadata.
+pub(super) fn is_named(open: &Metadata, path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|named| open.dev() == named.dev() && open.ino() == named.ino())
 }

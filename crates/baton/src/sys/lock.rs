@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use rustix::fs::OFlags;
 
-use crate::sys::fs::{FileError, private_dir, same_file};
+use crate::sys::fs::{FileError, is_named, private_dir, regular};
 
 /// Held until dropped.
 #[derive(Debug)]
@@ -50,8 +50,7 @@ impl Lock {
         loop {
             let file = open(path)?;
             match file.try_lock() {
-                // If the folder was removed between our open and our lock, this lock guards nothing.
-                Ok(()) if same_file(&file, path) => {
+                Ok(()) if is_at(&file, path)? => {
                     return Ok(Self { file, shown: false, predecessor_died: false });
                 }
                 Ok(()) | Err(TryLockError::WouldBlock) => {}
@@ -98,12 +97,7 @@ impl Drop for Lock {
 fn open(path: &Path) -> Result<File, FileError> {
     let open = || {
         let how = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let file = crate::sys::fs::open(path, how, crate::sys::fs::PRIVATE)?;
-        if file.metadata()?.is_file() {
-            Ok(file)
-        } else {
-            Err(std::io::Error::other("it is not a regular file"))
-        }
+        crate::sys::fs::open(path, how, crate::sys::fs::PRIVATE)
     };
     match open() {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
@@ -112,6 +106,13 @@ fn open(path: &Path) -> Result<File, FileError> {
         }
         other => other.map_err(|e| FileError::new("open the lock", path, e)),
     }
+}
+
+/// Whether a file that was just locked is the lock at `path`. If its folder was removed between our open and our lock, it
+/// guards nothing.
+fn is_at(file: &File, path: &Path) -> Result<bool, FileError> {
+    let regular = regular(file).map_err(|e| FileError::new("open the lock", path, e))?;
+    Ok(is_named(&regular, path))
 }
 
 fn read_text(file: &File) -> String {

@@ -16,6 +16,7 @@ pub(crate) mod lock;
 pub(crate) mod paths;
 pub(crate) mod poll;
 pub(crate) mod port;
+pub(crate) mod positioned;
 pub(crate) mod process;
 pub(crate) mod ready;
 pub(crate) mod shell;

@@ -1,6 +1,6 @@
 //! Codex in real tmux panes: spawned without its daemon, written to, handed over.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use baton_testkit::clients::codex::Codex;
 use baton_testkit::model::{Script, ScriptedModel, shell, text, tool};
 use baton_testkit::wait::LONG;
@@ -141,5 +141,68 @@ fn a_claude_in_a_pane_that_hands_over_to_codex_has_it_started_in_a_pane_of_its_o
     let taken = agents.as_array().into_iter().flatten().find(|a| a["agent"]["provider"] == "codex");
     let taken = taken.context("no such agent")?;
     assert!(taken["agent"]["pane"]["id"].is_string(), "{taken}");
+    Ok(())
+}
+
+/// Whether a hook's text was seen is read from the rollout: it shows that of a turn, and not that of a prompt whose turn
+/// Esc ended before it reached the model.
+#[test]
+fn mail_that_came_with_a_prompt_reaches_codex_once_and_again_if_esc_took_the_prompt_back() -> Result<()> {
+    let works = |file: &str| shell(&format!("while [ ! -e {file} ]; do sleep 0.1; done")).usage(20_000);
+    let script = Script::new()
+        .turn(works("one"))
+        .turn(text("First.").usage(21_000))
+        .turn(works("two"))
+        .otherwise(text("Answer.").usage(22_000));
+    let Some(mut panes) = codex(script)? else { return Ok(()) };
+    panes.leave_unattended()?;
+    // A slow hook of somebody else's behind ours: the turn begins when all hooks have ended.
+    let path = panes.scene.place.home().join(".codex/hooks.json");
+    let mut hooks: Value = serde_json::from_slice(&std::fs::read(&path)?)?;
+    let slow =
+        json!({ "type": "command", "command": "while [ ! -e go ]; do sleep 0.1; done", "timeout": 60 });
+    let of_prompts = hooks["hooks"]["UserPromptSubmit"].as_array_mut().context("no hooks")?;
+    of_prompts.push(json!({ "hooks": [slow] }));
+    std::fs::write(&path, hooks.to_string())?;
+    let (place, go) = (&panes.scene.place, panes.scene.place.project().join("go"));
+    place.write_project("go", "")?;
+    panes.ready("alpha", &["--prompt", "Begin.", "--", "--dangerously-bypass-hook-trust"])?;
+    panes.wait_for_requests(1)?;
+    panes.wait_for_turn("alpha", "working")?;
+    // Nobody wakes an agent at work, and ordinary mail waits for the end of its turn.
+    let shown = panes.send("alpha", &["FIRST-MAIL"])?;
+    place.write_project("one", "")?;
+    panes.hear("alpha", "First.")?;
+    panes.wait_for_turn("alpha", "idle")?;
+    panes.person_types("alpha", "SECOND-PROMPT")?;
+    panes.keys("alpha", &["Enter"])?;
+    panes.wait_for_state("alpha", &shown, "delivered")?;
+    panes.wait_for_requests(3)?;
+    let dropped = panes.send("alpha", &["SECOND-MAIL"])?;
+    panes.wait_until_written("alpha")?;
+    place.write_project("two", "")?;
+    panes.wait_for_requests(4)?;
+    panes.wait_for_turn("alpha", "idle")?;
+    let session = panes.agent("alpha")["session"].as_str().context("a session")?.to_owned();
+    ensure!(panes.scene.session_record(&session)["given"].is_null(), "its hooks found what it was given");
+    std::fs::remove_file(&go)?;
+    panes.person_types("alpha", "THIRD-PROMPT")?;
+    panes.keys("alpha", &["Enter"])?;
+    panes.wait_for_state("alpha", &dropped, "delivered")?;
+    panes.keys("alpha", &["Escape"])?;
+    panes.wait_for_turn("alpha", "idle")?;
+    panes.wait_until_written("alpha")?;
+    place.write_project("go", "")?;
+    panes.person_types("alpha", "FOURTH-PROMPT")?;
+    panes.keys("alpha", &["Enter"])?;
+    panes.wait_for_requests(5)?;
+    let asked = panes.scene.asked()[4].text();
+    for (id, words) in [(&shown, "FIRST-MAIL"), (&dropped, "SECOND-MAIL")] {
+        ensure!(asked.matches(words).count() == 1, "{words}: {asked}");
+        panes.wait_for_state("alpha", id, "delivered")?;
+    }
+    let receipts = std::fs::read_to_string(panes.scene.state().join("mail/alpha/receipts.jsonl"))?;
+    let queued_again: Vec<&str> = receipts.lines().filter(|line| line.contains("taken back")).collect();
+    ensure!(queued_again.len() == 1 && queued_again[0].contains(&dropped), "{receipts}");
     Ok(())
 }

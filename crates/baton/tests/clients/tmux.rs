@@ -73,6 +73,14 @@ impl<C: Client> Panes<C> {
         self.wait_for("the attendant", || socket.exists().then_some(()))
     }
 
+    /// Leaves the panes to the hooks alone.
+    pub(super) fn leave_unattended(&mut self) -> Result<()> {
+        let mut attendant = self.attendant.take().context("there is one")?;
+        attendant.kill()?;
+        attendant.wait()?;
+        Ok(())
+    }
+
     pub(super) fn baton(&self, args: &[&str]) -> Result<String> {
         let finished = self.launch.clone().args(args).run(LONG)?;
         ensure!(finished.code == Some(0), "baton {args:?}: {finished:?}");
@@ -145,6 +153,16 @@ impl<C: Client> Panes<C> {
 
     pub(super) fn wait_for_turn(&self, name: &str, turn: &str) -> Result<()> {
         self.wait_for(&format!("{name} to be {turn}"), || (self.turn(name)? == turn).then_some(()))
+    }
+
+    /// Waits until hooks may judge what the last prompt was given: a client may take some seconds to write it.
+    pub(super) fn wait_until_written(&self, name: &str) -> Result<()> {
+        let id = self.agent(name)["session"].as_str().context("a session")?.to_owned();
+        let since = self.scene.session_record(&id)["turn_since"].as_str().context("a turn")?.to_owned();
+        let since: jiff::Timestamp = since.parse()?;
+        self.wait_for("the time to write", || {
+            (jiff::Timestamp::now() > since + jiff::SignedDuration::from_secs(3)).then_some(())
+        })
     }
 
     pub(super) fn wait_for<T>(&self, what: &str, look: impl FnMut() -> Option<T>) -> Result<T> {
@@ -441,9 +459,7 @@ fn mail_reaches_a_claude_whose_prompt_esc_took_back_before_its_turn_began() -> R
 fn mail_that_came_with_a_prompt_that_esc_took_back_reaches_claude_with_the_next_one() -> Result<()> {
     let script = Script::new().otherwise(text("Answer.").usage(20_000));
     let Some(mut panes) = claude(script, &[])? else { return Ok(()) };
-    let mut attendant = panes.attendant.take().context("there is one")?;
-    attendant.kill()?;
-    attendant.wait()?;
+    panes.leave_unattended()?;
     let path = panes.scene.place.home().join(".claude/settings.json");
     let mut settings: Value = serde_json::from_slice(&std::fs::read(&path)?)?;
     let slow = json!({ "type": "command", "command": "while [ ! -e go ]; do sleep 0.1; done" });

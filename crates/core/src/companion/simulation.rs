@@ -538,16 +538,15 @@ impl World {
     }
 
     /// A person submits a prompt and takes it back at once. The mod hears of no turn, and the client never reports that it
-    /// is idle. What a first prompt's hook loads late would be lost with it, so that does not happen here.
+    /// is idle.
     fn take_back(&mut self) {
-        if self.client.unloaded {
-            return;
-        }
         self.note(|| "a prompt is taken back".into());
         (self.client.idle_since, self.taken_back) = (None, true);
         self.client.prompts += 1;
         self.client.loads += u32::from(self.client.has_it && self.client.prompts == 1);
         if !self.fails(40) {
+            // What its hook loads late is lost with the prompt, and the next one loads it again.
+            self.withdrawn |= self.client.unloaded && !self.full && self.request.take().is_some();
             self.register();
             (self.recorded, self.limit) = ((true, self.now), None);
         }

@@ -258,13 +258,14 @@ impl State {
     }
 
     /// Continues a rotation whose `/clear` someone else may have typed: go on from there if it takes effect, else begin
-    /// again.
+    /// again. If the context is clear already, the continuation may be on its way too.
     #[must_use]
     pub fn resuming(handoff: HandoffId, from: SessionId, now: Timestamp) -> Self {
         let step = Phase::Waiting { text: Text::Clear, since: now, retried: false };
         Self {
             look: Look { session: Some(from), ..Look::default() },
             doing: Some(Doing { step, until: now + RESUME }),
+            not_before: Some(now + RESUME),
             open: Some(handoff.clone()),
             to_continue: Some(handoff),
             resumed: true,

@@ -313,9 +313,14 @@ fn our_own_text_in_the_composer_is_sent_off_and_not_typed_again() {
 #[test]
 fn a_rotation_that_somebody_else_began_is_taken_up_wherever_it_stands() {
     let resumed = || State::resuming(handoff(), sid("s1"), at(0));
-    // The `/clear` was on its way.
-    let (_, e) = resumed().next(Input::Looked(Look { session: Some(sid("s2")), ..idle() }), CLAUDE, at(1));
-    assert_eq!(e, [Effect::Cleared, Effect::Loaded(handoff()), Effect::Read]);
+    // The `/clear` was on its way, and so may be what is typed after it.
+    let cleared = Look { session: Some(sid("s2")), ..idle() };
+    let (s, e) = resumed().next(Input::Looked(cleared.clone()), CLAUDE, at(1));
+    assert_eq!(e, [Effect::Cleared, Effect::Loaded(handoff())]);
+    let (_, e) = s.clone().next(Input::Tick, CLAUDE, at(2));
+    assert_eq!(e, [Effect::Read]);
+    let (_, e) = s.next(Input::Looked(Look { heard: true, ..cleared }), CLAUDE, at(2));
+    assert_eq!(e, [], "it was prompted");
     // The `/clear` was never typed.
     let (s, e) = resumed().next(Input::Looked(rotating()), CLAUDE, at(1));
     assert_eq!(e, []);

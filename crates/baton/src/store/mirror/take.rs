@@ -65,7 +65,18 @@ impl Mirror {
         source: &File,
         limit: u64,
     ) -> Result<CopyProgress, MirrorError> {
-        self.take_part(origin, MAIN, source, limit)
+        self.take_of(origin, source, len_of(source, origin.transcript)?, limit)
+    }
+
+    /// The same for a file whose length was just read.
+    pub(crate) fn take_of(
+        &self,
+        origin: &MirrorOrigin<'_>,
+        source: &File,
+        len: u64,
+        limit: u64,
+    ) -> Result<CopyProgress, MirrorError> {
+        self.take_part(origin, MAIN, (source, len), limit)
     }
 
     /// Copies at most `limit` bytes of a subagent's file. Skips names that cannot be a subagent's.
@@ -76,12 +87,12 @@ impl Mirror {
         limit: u64,
     ) -> Result<CopyProgress, MirrorError> {
         let Some(part) = part_name(path) else { return Ok(CopyProgress::default()) };
-        let source = match fs::open_read(path) {
-            Ok(source) => source,
+        let (source, about) = match fs::open_regular(path) {
+            Ok(opened) => opened,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(CopyProgress::default()),
             Err(e) => return Err(FileError::new("read", path, e).into()),
         };
-        self.take_part(origin, part, &source, limit)
+        self.take_part(origin, part, (&source, about.len()), limit)
     }
 
     /// Copies all of the conversation and its subagents, or as much as `patience` allows.
@@ -130,7 +141,8 @@ impl Mirror {
     ) -> Result<CopyProgress, MirrorError> {
         let mut all = CopyProgress::default();
         loop {
-            let took = self.take_part(origin, part, source, CHUNK)?;
+            let len = len_of(source, origin.transcript)?;
+            let took = self.take_part(origin, part, (source, len), CHUNK)?;
             all = CopyProgress {
                 bytes: all.bytes + took.bytes,
                 left: took.left,
@@ -159,16 +171,17 @@ impl Mirror {
         self.renew(origin, MAIN, source, true, PER_HOOK)
     }
 
+    /// `source` is the file and its length.
     fn take_part(
         &self,
         origin: &MirrorOrigin<'_>,
         part: &str,
-        source: &File,
+        (source, len): (&File, u64),
         limit: u64,
     ) -> Result<CopyProgress, MirrorError> {
         let path = self.folder(origin.session).join(live_name(part));
         let Some(live) = open_live(&path)? else { return self.begin(origin, part, source, limit) };
-        match append(&live, source, limit).map_err(|e| FileError::new("append to", &path, e))? {
+        match append(&live, source, len, limit).map_err(|e| FileError::new("append to", &path, e))? {
             CopyOutcome::Took(took) => Ok(took),
             CopyOutcome::Diverged => self.renew(origin, part, source, false, limit),
         }
@@ -191,7 +204,8 @@ impl Mirror {
             Some(live) => live,
             None => self.create(origin, part, source)?,
         };
-        match append(&live, source, limit).map_err(|e| FileError::new("append to", &path, e))? {
+        let len = len_of(source, origin.transcript)?;
+        match append(&live, source, len, limit).map_err(|e| FileError::new("append to", &path, e))? {
             CopyOutcome::Took(took) => Ok(CopyProgress { began: true, ..took }),
             // Rewritten at this very moment; the next hook notices.
             CopyOutcome::Diverged => Ok(CopyProgress { began: true, ..CopyProgress::default() }),
@@ -229,14 +243,14 @@ impl Mirror {
         let fail = |e: io::Error| FileError::new("begin a generation of", &path, e);
         let old = open_live(&path)?;
         // Check again under the lock: another hook may have renewed it meanwhile.
+        let len = len_of(source, origin.transcript)?;
         if let (Some(live), false) = (&old, compared)
-            && let CopyOutcome::Took(took) = append(live, source, limit).map_err(fail)?
+            && let CopyOutcome::Took(took) = append(live, source, len, limit).map_err(fail)?
         {
             return Ok(took);
         }
         let number = self.next_number(origin.session, part)?;
         if let Some(old) = &old {
-            let len = source.metadata().map_err(fail)?.len();
             let shared = if compared { None } else { cut_at(old, source, len).map_err(fail)? };
             fs::rename_new(&path, &folder.join(generation_name(part, number)))?;
             if let Some(tail) = shared {
@@ -248,7 +262,8 @@ impl Mirror {
             }
         }
         let live = self.create(origin, part, source)?;
-        match append(&live, source, limit).map_err(fail)? {
+        let len = len_of(source, origin.transcript)?;
+        match append(&live, source, len, limit).map_err(fail)? {
             CopyOutcome::Took(took) => Ok(CopyProgress { began: true, ..took }),
             CopyOutcome::Diverged => Ok(CopyProgress { began: true, ..CopyProgress::default() }),
         }
@@ -337,9 +352,13 @@ fn make_folder(folder: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Appends at most `limit` bytes of `source` to `live`, if `source` continues it.
-fn append(live: &File, source: &File, limit: u64) -> io::Result<CopyOutcome> {
-    let (have, len) = (live.metadata()?.len(), source.metadata()?.len());
+fn len_of(source: &File, path: &Path) -> Result<u64, FileError> {
+    source.metadata().map(|about| about.len()).map_err(|e| FileError::new("read", path, e))
+}
+
+/// Appends at most `limit` bytes of `source`, which has `len` bytes, to `live`, if `source` continues it.
+fn append(live: &File, source: &File, len: u64, limit: u64) -> io::Result<CopyOutcome> {
+    let have = live.metadata()?.len();
     if len < have {
         return Ok(CopyOutcome::Diverged);
     }

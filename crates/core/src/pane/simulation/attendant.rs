@@ -62,7 +62,7 @@ impl World {
         let interrupted =
             (self.files.turn == Turn::Working && self.client.interrupted) || self.is_taken_back();
         if interrupted || self.files.turn == Turn::Idle {
-            self.requeue_dropped();
+            self.settle_given();
         }
         let only_stop_seals = self.bug == Some(Bug::OnlyStopSeals);
         if self.scheduled && !only_stop_seals && (interrupted || self.is_due()) {
@@ -104,7 +104,8 @@ impl World {
             clear: false,
             unseen: self.mail.iter().filter(|m| m.place == MailPlace::Held(number)).count(),
             continues: files.continues.clone(),
-            heard: in_transcript || (files.claim.is_none() && files.turn_since.is_some()),
+            heard: in_transcript
+                || ((files.claim.is_none() || files.late.is_some()) && files.turn_since.is_some()),
         };
         self.feed(Input::Looked(look));
         if late {

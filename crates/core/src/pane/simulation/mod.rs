@@ -44,6 +44,8 @@ struct Files {
     /// The handoff that the session was given, and whether the hook of its start could not load one.
     continues: Option<HandoffId>,
     unloaded: bool,
+    /// The claim came with a prompt; whether Esc took that back.
+    late: Option<bool>,
     request: Option<RotationRequest>,
     /// A sealed handoff that nobody has consumed.
     waits: Option<HandoffId>,
@@ -62,7 +64,7 @@ impl Files {
     /// A fresh context.
     fn begin(&mut self, session: u32, now: Timestamp) {
         (self.session, self.turn, self.turn_since) = (session, Turn::Idle, None);
-        (self.started, self.continues, self.unloaded) = (now, None, false);
+        (self.started, self.continues, self.unloaded, self.late) = (now, None, false, None);
     }
 }
 
@@ -143,6 +145,7 @@ impl World {
                 claim: None,
                 continues: None,
                 unloaded: false,
+                late: None,
                 request: None,
                 waits: None,
                 consumed: Vec::new(),
@@ -217,16 +220,18 @@ impl World {
                 if *session > files.session =>
             {
                 // A session whose start was lost is recognised by its first prompt.
+                self.end_claim();
+                let files = &mut self.files;
                 files.begin(*session, now);
                 files.unloaded = files.request.is_some();
                 self.hook(hook);
             }
             Hook::Prompt { session, mail, dropped } if *session == files.session => {
-                // What a first prompt's hook loads late would be lost with it, so that does not happen here.
-                if files.unloaded && !dropped {
+                self.settle_given();
+                if self.files.unloaded {
                     self.load();
+                    self.files.late = self.files.claim.map(|_| *dropped);
                 }
-                self.requeue_dropped();
                 let files = &mut self.files;
                 (files.turn, files.turn_since, files.limit) = (Turn::Working, Some(now), None);
                 self.consume(*session);
@@ -237,7 +242,7 @@ impl World {
             }
             Hook::Stop { session } if *session == files.session => {
                 (files.turn, files.turn_since) = (Turn::Idle, Some(now));
-                self.requeue_dropped();
+                self.settle_given();
                 self.consume(*session);
                 self.seal();
             }
@@ -245,16 +250,19 @@ impl World {
                 let turn = if *limit { Turn::Limit } else { Turn::Idle };
                 (files.turn, files.turn_since) = (turn, Some(now));
                 files.limit = limit.then(|| now + SignedDuration::from_secs(15));
-                self.requeue_dropped();
+                self.settle_given();
                 if self.bug != Some(Bug::OnlyStopSeals) {
                     self.seal();
                 }
             }
-            Hook::End { session } if files.claim == Some(*session) => files.claim = None,
+            Hook::End { session } if files.claim == Some(*session) => self.end_claim(),
             Hook::Start { session } if *session > files.session => {
+                self.settle_given();
+                self.end_claim();
+                let files = &mut self.files;
                 files.begin(*session, now);
                 files.limit = None;
-                self.requeue_dropped();
+                self.settle_given();
                 self.load();
             }
             _ => {}
@@ -273,8 +281,17 @@ impl World {
         }
     }
 
+    /// The session ends: it has acted on its handoff, or gives it back.
+    fn end_claim(&mut self) {
+        self.settle_given();
+        if self.files.turn_since.is_some() {
+            self.consume(self.files.session);
+        }
+        self.files.claim = None;
+    }
+
     fn consume(&mut self, session: u32) {
-        if self.files.claim == Some(session) {
+        if self.files.claim == Some(session) && self.files.late.is_none() {
             self.files.claim = None;
             if let Some(handoff) = self.files.waits.take() {
                 if self.files.consumed.contains(&handoff) {
@@ -325,8 +342,15 @@ impl World {
             && self.bug != Some(Bug::WaitsForATurnThatNeverBegan)
     }
 
-    /// Queues again what the client dropped with a prompt that Esc took back.
-    fn requeue_dropped(&mut self) {
+    /// Takes back what the client dropped with a prompt that Esc took back.
+    fn settle_given(&mut self) {
+        match self.files.late.take() {
+            Some(true) if self.bug != Some(Bug::ForgetsWhatWasDropped) => {
+                (self.files.claim, self.files.continues, self.files.unloaded) = (None, None, true);
+            }
+            Some(_) => self.consume(self.files.session),
+            None => {}
+        }
         for id in std::mem::take(&mut self.files.given) {
             let is_shown = self.client.shown.iter().any(|(shown, _)| *shown == id);
             if !is_shown && self.bug != Some(Bug::ForgetsWhatWasDropped) {
@@ -368,7 +392,7 @@ impl World {
             return;
         }
         let said = self.random(12);
-        let takes_back = self.faults && !self.files.unloaded && self.random(4) == 0;
+        let takes_back = self.faults && self.random(4) == 0;
         let client = &mut self.client;
         let ours_alone = !client.composer.iter().any(|p| matches!(p, Piece::Person(_)));
         let lies_open = client.composer.iter().any(|p| matches!(p, Piece::Ours(Text::Mail, _)));
@@ -448,7 +472,7 @@ impl World {
             }
             // A tool call; the hooks of one client come in order.
             4 if self.client.working && !self.client.dialog && self.client.hooks.is_empty() => {
-                self.requeue_dropped();
+                self.settle_given();
                 self.inject(false);
                 if self.files.request.is_none() && self.files.waits.is_none() && self.random(2) == 0 {
                     self.scheduled = true;

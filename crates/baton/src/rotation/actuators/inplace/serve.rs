@@ -286,10 +286,8 @@ impl Companion {
         if self.agent.as_ref().is_none_or(|known| known.id != agent.id) {
             self.meet(&agent)?;
         }
-        let mut session = agent.session.as_ref().and_then(|id| self.store.sessions().readable(id));
-        if session.as_ref().is_some_and(|s| pending::end_untold(&self.store, s, Timestamp::now())) {
-            session = agent.session.as_ref().and_then(|id| self.store.sessions().readable(id));
-        }
+        let session = agent.session.as_ref().and_then(|id| self.store.sessions().readable(id));
+        let session = session.map(|session| pending::caught_up(&self.store, session));
         let limit = session.as_ref().and_then(|s| Self::limit(&agent, s));
         // If the agent does not resume by itself after a limit, everything waits for the person.
         let at_limit = session.as_ref().is_some_and(|s| s.turn == Turn::Limit && limit.is_none());
@@ -318,6 +316,7 @@ impl Companion {
         let began = working.and_then(|s| s.turn_since);
         // The claim stays open until the fresh context gets its first prompt.
         let owed = session
+            .filter(Session::awaits_first_prompt)
             .and_then(|s| s.claim)
             .filter(|id| journal::was_carried_out(&self.store, &agent, Actuator::InPlace, id));
         self.agent = Some(agent);

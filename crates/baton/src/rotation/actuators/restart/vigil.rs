@@ -210,10 +210,7 @@ impl Supervisor {
     fn look(&mut self, child: &Child, vigil: &mut Vigil) -> anyhow::Result<Option<Purpose>> {
         self.follow_name();
         let Some(agent) = self.record() else { return Ok(None) };
-        let mut session = self.session(&agent);
-        if session.as_ref().is_some_and(|s| pending::end_untold(&self.store, s, Timestamp::now())) {
-            session = self.session(&agent);
-        }
+        let session = self.session(&agent).map(|session| pending::caught_up(&self.store, session));
         self.copy = agent.session.as_ref().map(|id| format!("{id}.md"));
         if std::mem::take(&mut self.copied) {
             // The session's record follows the copy of a handed-over document.

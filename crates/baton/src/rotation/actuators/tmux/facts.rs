@@ -67,7 +67,8 @@ pub(super) fn look(store: &Store, config: &Config, agent: &Agent, now: Timestamp
         found.again = Some(until);
         return found;
     }
-    found.look.heard = session.claim.is_none() && session.turn_since.is_some_and(|at| at > session.started);
+    found.look.heard =
+        !session.awaits_first_prompt() && session.turn_since.is_some_and(|at| at > session.started);
     found.look.turn_since = session.turn_since.or(Some(session.started));
     found.look.continues.clone_from(&session.continues);
     let is_pending = session.request.is_some();

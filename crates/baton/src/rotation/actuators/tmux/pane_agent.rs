@@ -20,7 +20,7 @@ use rustix::process::Pid;
 use crate::handoffs::attach;
 use crate::mail::deliver::{self, Occasion};
 use crate::mail::maildir::{Claimed, Mail};
-use crate::mail::notify;
+use crate::mail::{notify, shown};
 use crate::providers;
 use crate::providers::face::{self, Typing};
 use crate::rotation::actuators::tmux::server::{PaneState, RecordedPane};
@@ -28,7 +28,7 @@ use crate::rotation::actuators::tmux::{facts, takeover};
 use crate::rotation::{journal, pending, request};
 use crate::sessions::clear;
 use crate::sessions::context::Context;
-use crate::sessions::turn;
+use crate::sessions::turn::{self, Settler};
 use crate::store::Store;
 use crate::store::log::LogLine;
 use crate::sys::fs::{self, PRIVATE, Sync};
@@ -177,7 +177,7 @@ impl PaneAgent {
         if self.inherits.is_none() && Mail::of(store).has_abandoned(&self.agent.id) {
             self.inherits = Some(now + RESUME);
         }
-        let is_early = self.requeue_dropped(store, now)?;
+        let is_early = self.settle_given(store, now)?;
         let mut found = facts::look(store, &ctx.config, &self.agent, now);
         if let Some(session) = found.over.take() {
             if let Some(at) = carry_out_pending(&session, now) {
@@ -217,19 +217,15 @@ impl PaneAgent {
 
     /// Queues messages again that came with a prompt that Esc took back, before later ones are typed. Returns whether it
     /// is too early to tell.
-    fn requeue_dropped(&self, store: &Store, now: Timestamp) -> anyhow::Result<bool> {
+    fn settle_given(&self, store: &Store, now: Timestamp) -> anyhow::Result<bool> {
         let session = self.session().and_then(|id| store.sessions().readable(id));
         let Some(session) = session.filter(|s| !s.given.is_empty()) else { return Ok(false) };
         if turn::observed(&session, now) != Turn::Idle {
             // The first tool call shows that the turn has begun.
             return Ok(true);
         }
-        let given = turn::requeue_dropped(store, &session, now);
-        let is_early = !given.is_empty();
-        if !is_early {
-            store.sessions().update(&session.id, PATIENCE, |s| s.given = given)?;
-        }
-        Ok(is_early)
+        let Some(ctx) = Context::of(&session) else { return Ok(false) };
+        Ok(!turn::settled(&ctx, &session, Settler::Calm).given.is_empty())
     }
 
     /// Records the end of a turn whose prompt is back in the composer: Esc came before anything was sent to the model,
@@ -251,11 +247,12 @@ impl PaneAgent {
             let is_same = s.turn == Turn::Working && s.turn_since == session.turn_since;
             if is_same {
                 (s.turn, s.turn_since) = (Turn::Idle, Some(now));
-                s.given.clear();
             }
             is_same
         })?;
-        turn::requeue_dropped(store, session, now);
+        if let Some(ctx) = Context::of(session) {
+            turn::settled(&ctx, session, Settler::Calm);
+        }
         Ok(ended == Some(true))
     }
 
@@ -264,22 +261,22 @@ impl PaneAgent {
     fn settle_held(&mut self, store: &Store, ask_transcript: bool) {
         let (mail, agent) = (Mail::of(store), &self.agent);
         let session = agent.session.as_ref().and_then(|id| store.sessions().readable(id));
-        self.held.retain(|claimed| {
-            let id = &claimed.message.id;
-            if ask_transcript && session.as_ref().is_some_and(|s| deliver::is_shown(store, s, id)) {
-                let evidence =
-                    session.as_ref().map(|s| format!("transcript of session {}", s.id)).unwrap_or_default();
+        if let Some(session) = session.filter(|_| ask_transcript && !self.held.is_empty()) {
+            let evidence = format!("transcript of session {}", session.id);
+            let is_shown = shown::at_the_end(store, &session);
+            for id in self.held.iter().map(|claimed| &claimed.message.id).filter(|id| is_shown(id)) {
                 mail.seen(&agent.id, id, &evidence, Timestamp::now());
             }
-            mail.is_waiting(&agent.id, id)
-        });
+        }
+        self.held.retain(|claimed| mail.is_waiting(&agent.id, &claimed.message.id));
     }
 
     /// Requeues messages that a killed hook or attendant had claimed, unless the transcript shows them.
     fn inherit(&self, store: &Store) -> anyhow::Result<()> {
         // Without the session's record deliveries cannot be checked, so a requeued message may arrive twice.
         let session = self.session().map(|id| store.sessions().get(id)).transpose()?.flatten();
-        let seen = |id: &str| session.as_ref().is_some_and(|s| deliver::is_shown(store, s, id));
+        let is_shown = session.as_ref().map(|session| shown::at_the_end(store, session));
+        let seen = |id: &str| is_shown.as_ref().is_some_and(|is_shown| is_shown(id));
         Ok(Mail::of(store).requeue_abandoned(&self.agent.id, &seen)?)
     }
 
@@ -486,9 +483,9 @@ impl PaneAgent {
             Text::Mail => {
                 let session = self.session().and_then(|id| store.sessions().readable(id));
                 if let Some(session) = session {
+                    let is_shown = shown::at_the_end(store, &session);
                     Mail::of(store).settle_shown(&self.agent.id, &|id| {
-                        deliver::is_shown(store, &session, id)
-                            .then(|| format!("transcript of session {}", session.id))
+                        is_shown(id).then(|| format!("transcript of session {}", session.id))
                     });
                     let room = providers::of(&session.provider).hooks.budget;
                     self.held = deliver::claim(store, &session, Occasion::Pause, room, Timestamp::now());
