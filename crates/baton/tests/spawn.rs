@@ -575,6 +575,29 @@ fn a_crashed_agents_work_waits_for_it_and_is_never_given_to_the_next_spawn() {
     assert_eq!((&crashes[0]["for_agent"], &crashes[0]["status"]), (&"q1".into(), &"consumed".into()));
 }
 
+/// `baton handoff` had acknowledged the words. An agent that was spawned again under its name got nothing, and they stayed
+/// pending for ever.
+#[test]
+fn words_that_were_handed_over_in_a_turn_that_was_killed_are_there_when_the_agent_is_back() {
+    for again in [&["agents", "restore", "q1"][..], &["spawn", "q1", "--provider", "demo"]] {
+        let script = "turn\n  tokens 20%\n  bash printf 'OWN-%s' WORDS | baton handoff -\n  wait never\n";
+        let Some(world) = World::new(script) else { return };
+        world.spawn("q1", &["--prompt", "Port the parser"]).ok();
+        wait_for("the words", || world.session("q1")["request"].is_object().then_some(()));
+        let pid = i32::try_from(world.agent("q1")["process"]["pid"].as_i64().unwrap()).unwrap();
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        wait_for("its end", || (!baton_testkit::tmux::is_running(pid.as_raw_nonzero().get())).then_some(()));
+        world.home.write("agent.script", "turn\n  tokens 5%\n  recall\n");
+        run(&mut world.command_for("q1", again)).ok();
+        wait_for_or(
+            &format!("its own words after {again:?}"),
+            || world.told("q1"),
+            || world.texts("q1", "context").iter().any(|c| c.contains("OWN-WORDS")).then_some(()),
+        );
+    }
+}
+
 /// What a spawned agent had handed over was loaded by the next client in its folder once it was retired, and by a new agent
 /// under its name; that one's `undo` went back into the conversation of the retired one.
 #[test]

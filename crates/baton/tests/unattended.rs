@@ -742,7 +742,7 @@ fn a_handoff_that_a_start_could_not_load_comes_with_the_first_prompt_that_can() 
 }
 
 /// A fresh context without its handoff, which was sealed and could not be loaded.
-fn cleared_while_the_disk_was_full<'a>(home: &'a Home) -> Client<'a> {
+fn cleared_while_the_disk_was_full(home: &Home) -> Client<'_> {
     let mut client = Client::new(home);
     client.starts("startup").ok();
     client.says("Port the tests.");

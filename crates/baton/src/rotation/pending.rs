@@ -23,6 +23,7 @@ use crate::sessions::claim;
 use crate::sessions::context::Context;
 use crate::sessions::turn::{self, Settler};
 use crate::store::Store;
+use crate::sys::process;
 
 /// The result of carrying out a pending handoff.
 #[derive(Debug)]
@@ -70,7 +71,14 @@ pub(crate) fn carry_out_left_behind(ctx: &Context, session: &Session) -> Option<
         claim::consume(ctx, &before);
     }
     let copy = before.request.as_ref()?.copy.clone();
-    match carry_out(ctx, &before, false, "the agent")? {
+    // A client that was killed in its turn reports no end of it.
+    let is_dead = before.process.as_ref().is_some_and(|client| !process::is_alive(client));
+    let outcome = if is_dead {
+        carry_out_at_once(ctx, &before, "the agent")
+    } else {
+        carry_out(ctx, &before, false, "the agent")
+    };
+    match outcome? {
         SealOutcome::Sealed { .. } => None,
         SealOutcome::Failed(why) => Some(format!(
             "baton: the handoff of the conversation before was not sealed: {why}; its words are in {copy}"

@@ -66,9 +66,10 @@ pub(crate) fn settled<'a>(ctx: &Context, session: &'a Session, settler: Settler)
     let is_recent = session.turn_since.is_some_and(|since| ctx.now < since + WRITTEN);
     match settler {
         Settler::Hot if is_recent => Cow::Borrowed(session),
-        Settler::Hot => Cow::Owned(settle_given(ctx, session.clone(), settler, false)),
-        Settler::Calm => Cow::Owned(settle_given(ctx, session.clone(), settler, is_recent)),
-        Settler::Last => Cow::Owned(settle_given(ctx, session.clone(), settler, false)),
+        _ => {
+            let is_early = is_recent && settler == Settler::Calm;
+            Cow::Owned(settle_given(ctx, session.clone(), settler, is_early))
+        }
     }
 }
 

@@ -148,7 +148,7 @@ fn a_claude_in_a_pane_that_hands_over_to_codex_has_it_started_in_a_pane_of_its_o
 /// Esc ended before it reached the model.
 #[test]
 fn mail_that_came_with_a_prompt_reaches_codex_once_and_again_if_esc_took_the_prompt_back() -> Result<()> {
-    let works = |file: &str| shell(&format!("while [ ! -e {file} ]; do sleep 0.1; done")).usage(20_000);
+    let works = |file: &str| shell(format!("while [ ! -e {file} ]; do sleep 0.1; done")).usage(20_000);
     let script = Script::new()
         .turn(works("one"))
         .turn(text("First.").usage(21_000))

@@ -177,7 +177,7 @@ impl PaneAgent {
         if self.inherits.is_none() && Mail::of(store).has_abandoned(&self.agent.id) {
             self.inherits = Some(now + RESUME);
         }
-        let is_early = self.settle_given(store, now)?;
+        let is_early = self.settle_given(store, now);
         let mut found = facts::look(store, &ctx.config, &self.agent, now);
         if let Some(session) = found.over.take() {
             if let Some(at) = carry_out_pending(&session, now) {
@@ -217,15 +217,15 @@ impl PaneAgent {
 
     /// Queues messages again that came with a prompt that Esc took back, before later ones are typed. Returns whether it
     /// is too early to tell.
-    fn settle_given(&self, store: &Store, now: Timestamp) -> anyhow::Result<bool> {
+    fn settle_given(&self, store: &Store, now: Timestamp) -> bool {
         let session = self.session().and_then(|id| store.sessions().readable(id));
-        let Some(session) = session.filter(|s| !s.given.is_empty()) else { return Ok(false) };
+        let Some(session) = session.filter(|s| !s.given.is_empty()) else { return false };
         if turn::observed(&session, now) != Turn::Idle {
             // The first tool call shows that the turn has begun.
-            return Ok(true);
+            return true;
         }
-        let Some(ctx) = Context::of(&session) else { return Ok(false) };
-        Ok(!turn::settled(&ctx, &session, Settler::Calm).given.is_empty())
+        let Some(ctx) = Context::of(&session) else { return false };
+        !turn::settled(&ctx, &session, Settler::Calm).given.is_empty()
     }
 
     /// Records the end of a turn whose prompt is back in the composer: Esc came before anything was sent to the model,
