@@ -468,7 +468,9 @@ fn a_killed_daemon_is_back_with_the_next_command_that_needs_it_for_a_pane() {
     let Some(world) = World::unattended(QUIET) else { return };
     let attended = |args: &[&str]| {
         let mut command = world.command_for("alpha", args);
-        run(command.env("BATON_PANES_ATTEND", "true"))
+        let ran = run(command.env("BATON_PANES_ATTEND", "true"));
+        assert_eq!(ran.err, "", "{args:?}");
+        ran
     };
     attended(&["spawn", "alpha", "--provider", "demo"]).ok();
     let kill = || {

@@ -330,18 +330,17 @@ impl App {
     /// Makes sure that the daemon attends the panes. `false` if nobody does.
     fn ensure_attendant(&self) -> bool {
         let store = self.store();
-        if self.resolved.config.panes.attend
-            && !store.has_pane_attendant()
-            && let Err(e) = crate::daemon::client::ensure(&self.paths, &[])
-        {
-            eprintln!("baton: {e:#}");
-        }
         // It takes the panes over a moment after it listens.
         let until = std::time::Instant::now() + std::time::Duration::from_secs(2);
-        while self.resolved.config.panes.attend
-            && !store.has_pane_attendant()
-            && std::time::Instant::now() < until
-        {
+        while self.resolved.config.panes.attend && !store.has_pane_attendant() {
+            // Each time: one that is being killed may still listen when it attends to nothing any more.
+            if let Err(e) = crate::daemon::client::ensure(&self.paths, &[]) {
+                eprintln!("baton: {e:#}");
+                break;
+            }
+            if std::time::Instant::now() >= until {
+                break;
+            }
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         store.has_pane_attendant()

@@ -142,6 +142,15 @@ pub(crate) fn ensure(paths: &Paths, args: &[String]) -> anyhow::Result<Startup> 
     if is_up(paths) {
         return Ok(Startup::NotNeeded);
     }
+    // One that was killed a moment ago may not be gone yet.
+    let was_locked = RunDir::new(&paths.state).is_locked();
+    match start(paths, args) {
+        Err(_) if was_locked && !RunDir::new(&paths.state).is_locked() => start(paths, args),
+        started => started,
+    }
+}
+
+fn start(paths: &Paths, args: &[String]) -> anyhow::Result<Startup> {
     let program = std::env::current_exe().context("could not find our own program to start the daemon")?;
     let mut child = Command::new(program)
         .args(["serve", "--detached"])
