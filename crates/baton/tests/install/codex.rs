@@ -149,7 +149,7 @@ fn files_that_cannot_be_understood_are_left_alone() {
     }
     let home = Home::new(BATON);
     assert!(home.run("install --provider quill").fails(1).contains("claude, codex"));
-    assert!(home.run("install --trust --yes").fails(1).contains("asks for no trust"));
+    assert!(home.run("install --trust --yes").fails(1).contains("needs no trust"));
 }
 
 #[test]
