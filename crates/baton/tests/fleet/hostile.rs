@@ -288,7 +288,7 @@ fn a_newer_envelope_waits_in_the_mailbox_and_a_forged_one_does_not() {
     let Some(fleet) = Fleet::of(2) else { return };
     (0..2).for_each(|n| fleet.wait_for_link(n));
     let config = baton_testkit::home::record(&fleet_file(&fleet.homes[0], "config.json"));
-    let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().concat();
     let seed = config["sign"].as_str().unwrap();
     let seed: Vec<u8> = (0..32).map(|n| u8::from_str_radix(&seed[2 * n..2 * n + 2], 16).unwrap()).collect();
     let key = ed25519_dalek::SigningKey::from_bytes(&seed.try_into().unwrap());
