@@ -52,6 +52,10 @@ pub struct Session {
     pub turn: Turn,
     #[serde(default)]
     pub turn_since: Option<Timestamp>,
+    /// Since when it is at work without a break, if a prompt has come meanwhile: its hook cannot tell whether a person typed
+    /// it into the running turn, or after ending that with Esc.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_work_since: Option<Timestamp>,
     #[serde(default)]
     pub turn_ends: TurnEnds,
     #[serde(default)]
@@ -165,6 +169,7 @@ impl Session {
             latches: Latches::default(),
             turn: Turn::Idle,
             turn_since: None,
+            at_work_since: None,
             turn_ends: TurnEnds::default(),
             compaction: CompactionSettings::default(),
             compacts_at: None,

@@ -155,6 +155,7 @@ impl Context {
         let now = self.now;
         self.update(session, |s| {
             // No hook reports an end by Esc, so the turn that the record shows may be an earlier one.
+            s.at_work_since = s.at_work_since.or(s.turn_since).filter(|_| s.turn == Turn::Working);
             (s.turn, s.turn_since) = (Turn::Working, Some(now));
             (s.blocked_on, s.error) = (None, None);
             s.asked = beginning.or(s.asked.take());
@@ -166,7 +167,7 @@ impl Context {
         if session.turn != turn {
             let now = self.now;
             self.update(session, |s| {
-                (s.turn, s.turn_since) = (turn, Some(now));
+                (s.turn, s.turn_since, s.at_work_since) = (turn, Some(now), None);
                 if turn != Turn::Blocked {
                     s.blocked_on = None;
                 }

@@ -139,10 +139,13 @@ fn is_taken_back(session: &Session, patience: SignedDuration, now: Timestamp) ->
     if since.checked_add(patience).is_ok_and(|until| now < until) {
         return false;
     }
+    // A prompt that was typed into a running turn waits there until the model has said more. The turn's own words are no
+    // earlier turn's.
+    let at_work = session.at_work_since.unwrap_or(since);
     let is_still = match std::fs::metadata(path).and_then(|found| found.modified()) {
         // The client makes the file with the first turn.
         Err(e) => return e.kind() == std::io::ErrorKind::NotFound,
-        Ok(at) => Timestamp::try_from(at).is_ok_and(|at| at < since),
+        Ok(at) => Timestamp::try_from(at).is_ok_and(|at| at < at_work),
     };
     match last_words(session, typing) {
         Err(_) => false,
@@ -151,8 +154,10 @@ fn is_taken_back(session: &Session, patience: SignedDuration, now: Timestamp) ->
         Ok(Some(line)) => {
             let has = |marks: &[&str]| marks.iter().any(|mark| line.contains(mark));
             // The client stamps a prompt before our hook sees it, so only what ended an earlier turn tells by its stamp.
-            let is_end = !has(typing.prompts) || line.contains(typing.interrupted);
-            let is_earlier = is_end && stamp(&line).is_some_and(|at| at < since);
+            let is_interruption = line.contains(typing.interrupted);
+            let is_end = !has(typing.prompts) || is_interruption;
+            let begin = if is_interruption { since } else { at_work };
+            let is_earlier = is_end && stamp(&line).is_some_and(|at| at < begin);
             // A turn that continues after a permission was given writes nothing either, while its tool runs.
             !has(typing.tools) && (is_still || is_earlier)
         }
@@ -200,4 +205,71 @@ fn last_words(session: &Session, typing: &Typing) -> std::io::Result<Option<Stri
         }
     }
     Err(std::io::Error::other("the last record is longer than what is read"))
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_core::ids::{AgentId, ChannelName, SessionId};
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + second).unwrap()
+    }
+
+    /// A session at work since second 0, whose transcript ends with this record, made at that second.
+    fn at_work(dir: &tempfile::TempDir, record: &str, second: i64) -> Session {
+        let path = dir.path().join("t.jsonl");
+        let record = record.replace("AT", &at(second).to_string());
+        std::fs::write(&path, record + "\n").unwrap();
+        let file = std::fs::File::options().append(true).open(&path).unwrap();
+        file.set_modified(at(second).into()).unwrap();
+        let mut session = Session::new(
+            SessionId::new("s1").unwrap(),
+            "claude",
+            AgentId::new("alpha").unwrap(),
+            ChannelName::new("app").unwrap(),
+            at(-60),
+            "startup",
+        );
+        session.transcript = Some(path.display().to_string());
+        (session.turn, session.turn_since) = (Turn::Working, Some(at(0)));
+        session
+    }
+
+    fn prompted(mut session: Session, second: i64) -> Session {
+        (session.at_work_since, session.turn_since) = (session.turn_since, Some(at(second)));
+        session
+    }
+
+    const SAID: &str =
+        r#"{"type":"assistant","timestamp":"AT","message":{"content":[{"type":"text","text":"I"}]}}"#;
+    const ESC: &str = r#"{"type":"user","timestamp":"AT","message":{"content":[{"type":"text","text":"[Request interrupted by user]"}]}}"#;
+
+    #[test]
+    fn a_turn_into_which_a_person_types_is_not_over_however_long_the_model_is_silent() {
+        let dir = tempfile::tempdir().unwrap();
+        let session = prompted(at_work(&dir, SAID, 5), 10);
+        assert!(!has_ended_untold(&session, at(3_600)));
+        assert_eq!(observed(&session, at(3_600)), Turn::Working);
+    }
+
+    #[test]
+    fn a_prompt_after_esc_begins_a_turn_unless_esc_takes_it_back_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let session = at_work(&dir, ESC, 5);
+        assert!(has_ended_untold(&session, at(6)));
+        let session = prompted(session, 10);
+        assert!(!has_ended_untold(&session, at(39)), "its first record may still come");
+        assert!(has_ended_untold(&session, at(40)));
+    }
+
+    #[test]
+    fn the_second_of_two_prompts_that_esc_took_back_is_recognised_as_the_first_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let session = at_work(&dir, SAID, -5);
+        assert!(!has_ended_untold(&session, at(29)) && has_ended_untold(&session, at(30)));
+        let session = prompted(session, 10);
+        assert!(!has_ended_untold(&session, at(39)) && has_ended_untold(&session, at(40)));
+    }
 }

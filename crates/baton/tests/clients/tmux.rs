@@ -419,6 +419,32 @@ fn after_esc_with_the_mod_mail_and_rotation_are_typed_into_claudes_pane() -> Res
     Ok(())
 }
 
+/// What a person types into a running turn belongs to that turn: whoever looks must not take it for a prompt whose turn
+/// has yet to begin.
+#[test]
+fn a_prompt_typed_into_claudes_turn_does_not_begin_another_before_that_one_ends() -> Result<()> {
+    let hangs = shell("while [ ! -e go ]; do sleep 0.1; done").usage(20_000);
+    let script = Script::new().turn(hangs).otherwise(text("I go on.").usage(21_000));
+    let Some(panes) = claude(script, &["Bash"])? else { return Ok(()) };
+    panes.ready("alpha", &["--prompt", "Begin."])?;
+    panes.wait_for_requests(1)?;
+    panes.wait_for_turn("alpha", "working")?;
+    let session = panes.agent("alpha")["session"].as_str().context("no session")?.to_owned();
+    let since = |field: &str| panes.scene.session_record(&session)[field].clone();
+    let began = since("turn_since");
+    panes.keys("alpha", &["TYPED-MEANWHILE", "Enter"])?;
+    panes.wait_for("the queued prompt", || {
+        let path = panes.scene.session_record(&session)["transcript"].as_str()?.to_owned();
+        std::fs::read_to_string(path).ok()?.contains("TYPED-MEANWHILE").then_some(())
+    })?;
+    // The client runs the hook at once, not when it takes the prompt from its queue.
+    panes.wait_for("its hook", || (since("turn_since") != began).then_some(()))?;
+    assert_eq!(since("at_work_since"), began, "the turn is still the first one");
+    panes.scene.place.write_project("go", "")?;
+    panes.wait_for_request("TYPED-MEANWHILE")?;
+    panes.hear("alpha", "I go on.")
+}
+
 /// Esc takes a prompt back before its turn begins: our hook has seen it, the transcript never shows it, and nothing tells
 /// of an end. Mail waited for that end for ever.
 #[test]
