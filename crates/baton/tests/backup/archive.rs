@@ -178,9 +178,9 @@ fn a_file_that_is_not_our_archive_is_refused_and_writes_nothing() {
     for (name, why) in [
         ("above.tar", "does not write"),
         ("absolute.tar", "does not write"),
-        ("link.tar", "is nothing that"),
+        ("link.tar", "was not made by"),
         ("other.tar", "does not write"),
-        ("empty.tar", "is nothing that"),
+        ("empty.tar", "was not made by"),
         ("cut.tar", "cut off"),
         ("cut-in-header.tar", "cut off"),
         ("cut.tar.zst", "could not read the archive"),
