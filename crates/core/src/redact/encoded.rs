@@ -97,7 +97,7 @@ pub(super) const TEXT_KEYWORDS: &[&str] = &[
 /// A text in base64 that holds a secret: a settings file, a URL with a password.
 pub(super) fn text(reader: &Reader<'_>, keyword: Range<usize>) -> Option<(usize, Range<usize>)> {
     /// How much of a text is read, before the keyword and from it on.
-    const BEFORE: usize = 2 * 1024;
+    const BEFORE: usize = 512;
     const LONGEST: usize = 8 * 1024;
     const SHORTEST: usize = 28;
     let group = |at: usize| reader.bytes.get(at..at + 4).and_then(text_of);

@@ -466,6 +466,7 @@ pub(super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
+#[inline]
 pub(super) fn base64_digit(b: u8) -> Option<u8> {
     Some(match b {
         b'A'..=b'Z' => b - b'A',
