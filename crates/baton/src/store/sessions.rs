@@ -24,12 +24,21 @@ pub(crate) struct OpenGauge {
     path: PathBuf,
     pub before: Gauge,
     growing: GrowingRecord<Gauge>,
+    /// There was none.
+    is_new: bool,
 }
 
 impl OpenGauge {
-    /// Writes `gauge` if it differs from before.
+    /// Writes `gauge` if it differs from before. Another process may replace the file meanwhile; its gauge stays then, also
+    /// if there was no file.
     pub(crate) fn keep(self, gauge: &Gauge) -> Result<(), FileError> {
-        if *gauge == self.before { Ok(()) } else { self.growing.write(&self.path, gauge) }
+        if *gauge == self.before {
+            Ok(())
+        } else if self.is_new {
+            record::create(&self.path, gauge).map(drop)
+        } else {
+            self.growing.write(&self.path, gauge)
+        }
     }
 }
 
@@ -112,14 +121,16 @@ impl Sessions {
     /// Opens the gauge, to write it back if it changes.
     pub(crate) fn open_gauge(&self, id: &SessionId) -> OpenGauge {
         let path = self.gauge_path(id);
-        match GrowingRecord::read(&path) {
-            Ok(mut growing) => OpenGauge {
-                path,
-                before: growing.record.take().map_or_else(Gauge::default, |gauge| *gauge),
-                growing,
-            },
+        match GrowingRecord::<Gauge>::read(&path) {
+            Ok(mut growing) => {
+                let gauge = growing.record.take();
+                let is_new = gauge.is_none();
+                OpenGauge { path, before: gauge.map_or_else(Gauge::default, |gauge| *gauge), growing, is_new }
+            }
             // A gauge that must not be written may still be read.
-            Err(_) => OpenGauge { path, before: self.gauge(id), growing: GrowingRecord::default() },
+            Err(_) => {
+                OpenGauge { path, before: self.gauge(id), growing: GrowingRecord::default(), is_new: false }
+            }
         }
     }
 
@@ -158,4 +169,24 @@ impl Sessions {
 
 fn is_record(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The daemon's late reading replaced what a hook had just written.
+    #[test]
+    fn a_gauge_that_another_process_creates_meanwhile_is_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let sessions = Sessions::new(dir.path());
+        let id = SessionId::new("s1").unwrap();
+        let of = |percentage| Gauge { percentage: Some(percentage), ..Gauge::default() };
+        let (late, hook) = (sessions.open_gauge(&id), sessions.open_gauge(&id));
+        hook.keep(&of(30)).unwrap();
+        late.keep(&of(20)).unwrap();
+        assert_eq!(sessions.gauge(&id), of(30));
+        sessions.open_gauge(&id).keep(&of(40)).unwrap();
+        assert_eq!(sessions.gauge(&id), of(40));
+    }
 }
