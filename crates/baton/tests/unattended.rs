@@ -397,6 +397,8 @@ fn waiting_for_an_agent_at_its_limit_says_until_when_and_what_waits_for_it() {
     world.send("alpha", &["hello"]);
     let said = world.baton(&["wait", "alpha"]).ok();
     assert!(said.trim_end().ends_with("; 1 message waits"), "{said}");
+    let rotated = world.baton(&["rotate", "alpha"]).ok();
+    assert!(rotated.contains("gets a fresh context when its usage limit has ended"), "{rotated}");
     let retired = world.baton(&["retire", "alpha"]).ok();
     assert!(retired.contains("1 message to it was never read; `baton inbox alpha` shows it."), "{retired}");
 }

@@ -43,9 +43,10 @@ pub(crate) fn rotate(store: &Store, caller: &Caller, agent: &Agent) -> Result<St
     };
     let id = seal(&session)?;
     Ok(match store.presence(agent).actuator() {
-        // These two actuators wait for the end of the turn.
+        // These two actuators wait until the agent is idle.
         Some(Actuator::Tmux | Actuator::Thread) if session.turn != Turn::Idle => {
-            format!("Handoff {id} sealed; {} gets a fresh context when its turn has ended.", agent.id)
+            let what = if session.turn == Turn::Limit { "usage limit" } else { "turn" };
+            format!("Handoff {id} sealed; {} gets a fresh context when its {what} has ended.", agent.id)
         }
         Some(_) => format!("Handoff {id} sealed; {} gets a fresh context now.", agent.id),
         None if is_asked_for_window(&session) => {
