@@ -4,7 +4,8 @@
 //! `fixtures/formats/0.1` is a home as baton 0.1 left it: a demo's two sessions and its rotation, mail, a checkpoint, a
 //! project's memory, an install. `fixtures/formats/1` is one of the first version of formats, when lists, keys and
 //! install records had no version yet: a session that was compacted, its handoff with the ledger, a permission request,
-//! an accepted folder, an install into Codex, a handoff that was given to another machine. Paths in them begin with `@HOME@`.
+//! an accepted folder, an install into Codex, a reminder, a new name, a handoff that was given to another machine. Paths
+//! in them begin with `@HOME@`.
 
 use std::path::{Path, PathBuf};
 
@@ -94,6 +95,11 @@ fn everything_that_the_first_version_of_formats_wrote_is_read() {
     let inbox = json_of(&home, "inbox --json").to_string();
     assert!(inbox.contains("was compacted before it had handed off"), "{inbox}");
     assert!(home.run("status --all --json").json().to_string().contains("\"tokens\":30000"));
+    // Both are of a later year, or they would be over.
+    let reminders = json_of(&home, "reminders --json").to_string();
+    assert!(reminders.contains("Check the build"), "{reminders}");
+    let renamed = json_of(&home, "what parser --json").to_string();
+    assert!(renamed.contains("\"app\""), "{renamed}");
     // It was given to another machine, before settled records had a folder of their own.
     let given = home.run("handoffs load HO-20261117-195601-22222222").fails(1);
     assert!(given.contains("was given to desk"), "{given}");
