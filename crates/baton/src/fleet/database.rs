@@ -312,7 +312,7 @@ impl Session {
         within(async { self.client.execute_typed(sql, params).await.map_err(|e| refused(&e)) }).await
     }
 
-    /// The counters of this machine, before it says anything.
+    /// The counters of this machine before it sends anything.
     pub(crate) async fn found(&self) -> anyhow::Result<(Counters, Option<String>)> {
         let rows = self
             .query(
@@ -408,8 +408,8 @@ impl Session {
         Ok(())
     }
 
-    /// Puts envelopes for one machine into its mailbox, in this order. Existing ones stay. Returns the count of this
-    /// machine's beats.
+    /// Puts envelopes for one machine into its mailbox, in this order, and keeps existing ones. Returns how often this
+    /// machine has sent a heartbeat.
     pub(crate) async fn post(
         &self,
         to: &MachineName,

@@ -4,9 +4,8 @@
 //! knows. It is written before the database is asked, and the hooks here can no longer claim the handoff then, so at
 //! no instant two machines may. `baton_core::fleet::home` has the rules.
 //!
-//! A record about which the database has nothing more to hear goes to `homes/settled/`, by a rename after its last
-//! change, so a wake of the daemon reads only what has yet to move. Where both folders have a record of a handoff, the
-//! one in `homes/` is the newer one.
+//! When the database knows all that a record says, the record is renamed into `homes/settled/`, so that the daemon reads
+//! only what has yet to move when it wakes. If both folders have a record of a handoff, the one in `homes/` is newer.
 
 #[cfg(feature = "fleet")]
 use std::collections::BTreeSet;
@@ -74,7 +73,7 @@ pub(crate) struct HomeRecord {
 }
 
 impl HomeRecord {
-    /// Whether the database has nothing more to hear about it.
+    /// Whether the database knows all of it.
     fn is_settled(&self) -> bool {
         match self.local {
             Local::Here { .. } => true,
@@ -92,14 +91,14 @@ impl HomeRecord {
         }
     }
 
-    /// The move that the database has yet to hear of.
+    /// The move that the database does not know yet.
     #[cfg(feature = "fleet")]
     pub(super) fn unsaid(&self, me: &MachineName) -> Option<Move> {
         self.local.wanted_move(me).filter(|_| !self.is_settled())
     }
 
-    /// The database was restored from a backup: a move that it acknowledged in the last days is said again, with the
-    /// document unless the other side has that. Whether this changes the record.
+    /// Marks a move for repetition, because the database was restored from a backup: the moves of the last days are sent
+    /// again, with the document unless the other side has it. Returns whether this changes the record.
     #[cfg(feature = "fleet")]
     pub(super) fn say_again(&mut self, is_there: impl Fn(&Parcel) -> bool, now: Timestamp) -> bool {
         let local = self.local.after_restore();
@@ -114,7 +113,7 @@ impl HomeRecord {
         has_changed || was_again != is_again || is_dropped
     }
 
-    /// A move is not said again after a week, so its document is not needed any more. Whether this changes the record.
+    /// Drops the document of a move that is too old to be repeated. Returns whether this changes the record.
     #[cfg(feature = "fleet")]
     pub(super) fn forget_move(&mut self, now: Timestamp) -> bool {
         let is_over =
@@ -185,8 +184,8 @@ pub(super) fn settle(state: &Path, home: &HomeRecord) -> Result<(), FileError> {
     }
 }
 
-/// This machine leaves its fleet: what has left is said to nobody any more, and least of all to the next fleet. What is
-/// on its way may have arrived, so it counts as given away.
+/// For a machine that leaves its fleet: moves are no longer repeated, least of all to the next fleet. A handoff on its way
+/// may have arrived, so it counts as given away.
 #[cfg(feature = "fleet")]
 pub(crate) fn leave(state: &Path) -> Result<(), FileError> {
     for handoff in all(state)? {

@@ -22,7 +22,7 @@ pub(crate) struct MachineView {
     pub heard: Option<Timestamp>,
     /// The agents that it shares.
     pub agents: Vec<SharedAgent>,
-    /// Why its word does not count: no keys, keys that changed, revoked.
+    /// Why it is not believed: no keys, changed keys, revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<String>,
 }

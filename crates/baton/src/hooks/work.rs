@@ -36,7 +36,7 @@ pub(super) fn prompted(ctx: &Context, session: &Session, text: &str) -> Answer {
     carry(ctx, session, "UserPromptSubmit", StartContext::default(), waiting(ctx, session).map(|f| (f, text)))
 }
 
-/// Esc may have taken the prompt before this one back, which no hook reports: what came with it comes again.
+/// Esc may have taken the previous prompt back, which no hook reports. Then what came with it is given again.
 #[cold]
 fn prompted_again<'a>(ctx: &Context, session: &'a Session) -> Cow<'a, Session> {
     if !session.is_claim_unsettled() {

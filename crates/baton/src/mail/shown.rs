@@ -1,5 +1,5 @@
-//! Whether the transcript shows what a hook or an attendant gave the agent, by the word of its fence. A bare id may be a
-//! quotation.
+//! Finds out whether the transcript shows what a hook or an attendant gave the agent, by the word of its fence. A bare
+//! id may be a quotation.
 
 use std::cell::LazyCell;
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ pub(crate) enum Reach {
     Far,
 }
 
-/// What a transcript says of something that a prompt was given.
+/// Whether a transcript shows something that was given with a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Shown,
@@ -34,8 +34,8 @@ pub(crate) enum Verdict {
     Unknown,
 }
 
-/// Judges what hooks gave with prompts, by what the transcript has grown by since. What waits in the client's queue is
-/// not shown: it may be taken back. Where no transcript can tell, everything counts as shown.
+/// Judges what hooks gave with prompts by the part of the transcript written since. What waits in the client's queue
+/// does not count as shown, because it may be taken back. Without a readable transcript everything counts as shown.
 pub(crate) fn since_given(
     store: &Store,
     session: &Session,
@@ -57,8 +57,8 @@ pub(crate) fn since_given(
     }
 }
 
-/// Tells of messages whether the end of the transcript shows them, or that they wait in the client's queue. Reads it at
-/// the first question. One that cannot be read shows nothing: a message comes again rather than never.
+/// Whether the end of the transcript shows a message, in the conversation or in the client's queue. The transcript is
+/// read for the first message only. One that cannot be read shows nothing: a message comes twice rather than never.
 pub(crate) fn at_the_end<'a>(store: &'a Store, session: &'a Session) -> impl Fn(&str) -> bool + 'a {
     let part = LazyCell::new(|| Part::read(Path::new(session.transcript.as_deref()?), None, MOST).ok());
     let key = LazyCell::new(|| store.fence());

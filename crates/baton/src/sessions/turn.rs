@@ -19,12 +19,12 @@ use crate::sys::fs;
 
 /// How long the client may take to begin the turn of a prompt that our hook has seen: other hooks may see it too.
 const BEGIN: SignedDuration = SignedDuration::from_secs(10);
-/// The same for those who put the end of that turn on record: a wrong record would tell a parent that its child is idle.
+/// The same for callers that record the end of that turn: a wrong record would tell a parent that its child is idle.
 const UNTOLD: SignedDuration = SignedDuration::from_secs(30);
 /// How long a client may take to write what it is given. Two prompts may come within tenths of a second.
 const WRITTEN: SignedDuration = SignedDuration::from_secs(3);
 /// How much of the transcript's end to search for the last record of the conversation. Behind the first prompt of a
-/// context the client notes tens of kilobytes about tools and skills.
+/// context the client writes tens of kilobytes about tools and skills.
 const ENDS: [u64; 2] = [16 << 10, 256 << 10];
 
 /// Whose move it is. A transcript that cannot be read corrects nothing.
@@ -139,8 +139,8 @@ fn is_taken_back(session: &Session, patience: SignedDuration, now: Timestamp) ->
     if since.checked_add(patience).is_ok_and(|until| now < until) {
         return false;
     }
-    // A prompt that was typed into a running turn waits there until the model has said more. The turn's own words are no
-    // earlier turn's.
+    // A prompt that was typed into a running turn waits in the client's queue. What the model has said in that turn does
+    // not belong to an earlier one.
     let at_work = session.at_work_since.unwrap_or(since);
     let is_still = match std::fs::metadata(path).and_then(|found| found.modified()) {
         // The client makes the file with the first turn.
@@ -153,7 +153,7 @@ fn is_taken_back(session: &Session, patience: SignedDuration, now: Timestamp) ->
         Ok(None) => true,
         Ok(Some(line)) => {
             let has = |marks: &[&str]| marks.iter().any(|mark| line.contains(mark));
-            // The client stamps a prompt before our hook sees it, so only what ended an earlier turn tells by its stamp.
+            // The client stamps a prompt before our hook sees it, so only the stamp of an earlier turn's end counts.
             let is_interruption = line.contains(typing.interrupted);
             let is_end = !has(typing.prompts) || is_interruption;
             let begin = if is_interruption { since } else { at_work };

@@ -34,7 +34,7 @@ fn put_answer(state: &Path, to: &MachineName, answer: &Answer, now: Timestamp) -
     Ok(())
 }
 
-/// Answers another machine. Only channels that this machine's user shares are spoken of.
+/// Answers another machine. Mentions only channels that this machine's user shares.
 pub(in crate::fleet) fn answer(
     store: &Store,
     paths: &Paths,
@@ -112,7 +112,7 @@ fn forget(store: &Store, from: &MachineName, channel: &ChannelName) -> anyhow::R
             removed += 1;
         }
     }
-    // Also of those that are not whole yet.
+    // Remove incomplete ones as well.
     for session in fs::names(&coming_root(&store.state, from))? {
         let Ok(session) = SessionId::new(session) else { continue };
         let head = coming(&store.state, from, &session)?.and_then(|coming| coming.head);

@@ -116,8 +116,9 @@ impl Link<'_> {
         }
     }
 
-    /// Empties the mailbox, from its beginning: what is on disk has left it. What comes again is recognised by its id.
-    /// What this machine cannot store now stays there, with all that is to come after it, and delays nothing else.
+    /// Empties the mailbox from its beginning. Envelopes leave it when they are on disk; repeated ones are recognised by
+    /// their ids. What this machine cannot store now stays there with everything that must follow it, and delays nothing
+    /// else.
     pub(super) async fn fetch_all(&mut self, session: &mut Session) -> anyhow::Result<()> {
         let mut after = 0;
         let mut stuck = Stuck::default();

@@ -51,7 +51,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// After a connection that held so long, the first pause is enough again.
 const LASTING: Duration = Duration::from_secs(5);
-/// A database that let us in a moment ago is not away for long.
+/// A database that accepted us a moment ago is soon back.
 const BRIEF_PAUSE: Duration = Duration::from_secs(2);
 /// How soon it is tried again where somebody on this machine has something for the others.
 const EAGER_PAUSE: Duration = Duration::from_secs(1);
@@ -233,7 +233,7 @@ impl<'a> Link<'a> {
                 tokio::select! {
                     _ = stop.readable() => return,
                     () = tokio::time::sleep_until(until) => break,
-                    // Something was sent, or somebody asks. Only this machine comes sooner, and once a second at most.
+                    // Somebody sends something or asks. Only this machine tries sooner, and at most once a second.
                     _ = wakeups.recv(&mut buffer) => until = until.min(ended + jittered(EAGER_PAUSE)),
                 }
                 if !self.is_member() {
@@ -243,7 +243,7 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// The machine is asleep from now on. Nobody waits long for a database that is away.
+    /// Reports this machine as asleep. Does not wait long for a database that is away.
     async fn say_goodbye(&mut self) {
         if self.view.state != LinkState::Connected {
             return;

@@ -83,7 +83,7 @@ impl Link<'_> {
         Ok(())
     }
 
-    /// After a restore, what has left is said again.
+    /// Repeats the moves of the last days after a restore.
     pub(super) fn say_moves_again(&self) -> anyhow::Result<()> {
         let receipts = self.outbox().receipts()?;
         let is_there =
@@ -91,12 +91,12 @@ impl Link<'_> {
         self.change_homes(|home| home.say_again(is_there, Timestamp::now()))
     }
 
-    /// Drops the documents of moves that are too old to be said again. Their records stay.
+    /// Drops the documents of moves that are too old to be repeated. Their records stay.
     pub(super) fn forget_moves(&self) -> anyhow::Result<()> {
         self.change_homes(|home| home.forget_move(Timestamp::now()))
     }
 
-    /// Changes all records, and stores those for which `change` says that it has. A newer baton's waits for that version.
+    /// Applies `change` to all records and stores those for which it returns true. Records of a newer baton stay as they are.
     fn change_homes(&self, mut change: impl FnMut(&mut HomeRecord) -> bool) -> anyhow::Result<()> {
         let state = &self.store.state;
         for handoff in handoffs::all(state)? {
