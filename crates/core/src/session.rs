@@ -56,6 +56,9 @@ pub struct Session {
     /// it into the running turn, or after ending that with Esc.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_work_since: Option<Timestamp>,
+    /// When the last turn that has ended began: its records in the transcript are no older.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_turn_began: Option<Timestamp>,
     #[serde(default)]
     pub turn_ends: TurnEnds,
     #[serde(default)]
@@ -170,6 +173,7 @@ impl Session {
             turn: Turn::Idle,
             turn_since: None,
             at_work_since: None,
+            last_turn_began: None,
             turn_ends: TurnEnds::default(),
             compaction: CompactionSettings::default(),
             compacts_at: None,

@@ -86,8 +86,11 @@ const CATCH_UP_AT_STOP: Duration = Duration::from_millis(300);
 /// Waits until the transcript shows the turn that `session` is in, or how the last one ended.
 pub(crate) fn catch_up(session: &Session) {
     let runs = session.turn == Turn::Working;
+    // An earlier turn has ended, too.
+    let began = session.last_turn_began.filter(|_| !runs);
+    let is_late = |end: &Summary| began.zip(end.last).is_some_and(|(began, last)| last < began);
     wait_for(session, CATCH_UP, |end| {
-        end.ending != Ending::Unknown && (end.ending == Ending::Unfinished) == runs
+        end.ending != Ending::Unknown && (end.ending == Ending::Unfinished) == runs && !is_late(end)
     });
 }
 
@@ -165,6 +168,32 @@ mod tests {
     #[test]
     fn a_turn_that_is_written_late_is_waited_for() {
         is_waited_for(Some(Timestamp::UNIX_EPOCH), catch_up);
+    }
+
+    #[test]
+    fn the_end_of_an_earlier_turn_is_not_taken_for_that_of_the_last_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.jsonl");
+        let said = |minute: u32| {
+            format!(
+                r#"{{"type":"assistant","uuid":"u{minute}","timestamp":"2026-11-16T01:0{minute}:00Z","sessionId":"s","message":{{"id":"m{minute}","role":"assistant","stop_reason":"end_turn","content":[{{"type":"text","text":"Done."}}]}}}}"#
+            ) + "\n"
+        };
+        std::fs::write(&path, said(1)).unwrap();
+        let (id, agent) = (SessionId::new("s").unwrap(), AgentId::new("a").unwrap());
+        let channel = ChannelName::new("c").unwrap();
+        let mut session = Session::new(id, "claude", agent, channel, Timestamp::UNIX_EPOCH, "startup");
+        session.transcript = Some(path.display().to_string());
+        session.turn_since = Some("2026-11-16T01:03:00Z".parse().unwrap());
+        session.last_turn_began = Some("2026-11-16T01:02:00Z".parse().unwrap());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(60));
+                std::fs::write(&path, said(1) + &said(2)).unwrap();
+            });
+            catch_up(&session);
+            assert!(std::fs::read_to_string(&path).unwrap().contains("u2"), "it did not wait");
+        });
     }
 
     #[test]

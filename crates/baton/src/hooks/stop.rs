@@ -57,6 +57,9 @@ pub(super) fn stop(
     // One change of the record decides, so that only one of two concurrent Stops finds the latch open.
     let (request, then) = ctx
         .update(session, |s| {
+            if s.turn == Turn::Working {
+                s.last_turn_began = s.at_work_since.or(s.turn_since);
+            }
             (s.turn, s.turn_since) = (Turn::Idle, Some(ctx.now));
             s.background.clone_from(&background);
             s.parked = None;

@@ -10,6 +10,7 @@ use baton_core::rotation::Actuator;
 use baton_core::session::{Session, Turn};
 
 use crate::handoffs::seal::{self, Sealing};
+use crate::handoffs::transcripts;
 use crate::mail::announce;
 use crate::providers;
 use crate::rotation::pending;
@@ -77,6 +78,10 @@ fn seal(session: &Session) -> Result<HandoffId, VerbRefusal> {
             )));
         }
         None => {}
+    }
+    // A person may ask for it as soon as the answer is on the screen; the client writes the answer a moment later.
+    if session.turn == Turn::Idle {
+        transcripts::catch_up(session);
     }
     let sealing = Sealing { session, kind: Kind::Auto, narrative: None, for_self: true };
     let id = seal::seal(&ctx.store, &ctx.config, &sealing, ctx.now)?.entry.id;
