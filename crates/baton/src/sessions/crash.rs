@@ -12,7 +12,7 @@ use crate::handoffs::seal::Sealing;
 use crate::mail::notify;
 use crate::project::memory::backups::BackupReason;
 use crate::sessions::context::Context;
-use crate::sessions::{SEAL_PATIENCE, backup, mirror};
+use crate::sessions::{SEAL_PATIENCE, backup, claim, mirror};
 use crate::sys::process;
 
 /// Sessions that died earlier are history; `baton sessions` lists them.
@@ -64,6 +64,14 @@ pub(crate) fn seal(ctx: &Context, session: &Session) -> bool {
             && let Some(entry) = last_handoff(ctx, &one).filter(|entry| entry.status != Status::Cleared)
         {
             keep_for(ctx, &one, &entry.id);
+            continue;
+        }
+        // A new handoff would clear the one that it was given. If no turn has begun, there is nothing new. Otherwise its
+        // hook may have recorded the turn and not yet the use of the handoff.
+        if claim::has_acted(&one) {
+            claim::consume(ctx, &one);
+        } else if let Some(id) = &one.claim {
+            claim::give_back(ctx, &one, id);
             continue;
         }
         let sealing = Sealing { session: &one, kind: Kind::Crash, narrative: None, for_self };
