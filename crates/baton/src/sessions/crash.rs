@@ -12,6 +12,7 @@ use crate::handoffs::seal::Sealing;
 use crate::mail::notify;
 use crate::project::memory::backups::BackupReason;
 use crate::sessions::context::Context;
+use crate::sessions::turn::{self, Settler};
 use crate::sessions::{SEAL_PATIENCE, backup, claim, mirror};
 use crate::sys::process;
 
@@ -66,8 +67,12 @@ pub(crate) fn seal(ctx: &Context, session: &Session) -> bool {
             keep_for(ctx, &one, &entry.id);
             continue;
         }
-        // A new handoff would clear the one that it was given. If no turn has begun, there is nothing new. Otherwise its
-        // hook may have recorded the turn and not yet the use of the handoff.
+        // A new handoff would clear the one that it was given. If no turn has begun, or its transcript never shows that
+        // handoff, there is nothing new. Otherwise its hook may have recorded the turn and not yet the use of the handoff.
+        let settled = turn::settled(ctx, &one, Settler::Last);
+        if one.claim.is_some() && settled.claim.is_none() {
+            continue;
+        }
         if claim::has_acted(&one) {
             claim::consume(ctx, &one);
         } else if let Some(id) = &one.claim {
